@@ -1,0 +1,53 @@
+"""The exceptions and warnings that a caller may want to handle differently.
+
+Everything a user can cause is a :class:`ScalemaniError`, which is a ``ValueError``: scikit-learn's
+conventions hold, and the command line turns it into one line and exit code 2.
+"""
+
+
+class ScalemaniError(ValueError):
+    """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
+
+
+class DisconnectedGraphError(ScalemaniError):
+    """The neighbour graph has several components and ``disconnected="error"``."""
+
+
+class StoreMismatchError(ScalemaniError):
+    """A store holds a run with other data, parameters or versions; the message names the field."""
+
+
+class DamagedStoreError(RuntimeError):
+    """A store lacks, or holds damaged, what it says it holds."""
+
+
+class SolverError(RuntimeError):
+    """A solver that the user chose can't give a right answer on this input."""
+
+
+class ScalemaniWarning(UserWarning):
+    """Base of every warning given here."""
+
+
+class LowRecallWarning(ScalemaniWarning):
+    """The approximate neighbour search missed more than 5 % of the true neighbours on a sample."""
+
+
+class LooksLikeDistancesWarning(ScalemaniWarning):
+    """A matrix given as features is square, symmetric and zero on its diagonal."""
+
+
+class AdditiveConstantWarning(ScalemaniWarning):
+    """The additive constant is larger than the median geodesic distance."""
+
+
+class RankWarning(ScalemaniWarning):
+    """Axes without geometry were asked for; their coordinates are 0."""
+
+
+class ConvergenceWarning(ScalemaniWarning):
+    """An iteration ended before its residual reached the tolerance; the message names the residual."""
+
+
+class UnreachableWarning(ScalemaniWarning):
+    """Rows have no path to the training points; their coordinates are NaN."""
