@@ -1,0 +1,126 @@
+"""Progress by stage: takes ``report(stage, done, total)`` calls, gives bars on a terminal or quiet lines.
+
+A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next
+stage's first report. Both reporters write to standard error, so that output can be piped.
+"""
+
+import atexit
+import sys
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+__all__ = ["LineReporter", "Reporter", "TerminalReporter", "terminal_reporter"]
+
+Reporter = Callable[[str, int, int], None]
+
+
+def terminal_reporter() -> "TerminalReporter | LineReporter":
+    """The library's own progress, as ``progress=True`` asks for: bars on a terminal, lines elsewhere."""
+    return TerminalReporter() if sys.stderr.isatty() else LineReporter()
+
+
+def duration(seconds: float) -> str:
+    """A duration for people.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(75), duration(7260)
+    ('4 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class TerminalReporter:
+    """One bar a stage with the share done and the time left; a finished stage leaves one line."""
+
+    def __init__(self, file: IO[str] | None = None) -> None:
+        self._file = file
+        self._bars: Any = None
+        self._task: Any = None
+        self._stage: str | None = None
+        self._started = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self._stage:
+            self._finish()
+            self._begin(stage, total)
+        if self._bars is None:
+            return
+        self._bars.update(self._task, completed=done, total=total)
+        if done >= total:
+            self._finish()
+
+    def close(self) -> None:
+        """Leave the terminal as it was; a stage that was not finished loses its bar."""
+        atexit.unregister(self.close)
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+    def _begin(self, stage: str, total: int) -> None:
+        # rich takes 0.1 s to import, which a silent run need not pay.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        self._stage, self._started = stage, time.monotonic()
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=Console(file=self._file, stderr=self._file is None),
+            transient=True,
+            refresh_per_second=4,
+        )
+        self._task = self._bars.add_task(stage, total=total)
+        self._bars.start()
+        # A failure between two reports would leave the cursor hidden.
+        atexit.register(self.close)
+
+    def _finish(self) -> None:
+        if self._bars is None:
+            return
+        console = self._bars.console
+        self.close()
+        console.print(f"{self._stage}: {duration(time.monotonic() - self._started)}", highlight=False)
+
+
+class LineReporter:
+    """A line when a stage ends, and one every `every` seconds while it runs, with the time left."""
+
+    def __init__(self, file: IO[str] | None = None, every: float = 10.0) -> None:
+        self._file = file
+        self._every = every
+        self._stage: str | None = None
+        self._started = self._spoken = 0.0
+        self._first = 0
+        self._open = False
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if stage != self._stage:
+            # What a resumed run finds done says nothing about speed.
+            self._stage, self._started, self._spoken, self._first, self._open = stage, now, now, done, True
+        if not self._open:
+            return
+        if done >= total:
+            self._open = False
+            self._say(f"{stage}: {duration(now - self._started)}")
+        elif now - self._spoken >= self._every and done > self._first:
+            self._spoken = now
+            left = (now - self._started) * (total - done) / (done - self._first)
+            self._say(f"{stage}: {done} of {total}, about {duration(left)} left")
+
+    def close(self) -> None:
+        """Nothing to undo: lines stay."""
+
+    def _say(self, line: str) -> None:
+        # sys.stderr is looked up now, since it may have been replaced since the start.
+        print(line, file=self._file or sys.stderr, flush=True)
