@@ -1,0 +1,222 @@
+"""Stage 1, reading: takes any array of points, gives validated blocks of its rows.
+
+A block is two-dimensional, real, finite and exact as float64. Every source is read once, in order, and never
+as a whole when it is larger than a block (a memory map, a Dask array, a Zarr array).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from scalemani.errors import ScalemaniError
+
+Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
+
+BLOCK_BYTES = 32 << 20  # as float64; a block, its float64 copy and a mask stay under 100 MiB
+_EXACT_INTEGER = 2**53  # the largest magnitude below which every integer is a float64
+
+
+def row_blocks(
+    X: Any, name: str = "X", n_features: int | None = None, like: Any = None
+) -> Iterator[tuple[int, Block]]:
+    """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
+
+    Parameters
+    ----------
+    X : array-like, shape (N, d)
+        NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
+    name : str
+        What messages call ``X``.
+    n_features : int, optional
+        The number of columns that is required. When it (or ``like``) is given, ``X`` may have 0 rows.
+    like : array or csr_array, optional
+        Rows whose kind, dense or CSR, and number of columns the blocks are to have.
+
+    Yields
+    ------
+    start : int
+        Index of the block's first row.
+    block : NDArray or csr_array, shape (b, d)
+        Rows with a dtype that is exact as float64; CSR blocks are canonical and without stored zeros.
+
+    Raises
+    ------
+    ScalemaniError
+        ``X`` is not two-dimensional, real, numeric and finite, or has other than the required columns.
+    TypeError
+        An object array holds something that is no number.
+    """
+    source = as_source(X, name)
+    expected = like.shape[1] if like is not None else n_features
+    check_shape(source.shape, name, expected)
+    start = 0
+    for raw in _raw_blocks(source):
+        block = _validated(raw, name, start)
+        if like is not None:
+            block = _like(block, like)
+        if block.shape[0]:
+            yield start, block
+        start += block.shape[0]
+
+
+def as_source(X: Any, name: str) -> Any:
+    """Return ``X`` as something with shape, dtype and row slices, checked as far as its dtype tells."""
+    if hasattr(X, "to_dask_array"):  # a Dask DataFrame
+        X = X.to_dask_array()
+    sliceable = hasattr(X, "shape") and hasattr(X, "dtype") and hasattr(X, "chunks")  # Dask, Zarr, HDF5
+    if not issparse(X) and not sliceable:
+        if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
+            raise ScalemaniError(f"{name} has masked entries; fill or drop them first")
+        try:
+            X = np.asarray(X)  # a memory map stays one
+        except ValueError as error:
+            message = f"{name} can't be read as a matrix of numbers: {_one_line(error)}"
+            raise ScalemaniError(message) from error
+    _check_kind(np.dtype(X.dtype), name)
+    if issparse(X) and len(X.shape) == 2:
+        X = csr_array(X)
+    return X
+
+
+def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> None:
+    """Raise unless ``shape`` is (N, d) with d >= 1 and, for training data, N >= 1."""
+    if len(shape) == 1:
+        raise ScalemaniError(
+            f"{name} has shape {shape}, but a matrix (rows, features) is needed. Reshape your data either "
+            "using array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) "
+            "if it is a single row."
+        )
+    if len(shape) != 2:
+        raise ScalemaniError(
+            f"{name} has {len(shape)} dimensions, shape {shape}; a matrix (rows, features) is needed"
+        )
+    if shape[1] == 0:
+        raise ScalemaniError(f"{name} has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+    if n_features is not None:
+        if shape[1] != n_features:
+            raise ScalemaniError(
+                f"{name} has {shape[1]} features, but scalemani is expecting {n_features} features as input"
+            )
+    elif shape[0] == 0:
+        raise ScalemaniError(f"{name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def _check_kind(dtype: np.dtype[Any], name: str) -> None:
+    if dtype.kind == "c":
+        raise ScalemaniError(f"Complex data not supported: {name} has dtype {dtype}; give real numbers")
+    if dtype.kind not in "biufO":
+        raise ScalemaniError(f"{name} has dtype {dtype}; give real numbers (integer, float or bool)")
+
+
+def _raw_blocks(source: Any) -> Iterator[Any]:
+    n_rows, n_features = source.shape
+    if hasattr(source, "rechunk"):  # Dask: its own row blocks, each computed once
+        whole_rows = source.rechunk({1: -1})
+        for index in range(whole_rows.numblocks[0]):
+            yield whole_rows.blocks[index].compute()
+        return
+    rows = max(1, BLOCK_BYTES // (8 * n_features))
+    if issparse(source):
+        per_row = max(1, source.nnz // max(1, n_rows))
+        rows = max(1, BLOCK_BYTES // (16 * per_row))
+    elif getattr(source, "chunks", None):  # whole chunks, so that none is decoded twice
+        chunk = int(source.chunks[0])
+        rows = max(1, rows // chunk) * chunk
+    for start in range(0, n_rows, rows):
+        yield source[start : start + rows]
+
+
+def _validated(raw: Any, name: str, start: int) -> Block:
+    """The block with an exact real dtype, native byte order and +0.0 for -0.0; raises where it can't be."""
+    if issparse(raw):
+        block = csr_array(raw, copy=True)
+        block.sum_duplicates()
+        block.sort_indices()
+        block.data = _real(block.data, name)
+        _check_entries(block.data, name, lambda at: _csr_position(block, at, start))
+        block.eliminate_zeros()
+        return block
+    dense = np.asarray(raw)
+    if dense.dtype.kind == "O":
+        dense = _numbers(dense, name, start)
+    values = _real(dense, name)
+    n_features = values.shape[1]
+    _check_entries(values.ravel(), name, lambda at: (start + at // n_features, at % n_features))
+    return values
+
+
+def _real(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """A fresh contiguous array whose dtype is exact as float64, -0.0 stored as 0.0."""
+    _check_kind(values.dtype, name)
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    exact = (kind in "iu" and size < 8) or (kind == "f" and size <= 8)
+    if kind in "iu" and size == 8 and values.size:
+        _check_exact(values, name)
+    dtype = values.dtype.newbyteorder("=") if exact else np.dtype(np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is then refused
+        out = np.array(values, dtype=dtype, order="C", copy=True)
+    if out.dtype.kind == "f":
+        out += out.dtype.type(0)
+    return out
+
+
+def _check_exact(values: NDArray[Any], name: str) -> None:
+    large = (values > _EXACT_INTEGER) | (values < -_EXACT_INTEGER if values.dtype.kind == "i" else False)
+    if large.any():
+        raise ScalemaniError(
+            f"{name} holds the integer {values[large].flat[0]}, which is not exact as float64 (the limit is "
+            "2**53); subtract an offset or convert it to float64 yourself"
+        )
+
+
+def _numbers(values: NDArray[Any], name: str, start: int) -> NDArray[np.float64]:
+    """An object array as float64."""
+    for at, value in enumerate(values.ravel()):
+        if isinstance(value, (complex, np.complexfloating)):
+            raise ScalemaniError(f"Complex data not supported: {name} holds {value!r}; give real numbers")
+        if isinstance(value, (str, bytes, list, tuple, np.ndarray)):
+            row, column = divmod(at, values.shape[1])
+            raise ScalemaniError(
+                f"{name} holds {value!r} at row {start + row}, column {column}; "
+                "give real numbers (integer, float or bool)"
+            )
+    try:
+        return values.astype(np.float64)
+    except TypeError as error:
+        raise TypeError(f"{name} holds something that is no number: {_one_line(error)}") from error
+    except (ValueError, OverflowError) as error:
+        raise ScalemaniError(f"{name} holds something that is no number: {_one_line(error)}") from error
+
+
+def _check_entries(values: NDArray[Any], name: str, position: Any) -> None:
+    if values.dtype.kind != "f" or not values.size:
+        return
+    bad = ~np.isfinite(values)
+    if bad.any():
+        at = int(np.argmax(bad))
+        row, column = position(at)
+        what = "NaN" if np.isnan(values[at]) else "inf"
+        raise ScalemaniError(
+            f"Input {name} contains {what} at row {row}, column {column} ({int(bad.sum())} such entries "
+            "in this block of rows); every entry must be finite: drop or fill those rows"
+        )
+
+
+def _csr_position(block: csr_array, at: int, start: int) -> tuple[int, int]:
+    row = int(np.searchsorted(block.indptr, at, side="right")) - 1
+    return start + row, int(block.indices[at])
+
+
+def _like(block: Block, like: Any) -> Block:
+    if issparse(like) == issparse(block):
+        return block
+    return csr_array(block) if issparse(like) else block.toarray()
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
