@@ -1,0 +1,127 @@
+"""Pictures of a fit: takes points, coordinates and eigenvalues, gives matplotlib figures as PNG bytes.
+
+Figures are made without pyplot, so that nothing of a caller's plotting state is touched and no
+display is needed.
+"""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+__all__ = ["four_panels", "png", "spectra", "unrolling"]
+
+Array = NDArray[np.floating[Any]]
+
+_TRAINING_GREY = "#b8b8b8"
+_COLOURS = "viridis"  # even in lightness, so that it survives grey print and colour-blind eyes
+_NEGATIVE = "#b2182b"
+_POSITIVE = "#2166ac"
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file."""
+    buffer = io.BytesIO()
+    # Without the version of matplotlib in it, the same figure gives the same bytes.
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def four_panels(
+    train: Array,
+    test: Array,
+    train_colour: Array,
+    test_colour: Array,
+    embeddings: Mapping[str, tuple[Array, Array]],
+    *,
+    colour_name: str = "",
+) -> Figure:
+    """The paper's figure 1: training points, test points, and two embeddings with the test points in them.
+
+    Parameters
+    ----------
+    train, test : ndarray, shapes (n, 3) and (l, 3)
+        Points in space.
+    train_colour, test_colour : ndarray, shapes (n,) and (l,)
+        What colours them, such as the length along a roll.
+    embeddings : mapping of two titles to (coordinates of train, coordinates of test)
+        Shapes (n, p) and (l, p) with p >= 2; the first two axes are drawn.
+    colour_name : str
+        Label of the colour bar.
+    """
+    figure = Figure(figsize=(11, 8.2), dpi=110, layout="constrained")
+    low, high = float(train_colour.min()), float(train_colour.max())
+    dots: dict[str, Any] = {"cmap": _COLOURS, "vmin": low, "vmax": high, "linewidths": 0}
+    for place, (points, colour, name) in enumerate(
+        [(train, train_colour, "training"), (test, test_colour, "test")], start=1
+    ):
+        axes: Any = figure.add_subplot(2, 2, place, projection="3d")
+        axes.scatter(points[:, 0], points[:, 1], points[:, 2], c=colour, s=6, **dots)
+        axes.set_title(f"({'ab'[place - 1]}) {len(points):,} {name} points")
+        axes.view_init(elev=12, azim=-72)
+        axes.set_box_aspect(np.ptp(points, axis=0))
+        axes.tick_params(labelsize=7)
+    for place, (title, (fitted, projected)) in enumerate(embeddings.items(), start=3):
+        flat: Any = figure.add_subplot(2, 2, place)
+        flat.scatter(fitted[:, 0], fitted[:, 1], color=_TRAINING_GREY, s=5, linewidths=0, label="training")
+        drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_colour, s=5, label="test", **dots)
+        flat.set_title(f"({'abcd'[place - 1]}) {title}: test points projected")
+        flat.set_xlabel("axis 1")
+        flat.set_ylabel("axis 2")
+        flat.set_aspect("equal", adjustable="datalim")
+        flat.legend(loc="upper right", fontsize=8, markerscale=2)
+        if place == 4:
+            figure.colorbar(drawn, ax=figure.axes, shrink=0.6, label=colour_name)
+    return figure
+
+
+def spectra(eigenvalues: Mapping[str, Array]) -> Figure:
+    """Whole spectra side by side, falling, negative eigenvalues in red.
+
+    Parameters
+    ----------
+    eigenvalues : mapping of titles to ndarrays, shape (n,)
+        Of the kernel matrices, in any order.
+    """
+    figure = Figure(figsize=(11, 3.8), dpi=110, layout="constrained")
+    for place, (title, values) in enumerate(eigenvalues.items(), start=1):
+        falling = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+        # Eigenvalues within rounding of 0 belong to neither sign.
+        zero = 1e-6 * float(np.abs(falling).max())
+        negative = falling < -zero
+        order = np.arange(1, falling.size + 1)
+        axes: Any = figure.add_subplot(1, len(eigenvalues), place)
+        axes.axhline(0, color="black", linewidth=0.6)
+        axes.plot(order[~negative], falling[~negative], ".", ms=3, color=_POSITIVE, label="positive or 0")
+        if negative.any():
+            label = f"negative: {int(negative.sum())} of {falling.size}, least {falling[-1]:.3g}"
+            axes.plot(order[negative], falling[negative], ".", ms=3, color=_NEGATIVE, label=label)
+        axes.set_yscale("symlog", linthresh=1e-3 * float(np.abs(falling).max()))
+        axes.set_title(title)
+        axes.set_xlabel("number")
+        axes.set_ylabel("eigenvalue")
+        axes.legend(fontsize=8)
+    return figure
+
+
+def unrolling(parameters: Array, coordinates: Mapping[str, Array], name: str) -> Figure:
+    """A known parameter of the test points against their first coordinate: a line is a perfect unrolling.
+
+    Parameters
+    ----------
+    parameters : ndarray, shape (l,)
+    coordinates : mapping of titles to ndarrays, shape (l, p)
+    name : str
+        What the parameter is.
+    """
+    figure = Figure(figsize=(11, 3.8), dpi=110, layout="constrained")
+    for place, (title, projected) in enumerate(coordinates.items(), start=1):
+        axes: Any = figure.add_subplot(1, len(coordinates), place)
+        axes.plot(parameters, projected[:, 0], ".", ms=2, color=_POSITIVE)
+        axes.set_title(title)
+        axes.set_xlabel(name)
+        axes.set_ylabel("axis 1 of the test points")
+    return figure
