@@ -1,0 +1,152 @@
+"""Stage 3, where a graph falls apart: takes its components, gives what joins them.
+
+That is the shortest bridges between components, the least number of neighbours, or a line of
+advice that holds these numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from .edges import csr_of, row_numbers, two_directions
+
+if TYPE_CHECKING:
+    from .neighbors import NeighborLists
+
+
+class BridgeSearch(Protocol):
+    """What is asked of a search: the shortest pair between two disjoint sets of distinct rows."""
+
+    def nearest_between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[int, int, float]:
+        """Give i in `a`, j in `b` and their distance, the least there is."""
+        ...
+
+
+def shortest_bridges(
+    labels: NDArray[np.int64], search: BridgeSearch
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Join components by the edges of a minimum spanning tree of them (Borůvka's way).
+
+    In every round each component, the largest excepted, finds its shortest way out; the ways are
+    taken from short to long, each unless its ends have been joined in the same round. The number
+    of components at least halves in a round, so that `search` is asked less than twice for each.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (m,), int64
+        The component, 0 to c - 1, of each distinct row.
+    search : BridgeSearch
+
+    Returns
+    -------
+    bridges : ndarray of shape (c - 1, 2), int64
+        Distinct rows, the smaller first; from the shortest bridge to the longest.
+    lengths : ndarray of shape (c - 1,), float64
+    """
+    labels = labels.copy()
+    found: list[tuple[float, int, int]] = []
+    while True:
+        groups = _members(labels)
+        if len(groups) == 1:
+            break
+        largest = max(range(len(groups)), key=lambda g: groups[g].size)
+        ways = []
+        for g, inside in enumerate(groups):
+            if g != largest:
+                i, j, length = search.nearest_between(inside, np.flatnonzero(labels != g))
+                ways.append((float(length), min(int(i), int(j)), max(int(i), int(j))))
+        parent = list(range(len(groups)))
+        for length, i, j in sorted(ways):
+            # An equally long way can close a ring within one round; taking it would add a bridge too many.
+            root_i, root_j = _root(parent, int(labels[i])), _root(parent, int(labels[j]))
+            if root_i != root_j:
+                parent[max(root_i, root_j)] = min(root_i, root_j)
+                found.append((length, i, j))
+        roots = np.array([_root(parent, g) for g in range(len(groups))], dtype=np.int64)
+        labels = np.unique(roots[labels], return_inverse=True)[1].astype(np.int64)
+    found.sort()
+    bridges = np.array([(i, j) for _, i, j in found], dtype=np.int64).reshape(-1, 2)
+    return bridges, np.array([length for length, _, _ in found], dtype=np.float64)
+
+
+def _members(labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The rows of each component, in order of the labels 0 to c - 1."""
+    by_label = np.argsort(labels, kind="stable").astype(np.int64)
+    return np.split(by_label, np.cumsum(np.bincount(labels))[:-1])
+
+
+def _root(parent: list[int], g: int) -> int:
+    """The component that `g` has been joined into; shortens the path on its way."""
+    while parent[g] != g:
+        parent[g] = parent[parent[g]]
+        g = parent[g]
+    return g
+
+
+def least_neighbors(lists: NeighborLists, kind: str = "union") -> int | None:
+    """The least k whose graph has one component, from longer lists; None where even these don't join.
+
+    It is the longest edge of a minimum spanning tree in which an edge counts its place in the list
+    of either end (the smaller for a union graph, the larger for a mutual one).
+    """
+    m = len(lists.indptr) - 1
+    if m == 1:
+        return 0
+    rows = row_numbers(lists.indptr)
+    # Places start at 1, so minimum_spanning_tree, which drops zeros, loses nothing.
+    place = (np.arange(rows.size) - np.asarray(lists.indptr, dtype=np.int64)[rows] + 1).astype(np.float64)
+    rows, columns, there, back = two_directions(rows, np.asarray(lists.indices, dtype=np.int64), place, m)
+    rank = np.minimum(there, back) if kind == "union" else np.maximum(there, back)
+    edge = np.isfinite(rank)
+    tree = minimum_spanning_tree(csr_of(rows[edge], columns[edge], rank[edge], m))
+    return int(tree.data.max()) if tree.nnz == m - 1 else None
+
+
+def what_to_do(
+    labels: NDArray[np.int64],
+    disconnected: str,
+    search: BridgeSearch | None,
+    n_neighbors: int | None,
+    radius: float | None,
+    least: Callable[[int], int | None] | None,
+) -> str:
+    """Say how the components that `labels` (m,) gives could be joined.
+
+    `least` is asked once, for the least number of neighbours up to the k it is given (4 times
+    `n_neighbors`); the bridges are looked for only where that finds none.
+    """
+    keep = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
+    if search is None:
+        why = "disconnected='join' is impossible, since no distances between components are known"
+        if disconnected == "join":
+            return f"{why}; add the missing edges, or give {keep}"
+        return f"add the missing edges, or give {keep}; {why}"
+    ways = f"or give disconnected='join' (adds the shortest bridges) or {keep}"
+    if n_neighbors is not None and least is not None:
+        up_to = min(4 * n_neighbors, labels.size - 1)
+        k = least(up_to) if up_to > n_neighbors else None
+        if k is not None and k <= n_neighbors:
+            return f"longer lists join it with {k} neighbours already: give knn='exact', {ways}"
+        if k is not None:
+            return f"n_neighbors={k} is the least that joins them, {ways}"
+    length = _rounded_up(float(shortest_bridges(labels, search)[1].max()))
+    if radius is not None:
+        return f"radius={length} is the least that joins them, {ways}"
+    if n_neighbors is not None and least is not None:
+        return f"no n_neighbors up to {up_to} joins them: that takes a bridge of {length}; {ways[3:]}"
+    return f"the longest of the shortest bridges that join them is {length}; {ways[3:]}"
+
+
+def _rounded_up(length: float, digits: int = 6) -> str:
+    """The shortest text of a number not below `length`: as a radius it must reach."""
+    if length == 0.0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(length)) - digits + 1)
+    text = f"{math.ceil(length / step) * step:.{digits}g}"
+    return text if float(text) >= length else repr(length)
