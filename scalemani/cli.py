@@ -1,0 +1,208 @@
+"""The command line: takes files and options, calls the library, gives files, lines and an exit code.
+
+Thin on purpose. The library and NumPy are imported inside the commands, so that ``--help`` is quick.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from scalemani.console import IncompleteResult, run
+from scalemani.options import estimator_options, manners, reading
+
+__all__ = ["cli", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.console` states."""
+    sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="scalemani")
+def cli() -> None:
+    """Kernel Isomap, out of core.
+
+    POINTS is a .npy, .npz:key, .csv or .zarr:path file with one row a point. A fit lives in STORE, a
+    directory that is the saved model; a fit that was stopped goes on when the same command is given again.
+    """
+
+
+@cli.command()
+@click.argument("points")
+@click.argument("store")
+@estimator_options
+@click.option(
+    "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv or .zarr."
+)
+@click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
+@reading
+@manners
+def fit(
+    points: str,
+    store: str,
+    delimiter: str | None,
+    id_column: str | None,
+    embedding: str | None,
+    allow_nan: bool,
+    quiet: bool,
+    debug: bool,
+    **parameters: Any,
+) -> None:
+    """Fit POINTS into STORE.
+
+    \b
+    scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    """
+    from scalemani.files import check_output, open_points, write_coordinates
+
+    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    if embedding is not None:
+        check_output(embedding, overwrite=parameters["overwrite"])
+    if parameters["radius"] is not None and not _given("n_neighbors"):
+        parameters["n_neighbors"] = None  # as in scikit-learn: a radius takes the place of a number
+    from scalemani import KernelIsomap
+    from scalemani.summary import fit_lines
+
+    with _progress(quiet) as report:
+        model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
+    coordinates = model.embedding_
+    if embedding is not None:
+        write_coordinates(
+            embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=parameters["overwrite"]
+        )
+    if not quiet:
+        click.echo("\n".join(fit_lines(model, store)))
+    # Who embeds the largest component has asked for NaN in the others.
+    if not (allow_nan or parameters["disconnected"] == "largest"):
+        _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
+
+
+@cli.command()
+@click.argument("store")
+@click.argument("points")
+@click.argument("out")
+@click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
+@reading
+@manners
+def project(
+    store: str,
+    points: str,
+    out: str,
+    delimiter: str | None,
+    id_column: str | None,
+    allow_nan: bool,
+    overwrite: bool,
+    scheduler: str | None,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Give POINTS coordinates in the fit of STORE, written to OUT (.npy, .csv or .zarr).
+
+    \b
+    scalemani project run.zarr new.csv coordinates.csv --id-column name
+    """
+    from scalemani.files import check_output, open_points, write_coordinates
+
+    check_output(out, overwrite=overwrite)
+    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    import numpy as np
+
+    from scalemani import load
+
+    model = load(store)
+    with _progress(quiet) as report:
+        model.set_params(progress=report, scheduler=scheduler)
+        coordinates = np.asarray(model.transform(source.values))
+    write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite)
+    if not quiet:
+        click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes")
+    if not allow_nan:
+        _refuse_nan(coordinates, source.ids, f"{out} is written")
+
+
+@cli.command()
+@click.argument("store")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@manners
+def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
+    """Say what STORE holds: data, parameters, the constant, the spectrum."""
+    from scalemani import load
+    from scalemani.summary import info_lines, info_record
+
+    model = load(store)
+    click.echo(
+        json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model))
+    )
+
+
+@cli.command()
+@click.argument("store")
+@click.argument("model")
+@manners
+def export(store: str, model: str, quiet: bool, debug: bool) -> None:
+    """Copy the model in STORE to MODEL, without the geodesic distances."""
+    from scalemani import load
+
+    load(store).export(model)
+    if not quiet:
+        click.echo(f"{model}: a model to project with and to load; the geodesic distances stay in {store}")
+
+
+@cli.command()
+@click.option(
+    "--out",
+    default="scalemani-demo",
+    show_default=True,
+    metavar="DIR",
+    help="Where the report, the pictures and the two fits go.",
+)
+@manners
+def demo(out: str, quiet: bool, debug: bool) -> None:
+    """The paper's experiment: a noisy Swiss roll unrolled by Isomap and by kernel Isomap.
+
+    Fits 1,200 points with 4 neighbours and 3 components, projects 3,000 others, and writes report.html.
+    """
+    from scalemani.demo import run_demo
+
+    with _progress(quiet) as report:
+        run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
+
+
+def _given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    """The reporter of a command, closed at its end; ``False`` if quiet."""
+    if quiet:
+        yield False
+        return
+    from scalemani.progress import terminal_reporter
+
+    reporter = terminal_reporter()
+    try:
+        yield reporter
+    finally:
+        reporter.close()
+
+
+def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
+    """Raise if a row isn't finite; the message names the first."""
+    import numpy as np
+
+    lost = np.flatnonzero(~np.isfinite(coordinates).all(axis=1))
+    if lost.size:
+        first = f"row {lost[0]}" + (f", {ids[lost[0]]!r}" if ids else "")
+        raise IncompleteResult(
+            f"{lost.size} of {len(coordinates)} rows have no coordinates (the first: {first}); "
+            f"{written} with NaN there, and --allow-nan accepts that"
+        )

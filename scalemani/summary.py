@@ -1,0 +1,82 @@
+"""What a fitted model says of itself: takes a model, gives lines for people and a record for programs."""
+
+import math
+from typing import Any
+
+__all__ = ["fit_lines", "info_lines", "info_record"]
+
+
+def number(value: Any) -> str:
+    """Four significant digits.
+
+    Examples
+    --------
+    >>> number(1234.56), number(0.000123456), number(None)
+    ('1,235', '0.0001235', 'none')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, (str, bool)):
+        return str(value)
+    if abs(value) >= 1000 and abs(value) < 1e7:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def numbers(values: Any) -> str:
+    return ", ".join(number(value) for value in values)
+
+
+def fit_lines(model: Any, store: str) -> list[str]:
+    """The lines that ``scalemani fit`` ends with."""
+    return [*_spectrum_lines(model), f"store            {store}"]
+
+
+def info_lines(model: Any) -> list[str]:
+    """The lines of ``scalemani info``."""
+    parameters = {
+        name: value for name, value in info_record(model)["parameters"].items() if value is not None
+    }
+    listed = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    return [f"store            {model.store_}", f"parameters       {listed}", *_spectrum_lines(model)]
+
+
+def info_record(model: Any) -> dict[str, Any]:
+    """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
+    # What a run is called with each time, and not what it fitted.
+    passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances")
+    parameters = {name: value for name, value in model.get_params().items() if name not in passing}
+    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
+    cleaned = _json(record)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
+        items = value.tolist() if hasattr(value, "tolist") else value
+        return [_json(item) for item in items] if isinstance(items, (list, tuple)) else _json(items)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+
+
+def _spectrum_lines(model: Any) -> list[str]:
+    s = model.spectrum_
+    merged = s["n_rows"] - s["n_distinct"]
+    points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
+    if s["n_vertices"] < s["n_distinct"]:
+        points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
+    lines = [f"points           {points}"]
+    if s["correction"] is not None:
+        ratio = f"{number(s['constant_over_median'])} times the median geodesic distance"
+        lines.append(f"constant c       {number(s['additive_constant'])} ({ratio})")
+    lines += [
+        f"eigenvalues      {numbers(s['eigenvalues'])}",
+        f"shares of trace  {numbers(s['share'])}",
+        f"residuals        {numbers(s['residuals'])}",
+        f"reads of D       {s['n_passes']}",
+    ]
+    return lines
