@@ -1,0 +1,312 @@
+"""From a metric's name to its form: what rows become, and what is measured between them.
+
+Definitions are pynndescent's, computed in float64; where pynndescent's own value is no distance, the docstring of
+the form says what is used instead (``true_angular``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+from scipy.stats import rankdata
+
+from scalemani.distance_forms import (
+    ARC,
+    ARC_SHARE,
+    CLIPPED,
+    EPS,
+    F64,
+    HALF_SQUARE,
+    IDENTITY,
+    ROOT_HALF,
+    SQUARE,
+    CountForm,
+    Form,
+    NormForm,
+    PairForm,
+    Scale,
+    require_non_negative,
+)
+from scalemani.errors import ScalemaniError
+from scalemani.function_metrics import FunctionForm, pynndescent_function
+from scalemani.metrics import canonical_name, checked_parameters
+
+_FLOAT32_EPS = float(np.finfo(np.float32).eps)  # pynndescent's smoothing of distributions
+
+
+def make_form(metric: Any, metric_params: Mapping[str, Any] | None, n_features: int, centre: F64 | None = None) -> Form:
+    """The form of a metric for rows of ``n_features`` columns.
+
+    Parameters
+    ----------
+    metric : str or callable
+        pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
+    metric_params : mapping, optional
+        See :func:`scalemani.metrics.checked_parameters`; keyword arguments of a function.
+    n_features : int
+        Number of columns.
+    centre : NDArray[float64], shape (n_features,), optional
+        Taken off rows before they are scaled, so that a large common offset costs no digits.
+
+    Raises
+    ------
+    ScalemaniError
+        Unknown metric, or a parameter that is missing, unknown or out of range.
+    """
+    if callable(metric):
+        return FunctionForm(getattr(metric, "__name__", "function"), metric, dict(metric_params or {}))
+    name = canonical_name(metric)
+    params = checked_parameters(name, metric_params, n_features)
+    if name == "haversine" and n_features != 2:
+        raise ScalemaniError(f"metric='haversine' needs 2 features (latitude, longitude); X has {n_features}")
+    return _FORMS[name](name, params, np.zeros(n_features) if centre is None else centre)
+
+
+def _unit_rows(rows: F64) -> F64:
+    """Rows divided by their norms, with one more feature that is 1 for a row of zeros: at distance 1 from others."""
+    top = np.max(np.abs(rows), axis=1, keepdims=True)
+    scaled = np.divide(rows, top, out=np.zeros_like(rows), where=top > 0)  # squares neither overflow nor vanish
+    norm = np.sqrt(np.add.reduce(scaled * scaled, axis=1, keepdims=True))
+    out = np.zeros((rows.shape[0], rows.shape[1] + 1))
+    np.divide(scaled, norm, out=out[:, :-1], where=norm > 0)
+    out[:, -1] = norm[:, 0] == 0
+    return out
+
+
+def _unit_csr(rows: csr_array) -> csr_array:
+    counts = np.diff(rows.indptr)
+    out = csr_array(rows, copy=True)
+    filled = np.flatnonzero(counts)
+    norms = np.ones(rows.shape[0])
+    if len(filled):
+        top = np.maximum.reduceat(np.abs(rows.data), rows.indptr[filled])
+        scaled = rows.data / np.repeat(top, counts[filled])
+        norms[filled] = np.sqrt(np.add.reduceat(scaled * scaled, rows.indptr[filled]))
+        out.data = scaled / np.repeat(norms[filled], counts[filled])
+    empty = csr_array((counts == 0).astype(np.float64)[:, None])
+    return csr_array(hstack([out, empty], format="csr"))
+
+
+def _deviations(rows: F64) -> F64:
+    """Rows less their means; a row that is constant but for rounding becomes exactly zero."""
+    mean = np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1]
+    out = rows - mean
+    noise = 4 * rows.shape[1] * EPS * np.max(np.abs(rows), axis=1, keepdims=True)
+    out[(np.abs(out) <= noise).all(axis=1)] = 0.0
+    return out
+
+
+def _roots(rows: F64) -> F64:
+    require_non_negative("hellinger", rows)
+    return _unit_rows(np.sqrt(rows))
+
+
+def _roots_csr(rows: csr_array) -> csr_array:
+    require_non_negative("hellinger", rows.data)
+    out = csr_array(rows, copy=True)
+    out.data = np.sqrt(out.data)
+    return _unit_csr(out)
+
+
+def _on_sphere(rows: F64) -> F64:
+    latitude, longitude = rows[:, 0], rows[:, 1]
+    return np.stack(
+        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=1
+    )
+
+
+def _cumulated(name: str) -> Callable[[F64], F64]:
+    def prepare(rows: F64) -> F64:
+        require_non_negative(name, rows)
+        total = np.add.reduce(rows, axis=1, keepdims=True)
+        if (total == 0).any():
+            raise ScalemaniError(f"metric={name!r} needs rows with a sum > 0 (rows are distributions); got zeros")
+        return np.cumsum(rows / total, axis=1)
+
+    return prepare
+
+
+def _smoothed(name: str) -> Callable[[F64], F64]:
+    def prepare(rows: F64) -> F64:
+        require_non_negative(name, rows)
+        total = np.add.reduce(rows, axis=1, keepdims=True) + _FLOAT32_EPS * rows.shape[1]
+        return (rows + _FLOAT32_EPS) / total
+
+    return prepare
+
+
+def _scaled(weights: F64, centre: F64) -> Callable[[F64], F64]:
+    return lambda rows: (rows - centre) * weights
+
+
+def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
+    values, vectors = np.linalg.eigh((inverse + inverse.T) / 2)
+    if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
+        raise ScalemaniError(
+            f"metric_params['VI'] of metric='mahalanobis' has the eigenvalue {values[0]}; all must be >= 0 (and one > 0)"
+        )
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def prepare(rows: F64) -> F64:
+        out = np.zeros_like(rows)
+        shifted = rows - centre
+        for column, weights in zip(shifted.T, factor, strict=True):  # BLAS would make bits depend on the block
+            out += column[:, None] * weights
+        return out
+
+    return prepare
+
+
+def _norm(p: float | None = None, scale: Scale = IDENTITY, prepare: Any = None, csr: Any = None, hold: bool = False) -> Any:
+    def make(name: str, params: dict[str, Any], centre: F64) -> Form:
+        power = params.get("p", 2.0) if p is None else p
+        keep = csr if power == 2 else None
+        return NormForm(name, power, scale, prepare, keep, hold)
+
+    return make
+
+
+def _seuclidean(name: str, params: dict[str, Any], centre: F64) -> Form:
+    return NormForm(name, 2.0, prepare=_scaled(1 / np.sqrt(params["V"]), centre))
+
+
+def _wminkowski(name: str, params: dict[str, Any], centre: F64) -> Form:
+    p = params["p"]
+    weights = (params["w"] > 0).astype(np.float64) if np.isinf(p) else params["w"] ** (1 / p)
+    return NormForm(name, p, prepare=_scaled(weights, centre))
+
+
+def _mahalanobis(name: str, params: dict[str, Any], centre: F64) -> Form:
+    return NormForm(name, 2.0, prepare=_whitened(params["VI"], centre), hold=True)
+
+
+def _wasserstein(name: str, params: dict[str, Any], centre: F64) -> Form:
+    return NormForm(name, params["p"], prepare=_cumulated(name))
+
+
+def _circular(name: str, params: dict[str, Any], centre: F64) -> Form:
+    p = params["p"]
+
+    def function(a: F64, b: F64) -> F64:
+        gap = a - b
+        shifted = np.abs(gap - np.median(gap**p if p == int(p) else np.abs(gap) ** p, axis=1)[:, None])
+        return np.asarray(np.add.reduce(shifted**p, axis=1) ** (1 / p))
+
+    return PairForm(name, function, _cumulated(name), params={"p": int(p) if p == int(p) else p})
+
+
+def _transport(name: str, params: dict[str, Any], centre: F64) -> Form:
+    if "max_iter" in params:
+        params = {**params, "max_iter": int(params["max_iter"])}
+    return FunctionForm(name, pynndescent_function(name), params, positional=True, distributions=True)
+
+
+def _pair(function: Callable[[F64, F64], F64], table: str | None = None, smoothed: bool = False) -> Any:
+    return lambda name, params, centre: PairForm(name, function, _smoothed(name) if smoothed else None, table)
+
+
+def _count(formula: Callable[..., Any], prepare: Callable[[F64], F64] | None = None) -> Any:
+    return lambda name, params, centre: CountForm(name, formula, prepare)
+
+
+def _bits(rows: F64) -> F64:
+    if ((rows < 0) | (rows > 255) | (rows != np.floor(rows))).any():
+        raise ScalemaniError("bit_hamming and bit_jaccard need packed bits: integers 0 to 255 (uint8)")
+    return np.unpackbits(rows.astype(np.uint8), axis=1).astype(np.float64)
+
+
+def _canberra(a: F64, b: F64) -> F64:
+    total = np.abs(a) + np.abs(b)
+    return np.asarray(np.add.reduce(np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0), axis=1))
+
+
+def _braycurtis(a: F64, b: F64) -> F64:
+    total = np.add.reduce(np.abs(a + b), axis=1)
+    gap = np.add.reduce(np.abs(a - b), axis=1)
+    return np.divide(gap, total, out=np.zeros_like(gap), where=total > 0)
+
+
+def _jensen_shannon(a: F64, b: F64) -> F64:
+    middle = (a + b) / 2
+    return np.maximum(np.add.reduce((a * np.log(a / middle) + b * np.log(b / middle)) / 2, axis=1), 0.0)
+
+
+def _symmetric_kl(a: F64, b: F64) -> F64:
+    return np.maximum(np.add.reduce((a - b) * np.log(a / b), axis=1), 0.0)
+
+
+def _tsss(a: F64, b: F64) -> F64:
+    norm_a, norm_b = (np.sqrt(np.add.reduce(x * x, axis=1)) for x in (a, b))
+    gap = a - b
+    distance = np.sqrt(np.add.reduce(gap * gap, axis=1))
+    product = norm_a * norm_b
+    cosine = np.divide(np.add.reduce(a * b, axis=1), product, out=np.zeros_like(product), where=product > 0)
+    theta = np.arccos(np.clip(cosine, -1, 1)) + np.radians(10)
+    sector = (distance + np.abs(norm_a - norm_b)) ** 2 * theta / 2
+    return np.asarray(product * np.sin(theta) / 2 * sector)
+
+
+def _yule(tt: F64, a: F64, b: F64, d: float) -> Any:
+    tf, ft = a - tt, b - tt
+    return np.where((tf == 0) | (ft == 0), 0.0, 2 * tf * ft / (tt * (d - tt - tf - ft) + tf * ft))
+
+
+def _russellrao(tt: F64, a: F64, b: F64, d: float) -> Any:
+    return np.where((tt == a) & (tt == b), 0.0, (d - tt) / d)
+
+
+def _kulsinski(tt: F64, a: F64, b: F64, d: float) -> Any:
+    unequal = a + b - 2 * tt
+    return np.where(unequal == 0, 0.0, (unequal - tt + d) / (unequal + d))
+
+
+def _rogerstanimoto(tt: F64, a: F64, b: F64, d: float) -> Any:
+    unequal = a + b - 2 * tt
+    return 2 * unequal / (d + unequal)
+
+
+def _ratio(part: Any, whole: Any) -> Any:
+    return np.where(part == 0, 0.0, part / whole)
+
+
+_FORMS: dict[str, Callable[[str, dict[str, Any], F64], Form]] = {
+    "euclidean": _norm(2.0, csr=lambda rows: rows),
+    "sqeuclidean": _norm(2.0, SQUARE, csr=lambda rows: rows),
+    "manhattan": _norm(1.0),
+    "chebyshev": _norm(float("inf")),
+    "minkowski": _norm(csr=lambda rows: rows),
+    "seuclidean": _seuclidean,
+    "wminkowski": _wminkowski,
+    "mahalanobis": _mahalanobis,
+    "cosine": _norm(2.0, HALF_SQUARE, _unit_rows, _unit_csr),
+    "dot": _norm(2.0, CLIPPED, _unit_rows, _unit_csr),
+    "true_angular": _norm(2.0, ARC_SHARE, _unit_rows, _unit_csr),
+    "correlation": _norm(2.0, HALF_SQUARE, lambda rows: _unit_rows(_deviations(rows))),
+    "spearmanr": _norm(2.0, HALF_SQUARE, lambda rows: _unit_rows(_deviations(rankdata(rows, axis=1))), hold=True),
+    "hellinger": _norm(2.0, ROOT_HALF, _roots, _roots_csr),
+    "haversine": _norm(2.0, ARC, _on_sphere),
+    "wasserstein_1d": _wasserstein,
+    "circular_kantorovich": _circular,
+    "kantorovich": _transport,
+    "sinkhorn": _transport,
+    "canberra": _pair(_canberra, "canberra"),
+    "braycurtis": _pair(_braycurtis, "braycurtis"),
+    "hamming": _pair(lambda a, b: np.count_nonzero(a != b, axis=1) / a.shape[1], "hamming"),
+    "jensen_shannon": _pair(_jensen_shannon, smoothed=True),
+    "symmetric_kl": _pair(_symmetric_kl, smoothed=True),
+    "tsss": _pair(_tsss),
+    "jaccard": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - tt)),
+    "dice": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b)),
+    "matching": _count(lambda tt, a, b, d: (a + b - 2 * tt) / d),
+    "kulsinski": _count(_kulsinski),
+    "rogerstanimoto": _count(_rogerstanimoto),
+    "sokalmichener": _count(_rogerstanimoto),
+    "russellrao": _count(_russellrao),
+    "sokalsneath": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - 1.5 * tt)),
+    "yule": _count(_yule),
+    "bit_hamming": _count(lambda tt, a, b, d: a + b - 2 * tt, _bits),
+    "bit_jaccard": _count(lambda tt, a, b, d: np.where(a + b == 0, 0.0, -np.log(tt / (a + b - tt))), _bits),
+}

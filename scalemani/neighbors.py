@@ -1,0 +1,232 @@
+"""Stage 2: takes points, gives each row's nearest other rows, exact or by NN-descent with its recall measured."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.descent import descent_candidates, descent_obstacle
+from scalemani.errors import LowRecallWarning, ScalemaniError
+from scalemani.exact_search import ExactSearch
+from scalemani.points import Points, row_digests
+from scalemani.precomputed_search import PrecomputedSearch
+from scalemani.search_costs import descent_seconds, exact_seconds
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Search: TypeAlias = ExactSearch | PrecomputedSearch
+
+RECALL_SAMPLE = 200  # rows
+LEAST_RECALL = 0.95
+_KNN = ("auto", "exact", "nndescent")
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
+
+    Attributes
+    ----------
+    indptr : NDArray[int64], shape (m + 1,)
+    indices : NDArray[int64], shape (indptr[-1],)
+    distances : NDArray[float64], shape (indptr[-1],)
+    method : str
+        "kdtree", "brute", "precomputed" or "nndescent".
+    recall : float
+        Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
+    """
+
+    indptr: I64
+    indices: I64
+    distances: F64
+    method: str
+    recall: float
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, m."""
+        return len(self.indptr) - 1
+
+
+def find_neighbors(
+    points: Any,
+    *,
+    n_neighbors: int | None,
+    radius: float | None = None,
+    metric: Any = "euclidean",
+    metric_params: Mapping[str, Any] | None = None,
+    knn: str = "auto",
+    random_state: int = 0,
+    threads: int = 1,
+    search: Search | None = None,
+) -> NeighborLists:
+    """Find each row's neighbours among the other rows.
+
+    Parameters
+    ----------
+    points : Points or array
+        Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
+    n_neighbors : int or None
+        Number of OTHER rows in each list; None with ``radius``.
+    radius : float, optional
+        All other rows at this distance or less, so that lists may be empty; always an exact search.
+    metric, metric_params
+        See :class:`scalemani.exact_search.ExactSearch`, or "precomputed".
+    knn : {"auto", "exact", "nndescent"}
+        "auto" takes the exact search while its projected cost is the smaller; the choice follows from the rows,
+        ``n_neighbors`` and the metric alone, never from a clock or the number of threads.
+    random_state : int
+        Seed of NN-descent and of the sample for recall.
+    threads : int
+        Threads of the exact search; lists are bit-equal for any number.
+    search : ExactSearch or PrecomputedSearch, optional
+        A search made by :func:`search_for` from the same points, to be used again.
+
+    Returns
+    -------
+    NeighborLists
+
+    Raises
+    ------
+    ScalemaniError
+        ``n_neighbors`` and ``radius`` both given, neither, or out of range; too few distinct rows; unknown metric.
+
+    Warns
+    -----
+    LowRecallWarning
+        NN-descent missed more than 5 % of the true neighbours on a sample.
+    """
+    if knn not in _KNN:
+        raise ScalemaniError(f"knn={knn!r} is not known; use 'auto', 'exact' or 'nndescent'")
+    check_size(points, n_neighbors, radius)
+    if search is None:
+        search = search_for(points, metric, metric_params, threads=threads)
+    if isinstance(search, PrecomputedSearch) and knn == "nndescent":
+        raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use knn='exact' or 'auto'")
+    rows = search.rows
+    own = np.arange(search.n_rows)
+    if radius is not None:
+        if knn == "nndescent":
+            raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use knn='exact' or 'auto'")
+        indptr, indices, distances = search.within(rows, float(radius), exclude=own)
+        return NeighborLists(indptr, indices, distances, search.method, 1.0)
+    assert n_neighbors is not None
+    if isinstance(search, ExactSearch) and (knn == "nndescent" or knn == "auto" and _descent_pays(search, n_neighbors)):
+        return _by_descent(search, n_neighbors, random_state)
+    table, lengths = search.nearest(rows, n_neighbors, exclude=own)
+    return NeighborLists(_even(search.n_rows, n_neighbors), table.ravel(), lengths.ravel(), search.method, 1.0)
+
+
+def search_for(
+    points: Any, metric: Any = "euclidean", metric_params: Mapping[str, Any] | None = None, threads: int = 1
+) -> Search:
+    """The exact search among distinct rows, ties broken by content.
+
+    Parameters
+    ----------
+    points : Points or array
+        Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
+    metric, metric_params, threads
+        See :class:`scalemani.exact_search.ExactSearch`.
+    """
+    if isinstance(metric, str) and metric == "precomputed":
+        if metric_params:
+            raise ScalemaniError("metric='precomputed' takes no metric_params")
+        return PrecomputedSearch(points.rows if isinstance(points, Points) else points)
+    rows = points.rows if isinstance(points, Points) else points
+    digests = points.digests if isinstance(points, Points) else row_digests(rows)
+    rank = np.empty(len(digests), np.int64)
+    rank[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(digests))
+    return ExactSearch(rows, metric, metric_params, tie_rank=rank, threads=threads)
+
+
+def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
+    """Raise unless exactly one of ``n_neighbors`` and ``radius`` is given, and the points allow it."""
+    if n_neighbors is not None and radius is not None:
+        raise ScalemaniError(
+            f"n_neighbors={n_neighbors} and radius={radius} are both given; set the one that is not wanted to None"
+        )
+    if n_neighbors is None and radius is None:
+        raise ScalemaniError("n_neighbors and radius are both None; give one of them")
+    if radius is not None:
+        if isinstance(radius, bool) or not isinstance(radius, Real) or not float(radius) >= 0:
+            raise ScalemaniError(f"radius={radius!r} is no distance; a number >= 0 is needed")
+        return
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral) or n_neighbors < 1:
+        raise ScalemaniError(f"n_neighbors={n_neighbors!r}; an integer >= 1 is needed")
+    if isinstance(points, Points):
+        n_rows, n_distinct = points.n_rows, points.n_distinct
+    else:
+        n_rows = n_distinct = points.shape[0]
+    if n_neighbors >= n_distinct:
+        merged = f" ({n_rows} rows, {n_rows - n_distinct} of them repeats)" if n_distinct < n_rows else ""
+        single = " (1 sample)" if n_rows == 1 else ""
+        raise ScalemaniError(
+            f"n_neighbors={n_neighbors} needs at least {n_neighbors + 1} distinct rows; "
+            f"X has {n_distinct}{merged}{single}"
+        )
+
+
+def _descent_pays(search: ExactSearch, n_neighbors: int) -> bool:
+    if descent_obstacle(search) is not None:
+        return False
+    return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
+
+
+def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int) -> NeighborLists:
+    candidates = descent_candidates(search, n_neighbors, random_state)
+    table, lengths = complete_lists(search, candidates, n_neighbors)
+    recall = measured_recall(search, lengths, random_state)
+    if recall < LEAST_RECALL:
+        warnings.warn(
+            f"NN-descent found {recall:.3f} of the true neighbours on a sample of {min(RECALL_SAMPLE, len(table))} "
+            f"rows (0.95 is expected): use knn='exact', or a larger n_neighbors than {n_neighbors}",
+            LowRecallWarning,
+            stacklevel=3,
+        )
+    return NeighborLists(_even(len(table), n_neighbors), table.ravel(), lengths.ravel(), "nndescent", recall)
+
+
+def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:
+    """Lists of exactly ``n_neighbors`` other rows from candidates that may hold the row itself, -1 and repeats.
+
+    Distances are computed in float64; rows with too few candidates left are searched exactly.
+    """
+    own = np.arange(len(candidates))
+    ordered = np.sort(candidates, axis=1)
+    good = (ordered >= 0) & (ordered != own[:, None])
+    good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    short = good.sum(axis=1) < n_neighbors
+    lengths = search.paired(search.rows, np.where(good, ordered, own[:, None] - 1))  # any valid row stands in
+    lengths[~good] = np.inf
+    order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :n_neighbors]
+    table = np.take_along_axis(ordered, order, axis=1)
+    lengths = np.take_along_axis(lengths, order, axis=1)
+    if short.any():
+        table[short], lengths[short] = search.nearest(search.rows[short], n_neighbors, exclude=own[short])
+    return table, lengths
+
+
+def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> float:
+    """Share of the true neighbours found, on a seeded sample: listed rows no farther than the true k-th neighbour.
+
+    Parameters
+    ----------
+    lengths : NDArray[float64], shape (m, k)
+        Distances in each row's list.
+    """
+    count, k = lengths.shape
+    rng = np.random.default_rng([abs(int(random_state)), 1])
+    sample = np.sort(rng.choice(count, min(RECALL_SAMPLE, count), replace=False))
+    _, true = search.nearest(search.rows[sample], k, exclude=sample)
+    return float(np.mean(lengths[sample] <= true[:, -1:]))
+
+
+def _even(count: int, k: int) -> I64:
+    return np.arange(count + 1, dtype=np.int64) * k

@@ -1,0 +1,174 @@
+"""Nearest rows when distances are given: the same methods as the exact search, on rows of a matrix."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+_BLOCK_BYTES = 32 << 20
+
+
+class PrecomputedSearch:
+    """Nearest rows by a matrix of distances.
+
+    Parameters
+    ----------
+    distances : array, shape (m, m)
+        Finite, >= 0, symmetric (to 1e-6 of the largest), zero on its diagonal; zeros elsewhere are kept as they are.
+        A memory map is read by blocks.
+
+    Raises
+    ------
+    ScalemaniError
+        The matrix is none of distances; row and column are named.
+
+    Notes
+    -----
+    Ties are broken by the digest of a row's sorted distances, which doesn't depend on the order of the rows, and
+    only rows that look the same from everywhere by their position.
+    """
+
+    method = "precomputed"
+
+    def __init__(self, distances: Any) -> None:
+        self.rows = np.asarray(distances)
+        check_distances(self.rows)
+        digests = np.concatenate(
+            [_sorted_digests(self.rows[block]) for block in self._blocks(len(self.rows))]
+        )
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        self.tie_rank = np.empty(len(order), np.int64)
+        self.tie_rank[order] = np.arange(len(order))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows searched among, m."""
+        return len(self.rows)
+
+    def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
+        """The k nearest rows of each query, a row (m,) of distances; see ExactSearch.nearest."""
+        available = self.n_rows - (exclude is not None)
+        if not 1 <= k <= available:
+            raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
+        queries = self._checked(queries)
+        indices, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
+        for block in self._blocks(len(queries)):
+            table = np.array(queries[block], dtype=np.float64)
+            if exclude is not None:
+                own = np.flatnonzero(exclude[block] >= 0)
+                table[own, exclude[block][own]] = np.inf
+            order = np.lexsort((np.broadcast_to(self.tie_rank, table.shape), table), axis=1)[:, :k]
+            indices[block] = order
+            distances[block] = np.take_along_axis(table, order, axis=1)
+        return indices, distances
+
+    def within(self, queries: Any, radius: float, exclude: I64 | None = None) -> tuple[I64, I64, F64]:
+        """All rows at a distance of at most ``radius``; see ExactSearch.within."""
+        queries = self._checked(queries)
+        counts, indices, distances = [], [], []
+        for block in self._blocks(len(queries)):
+            table = np.array(queries[block], dtype=np.float64)
+            near = table <= radius
+            if exclude is not None:
+                own = np.flatnonzero(exclude[block] >= 0)
+                near[own, exclude[block][own]] = False
+            at, rows = np.nonzero(near)
+            order = np.lexsort((self.tie_rank[rows], table[at, rows], at))
+            counts.append(near.sum(axis=1))
+            indices.append(rows[order])
+            distances.append(table[at, rows][order])
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *counts]))])
+        return (
+            indptr.astype(np.int64),
+            np.concatenate([np.empty(0, np.int64), *indices]).astype(np.int64),
+            np.concatenate([np.empty(0), *distances]),
+        )
+
+    def paired(self, queries: Any, indices: I64) -> F64:
+        """Distances (q, k) from each query to the rows listed for it."""
+        return np.take_along_axis(self._checked(queries), np.asarray(indices), axis=1).astype(np.float64)
+
+    def nearest_between(self, a: I64, b: I64) -> tuple[int, int, float]:
+        """The shortest pair (i in a, j in b, distance) between two disjoint index sets; ties by content."""
+        a, b = np.asarray(a, dtype=np.int64), np.asarray(b, dtype=np.int64)
+        best: tuple[float, int, int, int, int] | None = None
+        for block in self._blocks(len(a)):
+            table = self.rows[a[block]][:, b].astype(np.float64)
+            rows, columns = np.nonzero(table == table.min())
+            for i, j in zip(a[block][rows], b[columns], strict=True):
+                first, second = sorted((int(self.tie_rank[i]), int(self.tie_rank[j])))
+                pair = (float(table.min()), first, second, int(i), int(j))
+                best = pair if best is None else min(best, pair)
+        assert best is not None
+        return best[3], best[4], best[0]
+
+    def _blocks(self, count: int) -> list[slice]:
+        step = max(1, _BLOCK_BYTES // (8 * self.n_rows))
+        return [slice(start, start + step) for start in range(0, count, step)]
+
+    def _checked(self, queries: Any) -> NDArray[Any]:
+        queries = np.asarray(queries)
+        if queries.ndim != 2 or queries.shape[1] != self.n_rows:
+            raise ScalemaniError(
+                f"rows of distances have shape {queries.shape}; (rows, {self.n_rows}) is needed, a distance to each "
+                "training row"
+            )
+        return queries
+
+
+def check_distances(distances: Any, name: str = "X") -> None:
+    """Raise ScalemaniError unless ``distances`` is a square, finite, non-negative, symmetric matrix, zero on its
+    diagonal. It is compared with its transpose by square blocks, so that a memory map is never held as a whole."""
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
+        raise ScalemaniError(f"{name} has shape {distances.shape}; distances are a square matrix (rows, rows)")
+    if distances.dtype.kind not in "biuf":
+        raise ScalemaniError(f"{name} has dtype {distances.dtype}; distances are real numbers")
+    count, step = len(distances), 1024
+    starts = range(0, count, step)
+    for i in starts:
+        for j in starts:
+            if j < i:
+                continue
+            upper = np.asarray(distances[i : i + step, j : j + step], dtype=np.float64)
+            lower = np.asarray(distances[j : j + step, i : i + step], dtype=np.float64).T
+            for part, turned in ((upper, False), (lower, True)):
+                _refuse(~np.isfinite(part), part, (i, j), turned, name, "distances are finite")
+                _refuse(part < 0, part, (i, j), turned, name, "distances are >= 0")
+            gap = np.abs(upper - lower) > 1e-6 * max(upper.max(), lower.max())
+            if gap.any():
+                row, column = np.argwhere(gap)[0]
+                raise ScalemaniError(
+                    f"{name} is not symmetric: {upper[row, column]} at row {i + row}, column {j + column}, but "
+                    f"{lower[row, column]} at row {j + column}, column {i + row}; give (X + X.T) / 2"
+                )
+            if i == j:
+                off = np.flatnonzero(np.diagonal(upper))
+                if len(off):
+                    raise ScalemaniError(
+                        f"{name} has {upper[off[0], off[0]]} on its diagonal at row {i + off[0]}; a row's distance "
+                        "to itself is 0"
+                    )
+
+
+def _refuse(bad: Any, part: F64, corner: tuple[int, int], turned: bool, name: str, rule: str) -> None:
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        value = part[row, column]
+        place = (corner[0] + row, corner[1] + column)
+        row, column = place[::-1] if turned else place
+        what = "NaN" if np.isnan(value) else str(value)
+        raise ScalemaniError(f"{name} contains {what} at row {row}, column {column}; {rule}")
+
+
+def _sorted_digests(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    ordered = np.sort(np.asarray(rows, dtype="<f8"), axis=1) + 0.0
+    raw = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in ordered)
+    return np.frombuffer(raw, dtype="<u8").astype(np.uint64).reshape(-1, 2)

@@ -1,0 +1,59 @@
+"""What a search will cost, by arithmetic: the choice between the exact search and NN-descent must be the same on
+every machine and for any number of threads, or the same seed would give another graph.
+
+The figures are seconds on one core, measured once; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import issparse
+
+from scalemani.distance_forms import CountForm, NormForm, PairForm
+from scalemani.exact_search import ExactSearch
+from scalemani.function_metrics import FunctionForm
+
+DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
+_TABLE = 30e-9  # an entry of a table of bounds: its minimum, its comparison
+
+
+def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
+    """Projected seconds for all neighbours of all rows, exactly."""
+    count = float(search.n_rows)
+    if search.method == "kdtree":
+        visits = min(count, (n_neighbors + 10) * 1.6**search.width)
+        return count * (visits * 50e-9 + n_neighbors * 0.5e-6) * np.log2(count + 1) / 16
+    return count * count * (_TABLE + _pair_seconds(search))
+
+
+def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
+    """Projected seconds for NN-descent from one thread, its compilation counted."""
+    evaluations = 60.0 * search.n_rows * (n_neighbors + 1)
+    return DESCENT_START + evaluations * (20e-9 + _evaluation_seconds(search))
+
+
+def _pair_seconds(search: ExactSearch) -> float:
+    """Of one pair in a blocked exact search."""
+    form, width = search.form, search.width
+    if issparse(search.rows) and getattr(form, "keeps_csr", False):
+        per_row = search.rows.nnz / max(1, search.n_rows)
+        return 2e-9 * per_row * max(per_row / width, 0.02) + 10e-9
+    if isinstance(form, CountForm) or (isinstance(form, NormForm) and form.p == 2):
+        return 0.15e-9 * width
+    if isinstance(form, NormForm):
+        return (1e-9 if form.p in (1.0, np.inf) else 25e-9) * width
+    if isinstance(form, PairForm):
+        return (1.5e-9 if form.has_table else 30e-9) * width
+    return _evaluation_seconds(search)
+
+
+def _evaluation_seconds(search: ExactSearch) -> float:
+    """Of one distance in compiled code."""
+    form, width = search.form, search.width
+    if isinstance(form, FunctionForm):
+        if not form.user_given:
+            return 2e-9 * width**2.5  # optimal transport
+        return 3e-9 * width if form.compiled else 2e-6
+    if issparse(search.rows):
+        return 5e-9 * search.rows.nnz / max(1, search.n_rows)
+    return (0.4e-9 if isinstance(form, NormForm) and form.p in (1.0, 2.0, np.inf) else 10e-9) * width
