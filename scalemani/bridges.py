@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from .edges import csr_of, row_numbers, two_directions
+from scalemani.edges import csr_of, row_numbers, two_directions
 
 if TYPE_CHECKING:
-    from .neighbors import NeighborLists
+    from scalemani.neighbors import NeighborLists
 
 
 class BridgeSearch(Protocol):

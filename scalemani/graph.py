@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
-from .bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
-from .edges import csr_of, renumbered, row_numbers, two_directions, with_edges
-from .engine.vertex_order import vertex_order
-from .errors import DisconnectedGraphError, ScalemaniError
+from scalemani.bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
+from scalemani.edges import csr_of, renumbered, row_numbers, two_directions, with_edges
+from scalemani.engine.vertex_order import vertex_order
+from scalemani.errors import DisconnectedGraphError, ScalemaniError
 
 if TYPE_CHECKING:
-    from .neighbors import NeighborLists
+    from scalemani.neighbors import NeighborLists
 
 __all__ = ["Graph", "graph_from_sparse", "make_graph", "symmetric_graph", "vertex_order"]
 

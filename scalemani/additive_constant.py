@@ -1,0 +1,288 @@
+"""Stage 6: takes the centred operators, gives the additive constant c* and the leading eigenpairs of K(c*).
+
+c* is the least c >= 0 for which K(c) = K2 + 2c K1 + (c²/2) J is positive semidefinite; it is the
+largest real eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), and the PSD
+set is [c*, ∞). For a unit vector v ⟂ 1 with k_i = v'K_i v and 4 k1² >= 2 k2,
+
+    c(v) = -2 k1 + sqrt(4 k1² - 2 k2) <= c*,   with equality at the null vector of K(c*).
+
+So every subspace gives a lower bound, a growing one a rising bound, and the subspace that finds the
+embedding finds the constant too (`constant_solver="ritz"`: about a dozen reads of D).
+
+Never run plain power iteration on M: its dominant eigenvalue is real and negative, near
+-4 max eig(K1), 6 to 190 times larger than c* in modulus, and that is what it returns (so do "LM" Lanczos
+and randomised range finders). `"power"` iterates M + σI with σ just above 4 max eig(K1), which is
+right and converges like 1 - gap/σ: hundreds to thousands of reads. `"arnoldi"` asks ARPACK for the
+largest real part: tens to a thousand, and it fails on Euclidean data, where c* = 0 is a defective
+eigenvalue. The README gives the counts side by side.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
+
+from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz
+from scalemani.errors import ConvergenceWarning, SolverError
+from scalemani.kernel import Kernels, centred
+
+Vectors = NDArray[np.float64]
+RANK_TOLERANCE = 1e-6  # τ: float32 tiles; eigenvalues within τ λ1 of 0 are rounding of D
+CONSTANT_SOLVERS = ("ritz", "power", "arnoldi")
+MOST_READS = {"ritz": 200, "power": 20_000, "arnoldi": 3_000}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The constant with its kernel's leading pairs.
+
+    Attributes
+    ----------
+    constant : float
+        c, in the unit of D.
+    pairs : RitzPairs
+        Of K(c): values descending, vectors orthonormal and orthogonal to 1.
+    unshifted : ndarray, shape (p,)
+        v'K2v for each vector: its eigenvalue share without the shift.
+    n_reads : int
+        Reads of D that this took.
+    """
+
+    constant: float
+    pairs: RitzPairs
+    unshifted: Vectors
+    n_reads: int
+
+
+class CailliezOperator(LinearOperator):  # type: ignore[misc]
+    """M = [[0, 2 K2], [-I, -4 K1]] by products: (x, y) -> (2 K2 y, -x - 4 K1 y), one read of D each.
+
+    Parameters
+    ----------
+    kernels : CentredKernels or DenseKernels
+        Operators of shape (n, n).
+
+    Notes
+    -----
+    Its largest REAL eigenvalue is c*; its dominant eigenvalue is not (module docstring).
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        n = kernels.shape[0]
+        super().__init__(np.dtype(np.float64), (2 * n, 2 * n))
+
+    def _matmat(self, vectors: Vectors) -> Vectors:
+        n = self.kernels.shape[0]
+        x, y = vectors[:n], vectors[n:]
+        k1y, k2y = self.kernels.products(y)
+        return np.vstack([2 * k2y, -centred(x) - 4 * k1y])
+
+    def _matvec(self, vector: Vectors) -> Vectors:
+        result: Vectors = self._matmat(vector.reshape(-1, 1)).ravel()
+        return result
+
+
+def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
+    """c* of a pair of small symmetric matrices (projections of K1 and K2).
+
+    Newton's iteration on the lowest eigenvalue of K(c): from below, each step takes the lowest
+    eigenvector v of K(c) and goes to c(v), which never passes c*. Symmetric eigenproblems only, so
+    no test of which complex eigenvalues are real.
+
+    Parameters
+    ----------
+    k1, k2 : ndarray, shape (m, m)
+    start : float
+        A lower bound of the answer to start from.
+
+    Returns
+    -------
+    float
+        0 where the lowest eigenvalue of K2 is within τ = 1e-6 of 0, relative to the largest.
+
+    Examples
+    --------
+    The star with three unit arms has c* = (sqrt(3) - 1)/2:
+
+    >>> d = np.array([[0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0.0]])
+    >>> j = np.eye(4) - 0.25
+    >>> round(projected_constant(-0.5 * j @ d @ j, -0.5 * j @ (d * d) @ j), 12)
+    0.366025403784
+    """
+    ends = sl.eigvalsh(k2)
+    if ends[0] >= -RANK_TOLERANCE * np.abs(ends).max():
+        return 0.0
+    identity = np.eye(len(k1))
+    c = max(start, 0.0)
+    for _ in range(100):  # 4 to 7 steps are usual
+        lowest, v = sl.eigh(k2 + 2 * c * k1 + c * c / 2 * identity, subset_by_index=[0, 0])
+        if lowest[0] >= 0:
+            break
+        a, b = float(v[:, 0] @ k1 @ v[:, 0]), float(v[:, 0] @ k2 @ v[:, 0])
+        rise = -2 * a + np.sqrt(max(4 * a * a - 2 * b, 0.0))
+        if not rise > c * (1 + 1e-15):
+            break
+        c = float(rise)
+    return c
+
+
+def solve(
+    kernels: Kernels,
+    n_components: int,
+    *,
+    correction: str | float | None = "cailliez",
+    constant_solver: str = "ritz",
+    tol: float = 1e-6,
+    block: int = 16,
+    seed: int = 0,
+    most_reads: int | None = None,
+) -> Solution:
+    """The constant that `correction` asks for, and the leading pairs of its kernel.
+
+    Parameters
+    ----------
+    kernels : CentredKernels or DenseKernels
+    n_components : int
+        Pairs wanted, 1 to n - 1.
+    correction : {"cailliez", None} or float
+        Which c: c*, 0, or the number itself (in the unit of D).
+    constant_solver : {"ritz", "power", "arnoldi"}
+        How c* is found (module docstring).
+    tol : float
+        Residual over eigenvalue, and relative error of c.
+
+    Raises
+    ------
+    SolverError
+        If "power" or "arnoldi" can't find c* here.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the reads ran out; the residual is named.
+    """
+    before = kernels.n_reads
+    n = kernels.shape[0]
+    last = 0.0
+    fixed: float | None = None
+    if correction is None:
+        fixed = 0.0
+    elif not isinstance(correction, str):
+        fixed = float(correction)
+    elif constant_solver == "power":
+        fixed = power_constant(kernels, tol=tol, seed=seed)
+    elif constant_solver == "arnoldi":
+        fixed = arnoldi_constant(kernels, tol=tol, seed=seed)
+
+    def combine(projected: tuple[Vectors, ...]) -> Combination:
+        nonlocal last
+        k1, k2 = projected
+        last = projected_constant(k1, k2, last) if fixed is None else fixed
+        c = last
+        largest = float(np.abs(sl.eigvalsh(k2)).max())
+        if c == 0:
+            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
+        kernel = k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1))
+        v = sl.eigh(kernel, subset_by_index=[0, 0])[1][:, 0]
+        slope = max(2 * float(v @ k1 @ v) + c, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
+        return Combination((2 * c, 1.0), c * c / 2, c, c * slope, (1 + RANK_TOLERANCE) * c * c / 2)
+
+    pairs = block_rayleigh_ritz(
+        kernels.products,
+        n,
+        n_components,
+        combine,
+        low=fixed is None,
+        tol=tol,
+        block=block,
+        most_reads=most_reads or MOST_READS["ritz"],
+        seed=seed,
+    )
+    c = pairs.combination.value
+    if not pairs.converged:
+        warnings.warn(
+            f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
+            f"eigenvalue and the constant still rose by {pairs.change:.1e} of itself (tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Solution(c, pairs, pairs.forms[1], kernels.n_reads - before)
+
+
+def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_reads: int | None = None) -> float:
+    """c* by power iteration on M + σI, σ = 1.01 · 4 max eig(K1).
+
+    The residual |M z - c z| / (c |z|) must reach `tol`, and c is read off z's lower half v as c(v),
+    whose error is of second order.
+
+    Raises
+    ------
+    SolverError
+        If the reads run out, as they do on Euclidean data (c* = 0: no gap).
+    """
+    operator = CailliezOperator(kernels)
+    n = kernels.shape[0]
+    top = block_rayleigh_ritz(
+        kernels.products, n, 1, lambda _: Combination((1.0, 0.0)), low=False, tol=1e-2, block=4, seed=seed
+    )
+    sigma = 1.01 * 4 * max(float(top.values[0]), 0.0)
+    limit = most_reads or MOST_READS["power"]
+    rng = np.random.default_rng(seed)
+    v = centred(rng.standard_normal((n, 1)))
+    z = np.vstack([np.zeros_like(v), v])
+    z /= np.linalg.norm(z)
+    residual = np.inf
+    for _ in range(limit):
+        image = operator @ z
+        c = float((z.T @ image)[0, 0])
+        residual = float(np.linalg.norm(image - c * z)) / max(abs(c), np.finfo(float).tiny)
+        if c > 0 and residual <= tol:
+            return _constant_of(z[n:], kernels)
+        z = image + sigma * z
+        z /= np.linalg.norm(z)
+    raise SolverError(
+        f"shifted power iteration did not find the constant in {limit} reads of D (residual {residual:.1e}, "
+        f"tol={tol:g}); use constant_solver='ritz'"
+    )
+
+
+def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_reads: int | None = None) -> float:
+    """c* by ARPACK's Arnoldi iteration on M, asking for the largest real part.
+
+    Raises
+    ------
+    SolverError
+        If it does not converge, as on Euclidean data, or n is too small for it.
+    """
+    operator = CailliezOperator(kernels)
+    n = kernels.shape[0]
+    if 2 * n < 8:
+        raise SolverError(f"Arnoldi needs 4 or more points and got {n}; use constant_solver='ritz'")
+    rng = np.random.default_rng(seed)
+    start = np.vstack([np.zeros((n, 1)), centred(rng.standard_normal((n, 1)))]).ravel()
+    limit = most_reads or MOST_READS["arnoldi"]
+    try:
+        _, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=min(2 * n - 1, 40), maxiter=max(1, limit // 38), tol=tol)
+    except (ArpackNoConvergence, ArithmeticError, RuntimeError) as error:
+        raise SolverError(
+            f"Arnoldi iteration did not find the constant in {kernels.n_reads} reads of D ({error}); "
+            "use constant_solver='ritz'"
+        ) from error
+    vector: Any = vectors[:, 0]
+    vector = (vector * np.exp(-1j * np.angle(vector[np.abs(vector).argmax()]))).real
+    return _constant_of(vector[n:, None], kernels)
+
+
+def _constant_of(v: Vectors, kernels: Kernels) -> float:
+    """c(v) of one vector, or 0 where v puts no bound: one read of D."""
+    unit = centred(v)
+    unit = unit / np.linalg.norm(unit)
+    k1v, k2v = kernels.products(unit)
+    a, b = float(unit[:, 0] @ k1v[:, 0]), float(unit[:, 0] @ k2v[:, 0])
+    inside = 4 * a * a - 2 * b
+    return max(0.0, -2 * a + float(np.sqrt(inside))) if inside >= 0 else 0.0

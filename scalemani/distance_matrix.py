@@ -1,0 +1,154 @@
+"""Stage 1 for matrices: takes dense (n, n) distances, NumPy, memmap, Dask or Zarr, gives them validated.
+
+Read by row blocks, never whole unless it already is. Distances are finite (inf may separate
+components where that is allowed), non-negative, symmetric, with a zero diagonal.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+
+BLOCK_BYTES = 64 << 20
+ASYMMETRY = 1e-6  # relative |d_ij - d_ji| that is taken as rounding (float32 matrices)
+
+
+class DistanceMatrix:
+    """A validated square matrix of distances.
+
+    Parameters
+    ----------
+    matrix : array-like, shape (n, n)
+        NumPy, memmap, Dask or Zarr; real.
+    name : str
+        For messages.
+    allow_inf : bool
+        Whether inf may stand between components.
+
+    Attributes
+    ----------
+    n : int
+    fingerprint : str
+        Of its float64 content.
+    labels : ndarray of int, shape (n,)
+        Component of each point (all 0 where there is no inf).
+    sample : ndarray
+        One seeded random off-diagonal finite distance a row, at least 1,000 where there are as many.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming row and column, what is allowed and what to do.
+    """
+
+    def __init__(self, matrix: Any, name: str = "X", *, allow_inf: bool = False) -> None:
+        if sp.issparse(matrix):
+            raise ScalemaniError(f"{name} is sparse: distances are dense (n, n); a sparse matrix is a graph (metric='precomputed')")
+        self.matrix = matrix if hasattr(matrix, "shape") and hasattr(matrix, "dtype") else np.asarray(matrix)
+        self.name = name
+        self._check_form()
+        self.n = int(self.matrix.shape[0])
+        self.labels = np.full(self.n, -1)
+        self._allow_inf = allow_inf
+        digest = hashlib.blake2b(digest_size=16)
+        samples = []
+        rng = np.random.default_rng(0)
+        each = -(-1000 // max(self.n - 1, 1)) if self.n > 1 else 0
+        for start in range(0, self.n, self.step):
+            rows = slice(start, min(start + self.step, self.n))
+            block = self.block(rows)
+            self._check_block(block, rows)
+            digest.update(np.ascontiguousarray(block).tobytes())
+            partner = (np.arange(rows.start, rows.stop)[:, None] + rng.integers(1, max(self.n, 2), (len(block), each))) % self.n
+            samples.append(np.take_along_axis(block, partner, 1).ravel())
+        self.fingerprint = digest.hexdigest()
+        sample = np.concatenate(samples) if samples else np.empty(0)
+        self.sample = sample[np.isfinite(sample)]
+
+    @property
+    def step(self) -> int:
+        """Rows read at once."""
+        return max(1, BLOCK_BYTES // (8 * max(1, int(self.matrix.shape[0]))))
+
+    def block(self, rows: slice, columns: slice = slice(None)) -> NDArray[np.float64]:
+        """A part of it as float64."""
+        return np.asarray(self.matrix[rows, columns], np.float64)
+
+    def part(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The distances of chosen rows to chosen columns (ascending)."""
+        out = np.empty((len(rows), len(columns)))
+        for at in range(0, len(rows), self.step):
+            chosen = rows[at : at + self.step]
+            if len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1:
+                out[at : at + self.step] = self.block(slice(int(chosen[0]), int(chosen[-1]) + 1))[:, columns]
+            else:
+                for i, row in enumerate(chosen):
+                    out[at + i] = self.block(slice(int(row), int(row) + 1))[0, columns]
+        return out
+
+    def _check_form(self) -> None:
+        shape = tuple(self.matrix.shape)
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise ScalemaniError(
+                f"{self.name} has shape {shape}: a distance matrix is square (n, n); for features use another metric"
+            )
+        if shape[0] == 0:
+            raise ScalemaniError(f"{self.name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required")
+        kind = np.dtype(self.matrix.dtype).kind
+        if kind not in "biuf":
+            raise ScalemaniError(f"{self.name} has dtype {self.matrix.dtype}: distances are real numbers; convert it")
+
+    def _check_block(self, block: NDArray[np.float64], rows: slice) -> None:
+        self._refuse(np.isnan(block), rows, "NaN", "distances are numbers >= 0; remove or fill the row")
+        self._refuse(block < 0, rows, "a negative distance", "distances are >= 0; check how they were made")
+        if not self._allow_inf:
+            self._refuse(np.isinf(block), rows, "inf", "distances are finite; use metric='geodesic' with disconnected='largest'")
+        own = np.arange(rows.start, rows.stop)
+        diagonal = block[own - rows.start, own]
+        if diagonal.any():
+            at = int(np.flatnonzero(diagonal)[0])
+            raise ScalemaniError(
+                f"{self.name} has {diagonal[at]:g} on its diagonal at row {own[at]}: a point is at distance 0 from itself"
+            )
+        self._check_symmetry(block, rows)
+        self._label(block, own)
+
+    def _label(self, block: NDArray[np.float64], own: NDArray[np.int64]) -> None:
+        """Components from the pattern of inf, which must be that of whole components."""
+        finite = np.isfinite(block)
+        if finite.all() and (self.labels == self.labels[0]).all():
+            self.labels[:] = 0
+            return
+        for reached, row in zip(finite, own, strict=True):
+            if self.labels[row] < 0:
+                self.labels[reached & (self.labels < 0)] = self.labels.max() + 1
+            if (reached != (self.labels == self.labels[row])).any():
+                raise ScalemaniError(
+                    f"{self.name} is infinite between some points that others connect (row {row}): inf must separate "
+                    "whole components; give geodesic distances, or metric='precomputed'"
+                )
+
+    def _check_symmetry(self, block: NDArray[np.float64], rows: slice) -> None:
+        """Compare with the transposed part at and behind the diagonal (each pair once)."""
+        ahead = block[:, rows.start :]
+        for start in range(rows.start, self.n, self.step):
+            there = slice(start, min(start + self.step, self.n))
+            mine = ahead[:, there.start - rows.start : there.stop - rows.start]
+            theirs = self.block(there, rows).T
+            with np.errstate(invalid="ignore"):
+                apart = (mine != theirs) & ~(np.abs(mine - theirs) <= ASYMMETRY * np.maximum(mine, theirs))
+            if apart.any():
+                i, j = np.argwhere(apart)[0]
+                raise ScalemaniError(
+                    f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows.start + i}, column {there.start + j} "
+                    f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
+                )
+
+    def _refuse(self, bad: NDArray[np.bool_], rows: slice, what: str, remedy: str) -> None:
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            raise ScalemaniError(f"{self.name} has {what} at row {rows.start + i}, column {j}: {remedy}")

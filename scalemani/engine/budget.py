@@ -1,0 +1,93 @@
+"""Memory as arithmetic: the tile size that fits, or a refusal before any work.
+
+What a worker thread holds at once, in bytes, for n vertices, tiles of b and sweeps of m columns:
+ - a geodesic task: one block of rows, 4 b n, and the search's own 12 n;
+ - a sweep task: a tile and its square in the product's precision, 4 b² + 16 b², the operand
+   (shared) and its shares of the two products, 16 m n.
+The larger of the two, times the threads of the worker, plus the graph, must stay below
+`memory_limit`.
+"""
+
+import os
+
+from scalemani.errors import ScalemaniError
+
+LARGEST_TILE = 2048  # 16 MiB of float32: long enough for BLAS, short enough for a task of seconds
+SMALLEST_TILE = 16  # below this a tile is mostly overhead
+SWEEP_COLUMNS = 32  # columns that a read of D is planned for
+
+
+def parse_memory(limit: int | float | str | None) -> int:
+    """Bytes a worker may hold: a number, text such as "4GB", or None for half of what is free.
+
+    Raises
+    ------
+    ScalemaniError
+        If it is neither, or not positive.
+    """
+    if limit is None:
+        return _free_memory() // 2
+    if isinstance(limit, str):
+        from dask.utils import parse_bytes
+
+        try:
+            limit = parse_bytes(limit)
+        except ValueError as error:
+            raise ScalemaniError(f"memory_limit={limit!r}: give bytes, or text such as '4GB'") from error
+    if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not limit > 0:
+        raise ScalemaniError(f"memory_limit={limit!r}: give a positive number of bytes, or text such as '4GB'")
+    return int(limit)
+
+
+def _free_memory() -> int:
+    """Bytes of physical memory not in use; a large number where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+def task_bytes(n: int, tile: int) -> int:
+    """The most that one task holds at once (module docstring)."""
+    geodesics = 4 * tile * n + 12 * n
+    sweep = 20 * tile * tile + 16 * SWEEP_COLUMNS * n
+    return max(geodesics, sweep)
+
+
+def choose_tile(n: int, limit: int, threads: int, edges: int = 0) -> int:
+    """The tile size for n vertices: large, but eight blocks or more where n allows, within `limit`.
+
+    Parameters
+    ----------
+    n : int
+        Vertices.
+    limit : int
+        Bytes a worker may hold.
+    threads : int
+        Tasks a worker runs at once.
+    edges : int
+        Stored entries of the graph, which every worker caches once (12 bytes each).
+
+    Raises
+    ------
+    ScalemaniError
+        If not even the smallest tile fits; both numbers and the remedy are named.
+    """
+    eighth = -(-n // (8 * 16)) * 16
+    tile = max(SMALLEST_TILE, min(LARGEST_TILE, eighth))
+    graph = 12 * edges
+    while tile > SMALLEST_TILE and graph + threads * task_bytes(n, tile) > limit:
+        tile = max(SMALLEST_TILE, tile // 2 // 16 * 16)
+    needed = graph + threads * task_bytes(n, tile)
+    if needed > limit:
+        raise ScalemaniError(
+            f"{n} vertices need {needed / 2**20:.0f} MiB a worker ({threads} threads) and memory_limit allows "
+            f"{limit / 2**20:.0f} MiB: raise memory_limit or use fewer threads"
+        )
+    return tile
+
+
+def disk_bytes(n: int, tile: int) -> int:
+    """Bytes of the distance tiles: upper tiles only, the last of a row padded to full size."""
+    blocks = -(-n // tile)
+    return blocks * (blocks + 1) // 2 * tile * tile * 4

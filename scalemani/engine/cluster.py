@@ -1,0 +1,198 @@
+"""The only file that imports dask.distributed: a client, tasks in a bounded window, results in order.
+
+Takes a scheduler (None, an address or a client) and gives a :class:`Cluster`: `map` runs a function over tasks and
+yields the results in the order of the tasks, never of the workers, so that sums over them have fixed
+bits. What many tasks share (the block of vectors in a sweep) is sent to each worker once. Embedded,
+the cluster is one in-process worker whose threads are the cores; nothing of it listens anywhere but
+on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`).
+"""
+
+import logging
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import threadpoolctl
+from distributed import Client, LocalCluster, default_client
+
+from scalemani.errors import ScalemaniError
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limit: Any = None
+
+
+def _hold_blas() -> None:
+    """Limit BLAS to one thread a task in this process, until the last user lets go."""
+    global _blas_users, _blas_limit
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit = threadpoolctl.threadpool_limits(1, user_api="blas")
+        _blas_users += 1
+
+
+def _release_blas() -> None:
+    global _blas_users, _blas_limit
+    with _blas_lock:
+        _blas_users -= 1
+        if _blas_users == 0:
+            _blas_limit.restore_original_limits()
+            _blas_limit = None
+
+
+def _read_text(path: str) -> str:
+    """The text of a file as a worker sees it; empty where it sees none."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def cores() -> int:
+    """Processors this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class Cluster:
+    """A client for the length of a ``with`` block.
+
+    Parameters
+    ----------
+    scheduler : None, str or distributed.Client
+        None: the active client if there is one, else an embedded in-process worker. A string is the
+        address of a scheduler, such as "tcp://10.0.0.1:8786".
+    threads : int, optional
+        Threads of the embedded worker; the cores by default.
+
+    Raises
+    ------
+    ScalemaniError
+        If no scheduler answers at the address, or it has no workers.
+    """
+
+    def __init__(self, scheduler: Any = None, threads: int | None = None) -> None:
+        self._scheduler = scheduler
+        self._threads = threads or cores()
+        self._local: LocalCluster | None = None
+        self._owned = False
+        self.client: Client
+
+    def __enter__(self) -> "Cluster":
+        if isinstance(self._scheduler, Client):
+            self.client = self._scheduler
+        elif self._scheduler is None:
+            try:
+                self.client = default_client()
+            except ValueError:
+                self._embed()
+        else:
+            try:
+                self.client = Client(self._scheduler, timeout="15s", set_as_default=False)
+            except (OSError, ValueError, TypeError) as error:
+                raise ScalemaniError(
+                    f"no Dask scheduler answers at {self._scheduler!r}: check the address, or leave scheduler out"
+                ) from error
+            self._owned = True
+        if not self.embedded and not self.client.scheduler_info(n_workers=-1)["workers"]:
+            self._close()
+            raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
+        if self.embedded:
+            _hold_blas()
+        else:
+            self.client.run(_hold_blas)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.embedded:
+                _release_blas()
+            elif self.client.status == "running":
+                self.client.run(_release_blas)
+        finally:
+            self._close()
+
+    def _embed(self) -> None:
+        self._local = LocalCluster(
+            processes=False,
+            n_workers=1,
+            threads_per_worker=self._threads,
+            memory_limit=0,
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=logging.ERROR,
+        )
+        self.client = Client(self._local, set_as_default=False)
+        self._owned = True
+
+    def _close(self) -> None:
+        if self._owned:
+            self.client.close()
+        if self._local is not None:
+            self._local.close()
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the workers are threads of this process."""
+        return self._local is not None
+
+    @property
+    def threads(self) -> int:
+        """Tasks that run at once on one worker."""
+        return max(self.client.nthreads().values(), default=1)
+
+    def check_shared(self, path: str) -> None:
+        """Refuse a store path that not every worker sees: each must read back a token put beside it.
+
+        Raises
+        ------
+        ScalemaniError
+            Naming the workers that don't see it.
+        """
+        if self.embedded:
+            return
+        parent = Path(path).absolute().parent
+        while not parent.exists():
+            parent = parent.parent
+        token = uuid.uuid4().hex
+        probe = parent / f".scalemani-{token}"
+        probe.write_text(token)
+        try:
+            seen = self.client.run(_read_text, str(probe))
+        finally:
+            probe.unlink()
+        blind = sorted(worker for worker, text in seen.items() if text != token)
+        if blind:
+            raise ScalemaniError(
+                f"{len(blind)} of {len(seen)} workers can't see the folder of the store {path!r} (first: {blind[0]}): "
+                "give a path on a file system that all of them share"
+            )
+
+    def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
+        """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
+
+        At most two tasks a thread and four more are in flight; `shared` is sent to each worker once.
+        An error in a task is raised here, after the others in flight are cancelled.
+        """
+        handle = () if shared is None else (self.client.scatter(shared, broadcast=not self.embedded, hash=False),)
+        window = 2 * sum(self.client.nthreads().values()) + 4
+        waiting: deque[Any] = deque()
+        try:
+            for task in tasks:
+                waiting.append(self.client.submit(function, *task, *handle, pure=False, retries=2))
+                if len(waiting) >= window:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

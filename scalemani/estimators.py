@@ -1,0 +1,379 @@
+"""scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from scalemani import pipeline
+from scalemani.engine.store import RunStore
+from scalemani.engine.user_arrays import is_zarr
+from scalemani.errors import ScalemaniError
+from scalemani.parameters import Parameters
+from scalemani.run import Run
+
+
+class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel Isomap out of core.
+
+    Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the
+    least additive constant c that makes their kernel positive semidefinite is found on operators,
+    with the leading eigenpairs, from about a dozen reads of them; test points are placed with the
+    Mercer kernel that results.
+
+    Parameters
+    ----------
+    n_neighbors : int or None, default 10
+        Nearest OTHER points of each point. None with `radius`.
+    n_components : int, default 2
+        Axes of the embedding.
+    radius : float, optional
+        Neighbours within this distance instead (with ``n_neighbors=None``).
+    metric : str or callable, default "euclidean"
+        pynndescent's names, or a function of two rows. "precomputed": X is a dense (n, n) matrix of
+        distances to choose neighbours from, or a sparse matrix that is the finished neighbour graph
+        (stored zeros are edges; n_neighbors then serves `transform` alone). "geodesic": X is D itself.
+    metric_params : dict, optional
+        Its parameters, such as ``{"p": 3}``.
+    graph : {"union", "mutual"}, default "union"
+        An edge if either end lists the other, or only if both do.
+    disconnected : {"error", "join", "largest"}, default "error"
+        With several components: refuse; add the shortest bridges along a minimum spanning tree of
+        them; or embed the largest (the other rows are NaN).
+    correction : {"cailliez", None} or float, default "cailliez"
+        The additive constant: the least that makes the kernel positive semidefinite, none, or a
+        number (in the unit of the distances).
+    constant_solver : {"ritz", "power", "arnoldi"}, default "ritz"
+        How it is found. "power" is power iteration on the SHIFTED Cailliez matrix: right, but
+        hundreds to thousands of reads of D. (Plain power iteration is wrong: the dominant
+        eigenvalue of that matrix is negative.) "arnoldi" is ARPACK's, for its largest real part.
+    projection : {"continuous", "paper"}, default "continuous"
+        How `transform` places points (:mod:`scalemani.projection`). "paper" shrinks every point
+        that is not a training row.
+    knn : {"auto", "exact", "nndescent"}, default "auto"
+        Neighbour search; "auto" takes the cheaper by arithmetic, pynndescent's compilation counted.
+    tol : float, default 1e-6
+        Residual over eigenvalue, and relative error of the constant.
+    store : path, optional
+        Zarr store of the run. One that is there is resumed, or refused if it holds other data or
+        parameters. None: a temporary folder that lives as long as the model or a lazy result of it.
+    scheduler : str or distributed.Client, optional
+        Dask scheduler. None: the active client, or else threads of this process.
+    memory_limit : int or str, optional
+        Bytes a worker may hold ("4GB"); the tile size follows from it. None: half of what is free.
+    random_state : int, RandomState, Generator or None, default 0
+        Of the neighbour search and the solver's start. None is resolved to an integer that the
+        store records.
+    progress : bool or callable, default False
+        True for bars on a terminal; or ``report(stage, done, total)``.
+    overwrite : bool, default False
+        Replace the run that is at `store`.
+    keep_distances : bool, default True
+        False drops D after the fit; the model needs no D.
+
+    Attributes
+    ----------
+    embedding_ : ndarray, shape (n_samples, n_components)
+        NaN for rows of dropped components; identical rows have identical coordinates.
+    eigenvalues_ : ndarray, shape (n_components,)
+        Of the kernel with its constant, descending.
+    additive_constant_ : float
+        c, in the unit of the distances.
+    n_passes_ : int
+        Reads of D after it was written.
+    residuals_ : ndarray, shape (n_components,)
+        |K v - λ v| / λ.
+    knn_recall_ : float
+        Of the neighbour lists against exact ones on a sample; 1 for an exact search.
+    spectrum_ : dict
+        c over the median distance, trace, shares with and without the shift, and more.
+    kept_ : ndarray of int
+        Rows that are in the graph's kept component(s).
+    store_ : str
+        Path of the store.
+    random_state_ : int
+        The seed that was used.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Choi & Choi, "Kernel Isomap", Electronics Letters 40 (2004) and "Robust kernel Isomap", Pattern
+    Recognition 40 (2007); Cailliez, "The analytical solution of the additive constant problem",
+    Psychometrika 48 (1983).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scalemani import KernelIsomap
+    >>> angle = np.linspace(0, 3, 60)
+    >>> arc = np.c_[np.cos(angle), np.sin(angle)]
+    >>> model = KernelIsomap(n_neighbors=4, n_components=1).fit(arc)
+    >>> model.embedding_.shape, model.transform(arc[:3]).shape
+    ((60, 1), (3, 1))
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int | None = 10,
+        n_components: int = 2,
+        radius: float | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        graph: str = "union",
+        disconnected: str = "error",
+        correction: str | float | None = "cailliez",
+        constant_solver: str = "ritz",
+        projection: str = "continuous",
+        knn: str = "auto",
+        tol: float = 1e-6,
+        store: Any = None,
+        scheduler: Any = None,
+        memory_limit: Any = None,
+        random_state: Any = 0,
+        progress: Any = False,
+        overwrite: bool = False,
+        keep_distances: bool = True,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.radius = radius
+        self.metric = metric
+        self.metric_params = metric_params
+        self.graph = graph
+        self.disconnected = disconnected
+        self.correction = correction
+        self.constant_solver = constant_solver
+        self.projection = projection
+        self.knn = knn
+        self.tol = tol
+        self.store = store
+        self.scheduler = scheduler
+        self.memory_limit = memory_limit
+        self.random_state = random_state
+        self.progress = progress
+        self.overwrite = overwrite
+        self.keep_distances = keep_distances
+
+    # ---- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Embed the rows of X.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features); (n, n) for the given metrics
+            NumPy (any real dtype), memmap, SciPy CSR, Dask array or Zarr array.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ScalemaniError
+            A ``ValueError``: what came, what is allowed, what to do; before any file is made.
+        """
+        if not _out_of_memory(X):
+            validate_data(self, X, skip_check_array=True)
+        arguments = self.get_params(deep=False)
+        reporter = _reporter(arguments.pop("progress"))
+        if arguments["store"] is not None:
+            arguments["store"] = str(arguments["store"])
+        self._adopt(pipeline.fit(X, Parameters(**{**self._fixed(), **arguments}), reporter, type(self).__name__))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+        """The coordinates of the rows of X, shape (n_samples, n_components)."""
+        return self.fit(X).embedding_
+
+    def _fixed(self) -> dict[str, Any]:
+        """Arguments of the pipeline that are not parameters of this estimator."""
+        return {}
+
+    def _adopt(self, run: Run) -> None:
+        """Take the results of a finished run as attributes."""
+        spectrum = run.spectrum
+        self._run = run
+        self.store_ = run.store.path
+        self.embedding_ = run.embedding()
+        self.eigenvalues_ = np.array(spectrum["eigenvalues"])
+        self.additive_constant_ = float(spectrum["additive_constant"])
+        self.n_passes_ = int(spectrum["n_passes"])
+        self.residuals_ = np.array(spectrum["residuals"])
+        self.knn_recall_ = float(spectrum["knn_recall"])
+        self.spectrum_ = spectrum
+        self.kept_ = np.flatnonzero(run.vertex >= 0)
+        self.random_state_ = int(run.parameters["random_state"])
+        self.n_features_in_ = int(run.stages["data"]["fields"]["n_features"])
+
+    # ---- use -------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates of test points, from the graph and not from D.
+
+        Parameters
+        ----------
+        X : array-like, shape (l, n_features)
+            NumPy in, NumPy out; Dask in, lazy Dask out. For metric "precomputed" and "geodesic":
+            distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges).
+
+        Returns
+        -------
+        ndarray or dask.array.Array, shape (l, n_components)
+            Each row depends on that row alone. NaN, with one warning, where no path leads to it.
+
+        Raises
+        ------
+        ScalemaniError
+            Wrong number of features, NaN or inf (named by row and column).
+        """
+        check_is_fitted(self)
+        if not _out_of_memory(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self._run.transform(X, self.scheduler, _reporter(self.progress))
+
+    def transform_to(self, X: Any, out: str) -> Any:
+        """Coordinates of a Zarr array's rows, written by blocks on the cluster into a new Zarr array.
+
+        Parameters
+        ----------
+        X : zarr.Array, shape (l, n_features)
+        out : path
+            Nothing may be there yet.
+
+        Returns
+        -------
+        zarr.Array, shape (l, n_components)
+        """
+        check_is_fitted(self)
+        if not is_zarr(X):
+            raise ScalemaniError(f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others")
+        return self._run.transform_to(X, str(out), self.scheduler, _reporter(self.progress))
+
+    def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X's rows."""
+        check_is_fitted(self)
+        return self._run.geodesics(rows)
+
+    def export(self, path: Any) -> None:
+        """Copy the model, without D, to a new store."""
+        check_is_fitted(self)
+        self._run.export(str(path))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel by the store's path: the arrays stay where they are."""
+        state: dict[str, Any] = super().__getstate__()
+        if "_run" in state:
+            state = {**state, "_run": None}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if state.get("_run", 0) is None:
+            self._run = Run(RunStore(self.store_))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_run")
+
+
+class Isomap(KernelIsomap):
+    """Isomap out of core: :class:`KernelIsomap` with no additive constant.
+
+    Negative eigenvalues of the kernel are left alone and the largest (by value) give the axes, as
+    in Tenenbaum, de Silva & Langford (2000). Parameters and attributes are those of
+    :class:`KernelIsomap` without `correction` and `constant_solver`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scalemani import Isomap
+    >>> line = np.arange(20.0)[:, None] * [[1.0, 1.0]]
+    >>> np.ptp(Isomap(n_neighbors=2, n_components=1).fit_transform(line)).round(6)
+    np.float64(26.870058)
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int | None = 10,
+        n_components: int = 2,
+        radius: float | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        graph: str = "union",
+        disconnected: str = "error",
+        projection: str = "continuous",
+        knn: str = "auto",
+        tol: float = 1e-6,
+        store: Any = None,
+        scheduler: Any = None,
+        memory_limit: Any = None,
+        random_state: Any = 0,
+        progress: Any = False,
+        overwrite: bool = False,
+        keep_distances: bool = True,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_components = n_components
+        self.radius = radius
+        self.metric = metric
+        self.metric_params = metric_params
+        self.graph = graph
+        self.disconnected = disconnected
+        self.projection = projection
+        self.knn = knn
+        self.tol = tol
+        self.store = store
+        self.scheduler = scheduler
+        self.memory_limit = memory_limit
+        self.random_state = random_state
+        self.progress = progress
+        self.overwrite = overwrite
+        self.keep_distances = keep_distances
+
+    def _fixed(self) -> dict[str, Any]:
+        return {"correction": None}
+
+
+def load(path: Any) -> KernelIsomap:
+    """The fitted estimator that a store holds.
+
+    Parameters
+    ----------
+    path : path
+        Of a store made by `fit` or `export`.
+
+    Raises
+    ------
+    ScalemaniError
+        If there is no finished run.
+    """
+    run = Run(RunStore(str(path)))
+    kind = {"Isomap": Isomap, "KernelIsomap": KernelIsomap}[run.stages["fit"]["estimator"]]
+    allowed = kind._get_param_names()
+    model = kind(store=run.store.path, **{name: value for name, value in run.parameters.items() if name in allowed})
+    model._adopt(run)
+    return model
+
+
+def _out_of_memory(X: Any) -> bool:
+    """Dask and Zarr arrays are not for scikit-learn's validation, which would read them."""
+    return is_zarr(X) or type(X).__module__.split(".")[0] == "dask"
+
+
+def _reporter(progress: Any) -> pipeline.Report:
+    if callable(progress):
+        report: pipeline.Report = progress
+        return report
+    if progress:
+        from scalemani.progress import terminal_reporter
+
+        return terminal_reporter()
+    return pipeline.quiet

@@ -1,0 +1,131 @@
+"""Stage 4: takes the graph (or a matrix of geodesic distances), gives D as tiles in the run's store.
+
+One task a block of sources: it looks in the ledger, computes its rows with the graph that its
+process has cached, writes the tiles at and behind the diagonal and puts its line in the ledger;
+each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
+Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore, shared_run
+from scalemani.errors import DamagedStoreError
+
+Report = Callable[[str, int, int], None]
+SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
+MOST_ASYMMETRY = 1e-4  # relative |d_ij - d_ji|: float32 sums over thousands of hops stay below; a directed graph does not
+
+
+def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
+    """The power of two next below the median of the positive lengths (1 where there are none).
+
+    Division by it is exact, and brings lengths from 1e-300 to 1e300 into float32's range.
+
+    >>> power_of_two_scale(np.array([0.0, 3.0, 5.0, 9.0]))
+    4.0
+    """
+    positive = lengths[lengths > 0]
+    if not len(positive):
+        return 1.0
+    return float(2.0 ** np.floor(np.log2(np.median(positive))))
+
+
+def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
+    """Write the graph that tasks and the projection use: weights / scale as float32.
+
+    Parameters
+    ----------
+    matrix : CSR, shape (n, n)
+        Symmetric, vertices in vertex order, user's unit.
+    """
+    store.write_array("graph_indptr", np.asarray(matrix.indptr, np.int64))
+    store.write_array("graph_indices", np.asarray(matrix.indices, np.int32))
+    store.write_array("graph_weights", (np.asarray(matrix.data, np.float64) / scale).astype(np.float32))
+
+
+@lru_cache(maxsize=2)
+def shared_graph(path: str, identity: str) -> sp.csr_array:
+    """The scaled graph of a run, read once in each process."""
+    store = shared_run(path, identity)
+    indptr = store.read_array("graph_indptr")
+    n = len(indptr) - 1
+    parts = (store.read_array("graph_weights"), store.read_array("graph_indices"), indptr)
+    return sp.csr_array(parts, shape=(n, n))
+
+
+def sampled_median(graph: Any, seed: int) -> float:
+    """Median off-diagonal geodesic distance from up to 64 seeded sources (all of them on small graphs)."""
+    n = graph.shape[0]
+    if n < 2:
+        return 0.0
+    count = min(n, SAMPLED_ROWS)
+    sources = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
+    rows = geodesic_rows(graph, sources)
+    return float(np.median(rows[np.arange(n) != sources[:, None]]))
+
+
+def compute_distances(cluster: Cluster, store: RunStore, report: Report) -> int:
+    """Fill the missing tile rows of D; returns how many were computed.
+
+    Raises
+    ------
+    DamagedStoreError
+        If the ledger does not name every tile row afterwards.
+    """
+    missing, total = store.missing_rows(), len(store.blocks)
+    identity = store.document["id"]
+    done = total - len(missing)
+    report("geodesics", done, total)
+    for _ in cluster.map(_tile_row, [(store.path, identity, row) for row in missing]):
+        done += 1
+        report("geodesics", done, total)
+    left = store.missing_rows()
+    if left:
+        raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
+    return len(missing)
+
+
+def _tile_row(path: str, identity: str, row: int) -> int:
+    """One task: the tiles (row, row..)."""
+    store = shared_run(path, identity)
+    if store.tile_row_done(row):
+        return row
+    here = store.blocks[row]
+    rows = geodesic_rows(shared_graph(path, identity), np.arange(here.start, here.stop))
+    upper = rows[:, here.start :]
+    _check_rows(upper, here.start)
+    store.write_tile_row(row, upper)
+    return row
+
+
+def _check_rows(upper: NDArray[np.float32], start: int) -> None:
+    """Finite, zero on the diagonal, and equal from either end of a path, on the rows' own block."""
+    square = upper[:, : len(upper)]
+    if not np.isfinite(upper).all():
+        raise DamagedStoreError(f"geodesic rows from vertex {start} hold infinite distances in a connected graph")
+    off = np.abs(square - square.T) > MOST_ASYMMETRY * np.maximum(square, square.T)
+    if off.any() or np.diagonal(square).any():
+        raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric: the graph is not")
+
+
+def write_given(store: RunStore, read_upper: Callable[[slice], NDArray[np.float64]], scale: float, report: Report) -> None:
+    """Write a matrix of geodesic distances, taken as D itself, as tiles.
+
+    Parameters
+    ----------
+    read_upper : callable
+        Slice of vertices -> their distances to the vertices from its start on, user's unit.
+    """
+    blocks = store.blocks
+    for row, here in enumerate(blocks):
+        if not store.tile_row_done(row):
+            store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32))
+        report("geodesics", row + 1, len(blocks))

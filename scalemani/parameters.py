@@ -1,0 +1,158 @@
+"""What a fit is asked for: one checked, immutable record, and the fields by which a store knows its stages.
+
+Takes the estimators' arguments, gives :class:`Parameters`; everything that can be refused without
+the data is refused here.
+"""
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from scalemani.additive_constant import CONSTANT_SOLVERS
+from scalemani.errors import ScalemaniError
+from scalemani.metrics import canonical_name
+from scalemani.projection import PROJECTIONS
+
+GIVEN_METRICS = ("precomputed", "geodesic")
+CHOICES = {
+    "graph": ("union", "mutual"),
+    "disconnected": ("error", "join", "largest"),
+    "constant_solver": CONSTANT_SOLVERS,
+    "projection": PROJECTIONS,
+    "knn": ("auto", "nndescent", "exact"),
+}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Arguments of a fit; see :class:`scalemani.KernelIsomap` for their meaning.
+
+    `tile_size` is for tests and benchmarks: the budget chooses it otherwise.
+    """
+
+    n_neighbors: int | None = 10
+    n_components: int = 2
+    radius: float | None = None
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    graph: str = "union"
+    disconnected: str = "error"
+    correction: str | float | None = "cailliez"
+    constant_solver: str = "ritz"
+    projection: str = "continuous"
+    knn: str = "auto"
+    tol: float = 1e-6
+    store: str | None = None
+    scheduler: Any = None
+    memory_limit: Any = None
+    random_state: Any = 0
+    overwrite: bool = False
+    keep_distances: bool = True
+    tile_size: int | None = None
+
+    def check(self) -> None:
+        """Refuse what can't be meant.
+
+        Raises
+        ------
+        ScalemaniError
+            One line: what was given, what is allowed.
+        """
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
+        _check_count("n_components", self.n_components)
+        self._check_neighborhood()
+        if not callable(self.metric) and self.metric not in GIVEN_METRICS:
+            canonical_name(self.metric)
+        if not _is_number(self.tol) or not 0 < self.tol < 1:
+            raise ScalemaniError(f"tol={self.tol!r}: a number between 0 and 1 is needed")
+        c = self.correction
+        if isinstance(c, str) and c != "cailliez":
+            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
+        if c is not None and not isinstance(c, str) and not (_is_number(c) and 0 <= c < np.inf):
+            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
+        if self.tile_size is not None:
+            _check_count("tile_size", self.tile_size)
+
+    def _check_neighborhood(self) -> None:
+        if self.metric == "geodesic":
+            return
+        if self.n_neighbors is None and self.radius is None:
+            raise ScalemaniError("n_neighbors=None and radius=None: give one of them")
+        if self.n_neighbors is not None and self.radius is not None:
+            raise ScalemaniError(
+                f"both n_neighbors={self.n_neighbors!r} and radius={self.radius!r} are given: "
+                "set n_neighbors=None for a radius graph, or leave radius out"
+            )
+        if self.n_neighbors is not None:
+            _check_count("n_neighbors", self.n_neighbors)
+        elif not (_is_number(self.radius) and 0 < float(self.radius or 0) < np.inf):
+            raise ScalemaniError(f"radius={self.radius!r}: a positive number is needed")
+
+    def seeded(self, recorded: int | None) -> "Parameters":
+        """The same with an integer seed: the given one, the recorded one, or a fresh one."""
+        given = self.random_state
+        if given is None:
+            seed = recorded if recorded is not None else int(np.random.SeedSequence().generate_state(1)[0])
+        elif isinstance(given, np.random.Generator):
+            seed = int(given.integers(2**31))
+        elif isinstance(given, np.random.RandomState):
+            seed = int(given.randint(2**31 - 1))
+        elif isinstance(given, Integral) and not isinstance(given, bool) and given >= 0:
+            seed = int(given)
+        else:
+            raise ScalemaniError(f"random_state={given!r}: None, an integer >= 0 or a NumPy generator is allowed")
+        return replace(self, random_state=seed)
+
+    def stage_fields(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The fields that identify each stage's result, as JSON values."""
+        given = kind == "geodesic"
+        approximate = kind == "features" and self.knn != "exact"
+        return {
+            "neighbors": {
+                "n_neighbors": None if given or self.n_neighbors is None else int(self.n_neighbors),
+                "radius": None if given or self.radius is None else float(self.radius),
+                "metric": _metric_name(self.metric),
+                "metric_params": _plain(self.metric_params),
+                "knn": self.knn if kind == "features" else None,
+                "random_state": self.random_state if approximate else None,
+            },
+            "graph": {"graph": self.graph, "disconnected": self.disconnected},
+            "solve": {
+                "n_components": int(self.n_components),
+                "correction": self.correction if isinstance(self.correction, str | None) else float(self.correction),
+                "constant_solver": self.constant_solver,
+                "tol": float(self.tol),
+                "random_state": self.random_state,
+            },
+        }
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ScalemaniError(f"{name}={value!r}: an integer of 1 or more is needed")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
+
+
+def _metric_name(metric: Any) -> str:
+    return f"{metric.__module__}.{metric.__qualname__}" if callable(metric) else str(metric)
+
+
+def _plain(value: Any) -> Any:
+    """JSON values of metric_params: arrays become lists."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

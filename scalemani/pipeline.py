@@ -1,0 +1,268 @@
+"""The whole way on one screen: read, then run each stage, skipping what the store says is done. No numerics.
+
+`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`. Errors come in
+this order, all of them before a file is made: parameters, X, sizes, the store's path and what is
+there. A store that is there is resumed when its fields agree; other late fields (solve) are solved
+again from its D; other data or another graph is an error that names the field.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scalemani import geodesics
+from scalemani.additive_constant import solve
+from scalemani.embedding import make_embedding, save_embedding, spectrum_account
+from scalemani.engine.budget import choose_tile, parse_memory
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.store import RunStore, check_writable, kind_of
+from scalemani.errors import ScalemaniError, StoreMismatchError
+from scalemani.graph import Graph
+from scalemani.inputs import Input, read_input
+from scalemani.kernel import CentredKernels
+from scalemani.metrics import canonical_name, checked_parameters
+from scalemani.neighbors import NeighborLists
+from scalemani.parameters import Parameters
+from scalemani.projection import save_rows
+from scalemani.run import Run, StoreFolder
+
+Report = Callable[[str, int, int], None]
+
+
+def quiet(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "KernelIsomap") -> Run:
+    """Fit kernel Isomap.
+
+    Parameters
+    ----------
+    X : array-like
+        What `parameters.metric` says it is.
+    report : callable
+        Called as report(stage, done, total).
+    kind : str
+        Name of the estimator class, recorded for `load`.
+
+    Raises
+    ------
+    ScalemaniError
+        Wrong use, before any file is made (a disconnected graph: after the neighbour search).
+    """
+    parameters.check()
+    limit = parse_memory(parameters.memory_limit)
+    report("points", 0, 1)
+    given = read_input(X, parameters.metric)
+    _check_sizes(parameters, given)
+    report("points", 1, 1)
+    folder = StoreFolder(parameters.store)
+    try:
+        with Cluster(parameters.scheduler) as cluster:
+            if parameters.store is not None:
+                check_writable(folder.path)
+            cluster.check_shared(folder.path)
+            parameters, store = _open(folder.path, parameters, given, cluster.embedded or parameters.store is not None)
+            fields = parameters.stage_fields(given.kind)
+            lists = _neighbors(store, given, parameters, fields, report)
+            _graph(store, given, lists, parameters, fields, report)
+            _geodesics(store, given, parameters, cluster, limit, report)
+            _solve(store, parameters, cluster, fields, report)
+        _finish(store, parameters, kind)
+    except BaseException:
+        folder.discard()
+        raise
+    return Run(store, folder)
+
+
+def _check_sizes(parameters: Parameters, given: Input) -> None:
+    n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
+    repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
+    if n < 2:
+        raise ScalemaniError(f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}")
+    if isinstance(parameters.metric, str) and given.kind == "features":
+        checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
+    if given.kind in ("features", "distances") and k is not None and k >= n:
+        raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
+    if p >= n:
+        raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")
+
+
+def _open(path: str, parameters: Parameters, given: Input, shared: bool) -> tuple[Parameters, RunStore]:
+    """The run to work in: a new one, or the one that is there when its fields agree."""
+    if not shared:
+        raise ScalemaniError("store=None is a temporary folder of this machine: give a store path that the workers share")
+    identity = {
+        "kind": given.kind,
+        "n_rows": given.n_rows,
+        "n_features": given.n_features,
+        "fingerprint": given.fingerprint,
+    }
+    if kind_of(path) != "run" or parameters.overwrite:
+        seeded = parameters.seeded(None)
+        store = RunStore.create(path, replace=parameters.overwrite)
+        store.finish("data", identity, seed=seeded.random_state, n_distinct=given.n_distinct)
+        return seeded, store
+    store = RunStore(path)
+    data = store.stage("data")
+    seeded = parameters.seeded(data["seed"] if data else None)
+    stages = store.document["stages"]
+    wanted = {"data": identity, **seeded.stage_fields(given.kind)}
+    # without a graph no distances hang on the neighbour lists: other ones may take their place
+    for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
+        _refuse_other(path, stages.get(stage), wanted[stage])
+    dropped = "geodesics" in stages and not store.has_distances
+    if dropped and "solve" in stages:
+        _refuse_other(path, stages["solve"], wanted["solve"], " and its distances were dropped")
+    return seeded, store
+
+
+def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
+    """Name the first field in which a finished stage differs from what is asked for."""
+    if state is None:
+        return
+    for name, value in wanted.items():
+        have = state["fields"].get(name)
+        if have != value:
+            shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+            asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
+            raise StoreMismatchError(
+                f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
+            )
+
+
+def _neighbors(
+    store: RunStore, given: Input, parameters: Parameters, fields: dict[str, Any], report: Report
+) -> NeighborLists | None:
+    """Stage 2, unless it or the graph made of it is there."""
+    state = store.stage("neighbors")
+    if state is not None and state["fields"] == fields["neighbors"]:
+        if store.stage("graph") is not None or not state["listed"]:
+            return None
+        parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
+        return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
+    report("neighbors", 0, 1)
+    lists = given.lists(parameters)
+    if lists is not None:
+        store.write_array("neighbors_indptr", lists.indptr)
+        store.write_array("neighbors_indices", lists.indices)
+        store.write_array("neighbors_distances", lists.distances)
+    store.finish(
+        "neighbors",
+        fields["neighbors"],
+        listed=lists is not None,
+        method=lists.method if lists else given.kind,
+        recall=float(lists.recall) if lists else 1.0,
+    )
+    report("neighbors", 1, 1)
+    return lists
+
+
+def _graph(
+    store: RunStore,
+    given: Input,
+    lists: NeighborLists | None,
+    parameters: Parameters,
+    fields: dict[str, Any],
+    report: Report,
+) -> None:
+    """Stage 3: the graph in vertex order, the composed map, and what the projection needs of the points."""
+    if store.stage("graph") is not None:
+        return
+    report("graph", 0, 1)
+    graph: Graph = given.graph(parameters, lists)
+    n = len(graph.order)
+    if parameters.n_components >= n:
+        raise ScalemaniError(
+            f"n_components={parameters.n_components} needs at least {parameters.n_components + 1} points; the largest "
+            f"component has {n}"
+        )
+    vertex_of = np.full(given.n_distinct, -1, np.int64)
+    vertex_of[graph.order] = np.arange(n)
+    lengths = given.checked.sample if given.kind == "geodesic" else graph.matrix.data  # type: ignore[attr-defined]
+    scale = geodesics.power_of_two_scale(lengths)
+    if given.kind != "geodesic":
+        geodesics.save_graph(store, graph.matrix, scale)
+    if given.kind == "features":
+        save_rows(store, given.points.rows)  # type: ignore[attr-defined]
+        store.write_array("digests", given.points.digests)  # type: ignore[attr-defined]
+    store.write_array("order", graph.order)
+    store.write_array("vertex_of_distinct", vertex_of)
+    store.write_array("vertex", vertex_of[given.distinct])
+    store.write_array("bridges", graph.bridges)
+    store.write_array("bridge_lengths", graph.bridge_lengths)
+    store.finish(
+        "graph",
+        fields["graph"],
+        scale=scale,
+        n_vertices=n,
+        n_edges=int(graph.matrix.nnz // 2),
+        n_components=int(graph.n_components),
+        component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
+        n_bridges=len(graph.bridges),
+    )
+    report("graph", 1, 1)
+
+
+def _geodesics(
+    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, limit: int, report: Report
+) -> None:
+    """Stage 4: D as tiles; a run that stopped goes on from its ledger."""
+    if store.stage("geodesics") is not None:
+        return
+    state = store.stage("graph")
+    assert state is not None
+    n, edges = state["n_vertices"], 0 if given.kind == "geodesic" else 2 * state["n_edges"]
+    if not store.has_distances:
+        tile = parameters.tile_size or choose_tile(n, limit, cluster.threads, edges)
+        store.create_distances(n, tile)
+    if given.kind == "geodesic":
+        matrix, order = given.checked, store.read_array("order")  # type: ignore[attr-defined]
+        geodesics.write_given(store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report)
+        median = float(np.median(matrix.sample)) / state["scale"] if len(matrix.sample) else 0.0
+    else:
+        geodesics.compute_distances(cluster, store, report)
+        graph = geodesics.shared_graph(store.path, store.document["id"])
+        median = geodesics.sampled_median(graph, parameters.random_state)
+    store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
+
+
+def _solve(
+    store: RunStore, parameters: Parameters, cluster: Cluster, fields: dict[str, Any], report: Report
+) -> None:
+    """Stages 5 to 7: the constant, the eigenpairs and the model."""
+    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
+    if state is not None and state["fields"] == fields["solve"]:
+        return
+    assert graph is not None and distances is not None
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0))
+    correction = parameters.correction
+    solution = solve(
+        kernels,
+        parameters.n_components,
+        correction=correction if isinstance(correction, str | None) else float(correction) / graph["scale"],
+        constant_solver=parameters.constant_solver,
+        tol=parameters.tol,
+        seed=parameters.random_state,
+    )
+    embedding = make_embedding(solution, kernels.sums, graph["scale"])
+    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads)
+    store.forget("solve", "fit")
+    save_embedding(store, embedding)
+    store.finish("solve", fields["solve"], constant=solution.constant, spectrum=account, revision=uuid.uuid4().hex)
+    report("solve", kernels.n_reads, kernels.n_reads)
+
+
+def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
+    """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
+    kept = ("n_neighbors", "n_components", "radius", "metric_params", "graph", "disconnected", "correction")
+    kept += ("constant_solver", "projection", "knn", "tol", "random_state", "keep_distances")
+    fields = {**parameters.stage_fields("features")["neighbors"], **parameters.stage_fields("features")["solve"]}
+    recorded = {name: fields.get(name, getattr(parameters, name)) for name in (*kept, "metric")}
+    store.finish("fit", recorded, estimator=kind)
+    if not parameters.keep_distances:
+        store.drop_distances()
+
+

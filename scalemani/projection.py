@@ -1,0 +1,227 @@
+"""Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
+
+A test point t is one more source: its edges into the graph are to its nearest training points, and
+its geodesics d_t (n,) come from the same kernel as the training rows; D is not read. Then, with
+d̃ = d_t + c for every training point and the TRAINING means m,
+
+    k_t = -1/2 (d̃² - m), less its mean;      y_t = Λ^{1/2} (Λ - c²/2)^{-1} V' k_t     ("continuous").
+
+A training row seen as a test row gives k_t = K(c)_i - (c²/2) e_i, so y_t = Y_i exactly, and every other
+point is on the same scale. The paper's form (Choi & Choi, equations 8-11 read with c in 8-9 and
+Λ^{-1/2} in 11) sets d̃ = 0 at t's own vertex and takes y = Λ^{-1/2} V' k_t: it too returns training rows,
+but shrinks every other point by 1 - c²/(2 λ_a) ("paper").
+
+A row EQUAL to a training row (as float64) starts at that vertex alone: attached through neighbours,
+a mutual or approximate graph would give it other paths. Each row's result depends on that row alone.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from scalemani.embedding import Embedding, load_embedding
+from scalemani.engine.shortest_paths import rows_from_seeds
+from scalemani.engine.store import RunStore
+from scalemani.errors import ScalemaniError
+from scalemani.exact_search import ExactSearch
+from scalemani.geodesics import shared_graph
+from scalemani.points import RowIndex, row_digests
+
+Vectors = NDArray[np.float64]
+BATCH_BYTES = 32 << 20  # geodesic rows held at once by one task, float64
+PROJECTIONS = ("continuous", "paper")
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """Where test points touch the training points: CSR-like seeds in vertex numbers.
+
+    Attributes
+    ----------
+    indptr, vertices, lengths : ndarray
+        Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
+    own : ndarray of int64, shape (l,)
+        The vertex that a row equals, or -1.
+    """
+
+    indptr: NDArray[np.int64]
+    vertices: NDArray[np.int64]
+    lengths: Vectors
+    own: NDArray[np.int64]
+
+
+class Projector:
+    """A fitted run, ready to place test points.
+
+    Parameters
+    ----------
+    store : RunStore
+        With a finished "solve" stage.
+    form : {"continuous", "paper"}
+    """
+
+    def __init__(self, store: RunStore, form: str) -> None:
+        stages = store.document["stages"]
+        fields, graph, solved = stages["neighbors"]["fields"], stages["graph"], stages["solve"]
+        self.form = form
+        self.kind: str = stages["data"]["fields"]["kind"]
+        self.n_features = int(stages["data"]["fields"]["n_features"])
+        self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
+        self.embedding: Embedding = load_embedding(store, solved["constant"], graph["scale"])
+        self.vertex_of = store.read_array("vertex_of_distinct")
+        self._graph = None if self.kind == "geodesic" else shared_graph(store.path, store.document["id"])
+        if self.kind == "features":
+            self._rows = load_rows(store)
+            digests = store.read_array("digests")
+            self._index = RowIndex(digests)
+            self._search = ExactSearch(
+                self._rows, fields["metric"], fields["metric_params"], tie_rank=np.lexsort(digests.T[::-1]).argsort()
+            )
+        axes = self.embedding
+        values = axes.eigenvalues[axes.active]
+        if form == "continuous":
+            gains = np.sqrt(values) / (values - axes.nugget)
+        else:
+            gains = 1 / np.sqrt(values)
+        self._gains = gains * axes.scale
+
+    @property
+    def like(self) -> Any:
+        """The training rows, whose kind (dense or CSR) test rows are brought to; None where X was distances."""
+        return self._rows if self.kind == "features" else None
+
+    def coordinates(self, block: Any) -> Vectors:
+        """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points.
+
+        Raises
+        ------
+        ScalemaniError
+            If distances are negative.
+        """
+        count, p = block.shape[0], len(self.embedding.eigenvalues)
+        out = np.empty((count, p))
+        n = len(self.embedding.means)
+        step = max(1, BATCH_BYTES // (8 * max(n, 1)))
+        if self.kind == "geodesic":
+            for at in range(0, count, step):
+                distances = self._in_vertex_order(_dense(block[at : at + step])) / self.embedding.scale
+                own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
+                out[at : at + step] = self._place(distances, own)
+            return out
+        found = self.attach(block)
+        nearest = np.full(count, -1)
+        touching = np.flatnonzero(np.diff(found.indptr))
+        nearest[touching] = found.vertices[found.indptr[touching]]
+        order = np.argsort(nearest, kind="stable")  # near in number is near in space: the kernel's batches stay local
+        for at in range(0, count, step):
+            rows = order[at : at + step]
+            pieces = [np.arange(found.indptr[r], found.indptr[r + 1]) for r in rows]
+            chosen = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+            indptr = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
+            distances = rows_from_seeds(
+                self._graph, indptr, found.vertices[chosen], found.lengths[chosen] / self.embedding.scale
+            )
+            out[rows] = self._place(distances.astype(np.float64), found.own[rows])
+        return out
+
+    def attach(self, block: Any) -> Attachments:
+        """The training points that each test row touches."""
+        if self.kind == "features":
+            own = self._index.find(row_digests(block))
+            if self.radius is not None:
+                indptr, indices, lengths = self._search.within(block, self.radius)
+            else:
+                k = min(self.n_neighbors, self._rows.shape[0])
+                nearest, far = self._search.nearest(block, k)
+                indptr, indices, lengths = np.arange(0, nearest.size + 1, k), nearest.ravel(), far.ravel()
+        else:
+            indptr, indices, lengths, own = self._from_distances(block)
+        return self._to_vertices(indptr, indices, lengths, own)
+
+    def _from_distances(self, block: Any) -> tuple[Any, Any, Any, NDArray[np.int64]]:
+        """Edges from rows of distances to the training points: stored entries, or the nearest ones."""
+        if sp.issparse(block):
+            csr = sp.csr_array(block)
+            zero = csr.data == 0
+            own = np.full(csr.shape[0], -1)
+            row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+            own[row_of[zero][::-1]] = csr.indices[zero][::-1]
+            return csr.indptr, csr.indices, np.asarray(csr.data, np.float64), own
+        rows = _dense(block)
+        if (rows < 0).any():
+            raise ScalemaniError("distances to the training points hold negative values: they are >= 0")
+        own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
+        if self.radius is not None:
+            csr_rows, indices = np.nonzero(rows <= self.radius)
+            indptr = np.concatenate([[0], np.cumsum(np.bincount(csr_rows, minlength=len(rows)))])
+            return indptr, indices, rows[csr_rows, indices], own
+        k = min(self.n_neighbors, rows.shape[1])
+        indices = np.argsort(rows, axis=1, kind="stable")[:, :k]
+        lengths = np.take_along_axis(rows, indices, 1)
+        return np.arange(0, indices.size + 1, k), indices.ravel(), lengths.ravel(), own
+
+    def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: NDArray[np.int64]) -> Attachments:
+        """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
+        row_of = np.repeat(np.arange(len(own)), np.diff(indptr))
+        known = own >= 0
+        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
+        rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
+        vertices = np.concatenate([self.vertex_of[indices[keep]], self.vertex_of[own[known]]])
+        distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
+        inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
+        order = np.argsort(rows[inside], kind="stable")
+        counts = np.bincount(rows[inside], minlength=len(own))
+        return Attachments(
+            indptr=np.concatenate([[0], np.cumsum(counts)]),
+            vertices=vertices[inside][order],
+            lengths=distances[inside][order],
+            own=np.where(known, self.vertex_of[np.maximum(own, 0)], -1),
+        )
+
+    def _in_vertex_order(self, rows: Vectors) -> Vectors:
+        ordered = np.empty((len(rows), len(self.embedding.means)))
+        kept = self.vertex_of >= 0
+        ordered[:, self.vertex_of[kept]] = rows[:, kept]
+        return ordered
+
+    def _place(self, distances: Vectors, own: NDArray[np.int64]) -> Vectors:
+        """Step 7 of kernel Isomap for rows of geodesics (l, n), in the unit of the tiles."""
+        axes = self.embedding
+        y = np.zeros((len(distances), len(axes.eigenvalues)))
+        lost = ~np.isfinite(distances).all(axis=1)
+        shifted = np.where(lost[:, None], 0.0, distances) + axes.constant
+        if self.form == "paper":
+            known = np.flatnonzero(own >= 0)
+            shifted[known, own[known]] = 0.0
+        k = -0.5 * (shifted**2 - axes.means)
+        k -= k.mean(axis=1, keepdims=True)  # 0 in exact arithmetic since V'1 = 0; a far point loses digits without
+        y[:, axes.active] = k @ axes.vectors[:, axes.active] * self._gains
+        y[lost] = np.nan
+        return y
+
+
+def save_rows(store: RunStore, rows: Any) -> None:
+    """Write the distinct training rows, dense or CSR."""
+    if sp.issparse(rows):
+        csr = sp.csr_array(rows)
+        store.write_array("points_data", csr.data)
+        store.write_array("points_indices", csr.indices)
+        store.write_array("points_indptr", csr.indptr)
+        store.write_array("points_shape", np.asarray(csr.shape, np.int64))
+    else:
+        store.write_array("points", rows)
+
+
+def load_rows(store: RunStore) -> Any:
+    """Read the distinct training rows back."""
+    if not store.has_array("points_shape"):
+        return store.read_array("points")
+    parts = tuple(store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
+    return sp.csr_array(parts, shape=tuple(store.read_array("points_shape").tolist()))
+
+
+def _dense(block: Any) -> Vectors:
+    return np.asarray(block.toarray() if sp.issparse(block) else block, np.float64)

@@ -1,0 +1,285 @@
+"""A fitted run: takes a finished store, gives coordinates, projections, rows of D and a copy without D.
+
+The store IS the saved model; this class is its face in memory. A run without a path of its own
+lives in a temporary folder for as long as anything refers to it: the estimator, or a lazy result
+of its projection.
+"""
+
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from scalemani.embedding import load_embedding
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore, shared_run
+from scalemani.engine.user_arrays import create_output, write_chunk
+from scalemani.errors import ScalemaniError, UnreachableWarning
+from scalemani.geodesics import shared_graph
+from scalemani.points import row_blocks
+from scalemani.projection import Projector
+
+Report = Callable[[str, int, int], None]
+ROWS_A_TASK = 4096
+
+
+class StoreFolder:
+    """Where a run is: the user's path, or a temporary folder that goes when nothing refers to it.
+
+    Parameters
+    ----------
+    path : str or None
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.temporary = path is None
+        self.path = tempfile.mkdtemp(prefix="scalemani-") if path is None else str(path)
+        if self.temporary:
+            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove a temporary folder now; a user's path is never removed."""
+        if self.temporary:
+            self._remove()
+
+
+class Run:
+    """A store whose fit is finished.
+
+    Parameters
+    ----------
+    store : RunStore
+    folder : StoreFolder, optional
+        Kept alive by this object.
+
+    Raises
+    ------
+    ScalemaniError
+        If the fit in the store did not finish.
+    """
+
+    def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
+        self.store, self.folder = store, folder or StoreFolder(store.path)
+        self.stages: dict[str, Any] = store.document["stages"]
+        if "fit" not in self.stages:
+            done = ", ".join(self.stages) or "none"
+            raise ScalemaniError(f"the fit in {store.path!r} is not finished (stages done: {done}): run the same fit again")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the fit was asked for."""
+        return dict(self.stages["fit"]["fields"])
+
+    @cached_property
+    def vertex(self) -> NDArray[np.int64]:
+        """Vertex of each of the user's rows; -1 where its component was dropped."""
+        return self.store.read_array("vertex")
+
+    @property
+    def spectrum(self) -> dict[str, Any]:
+        """The account of the spectrum, with what the earlier stages counted."""
+        data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
+        solve = self.stages["solve"]
+        return {
+            **solve["spectrum"],
+            "correction": solve["fields"]["correction"],
+            "constant_solver": solve["fields"]["constant_solver"],
+            "n_rows": data["fields"]["n_rows"],
+            "n_distinct": data["n_distinct"],
+            "n_edges": graph["n_edges"],
+            "n_components_of_graph": graph["n_components"],
+            "component_sizes": graph["component_sizes"],
+            "n_bridges": graph["n_bridges"],
+            "knn_method": neighbors["method"],
+            "knn_recall": neighbors["recall"],
+        }
+
+    def embedding(self) -> NDArray[np.float64]:
+        """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
+        axes = load_embedding(self.store, self.stages["solve"]["constant"], self.stages["graph"]["scale"])
+        return self._in_user_order(axes.coordinates())
+
+    def _in_user_order(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows by vertex -> rows by user row; NaN where there is no vertex."""
+        out = np.full((len(self.vertex), *values.shape[1:]), np.nan)
+        kept = self.vertex >= 0
+        out[kept] = values[self.vertex[kept]]
+        return out
+
+    def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
+        """Rows of D in the user's order and unit, shape (len(rows), N); NaN to and from dropped rows.
+
+        Raises
+        ------
+        ScalemaniError
+            If rows are not row numbers, or D was given, then dropped.
+        """
+        wanted = np.atleast_1d(np.asarray(rows))
+        total = len(self.vertex)
+        if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
+            raise ScalemaniError(f"rows={rows!r}: row numbers are needed, such as [0, 5]")
+        wanted = wanted.astype(np.int64)
+        if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
+            raise ScalemaniError(f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}")
+        vertices = self.vertex[wanted]
+        known = vertices >= 0
+        if self.store.has_distances:
+            found = self.store.read_rows(vertices[known])
+        elif self.stages["data"]["fields"]["kind"] == "geodesic":
+            raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
+        else:
+            found = geodesic_rows(shared_graph(self.store.path, self.store.document["id"]), vertices[known])
+        out = np.full((len(wanted), total), np.nan)
+        scale = self.stages["graph"]["scale"]
+        out[known] = self._in_user_order(found.T.astype(np.float64) * scale).T
+        return out
+
+    # ---- projection ------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> tuple[str, str, str, str]:
+        """What names this fitted model in any process: path, run, solution, projection."""
+        document = self.store.document
+        return (self.store.path, document["id"], document["stages"]["solve"]["revision"], self.parameters["projection"])
+
+    @property
+    def n_components(self) -> int:
+        """Axes."""
+        return int(self.parameters["n_components"])
+
+    def transform(self, T: Any, scheduler: Any = None, report: Report | None = None) -> Any:
+        """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
+
+        Warns
+        -----
+        UnreachableWarning
+            Once, if rows have no path to the training points; they are NaN.
+        """
+        if _is_dask(T):
+            return self._lazy(T)
+        projector = shared_projector(*self._key)
+        pieces = []
+        with Cluster(scheduler) as cluster:
+            blocks = self._blocks(T, projector, cluster)
+            for piece in cluster.map(_project, ((self._key, block) for _, block in blocks)):
+                pieces.append(piece)
+                if report is not None:
+                    report("project", sum(map(len, pieces)), len(T) if hasattr(T, "__len__") else 0)
+        coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
+        _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
+        return coordinates
+
+    def transform_to(self, T: Any, out: str, scheduler: Any = None, report: Report | None = None) -> Any:
+        """Coordinates of a Zarr array's rows, written by tasks into a new Zarr array at `out`; returns it.
+
+        Each task owns whole chunks of `out`. The number of rows that are NaN is warned about.
+        """
+        _validated(self._key, np.asarray(T[:1]))  # the wrong number of features is said before a file is made
+        with Cluster(scheduler) as cluster:
+            cluster.check_shared(out)
+            step = max(1, min(ROWS_A_TASK, -(-T.shape[0] // (2 * cluster.threads))))
+            target = create_output(out, (T.shape[0], self.n_components), step)
+            tasks = ((self._key, T, at, step, out) for at in range(0, T.shape[0], step))
+            lost = done = 0
+            for missing in cluster.map(_project_chunk, tasks):
+                lost += missing
+                done = min(done + step, T.shape[0])
+                if report is not None:
+                    report("project", done, T.shape[0])
+        _warn_unreachable(lost, T.shape[0])
+        return target
+
+    def _blocks(self, T: Any, projector: Projector, cluster: Cluster) -> Iterator[tuple[int, Any]]:
+        """Validated pieces of T for one task each."""
+        for start, block in row_blocks(T, name="T", n_features=projector.n_features, like=projector.like):
+            step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
+            for at in range(0, block.shape[0], step):
+                yield start + at, block[at : at + step]
+
+    def _lazy(self, T: Any) -> Any:
+        if T.ndim != 2 or T.shape[1] != shared_projector(*self._key).n_features:
+            expected = shared_projector(*self._key).n_features
+            raise ScalemaniError(f"T has shape {T.shape}: (rows, {expected}) is needed, as in the fit")
+        whole = T.rechunk({1: -1})
+        return whole.map_blocks(
+            _LazyProjection(self._key, self.folder),
+            dtype=np.float64,
+            chunks=(whole.chunks[0], (self.n_components,)),
+            meta=np.empty((0, 0)),
+        )
+
+    def export(self, path: str) -> None:
+        """Copy the model without D to a new folder.
+
+        Raises
+        ------
+        ScalemaniError
+            If something is at `path`.
+        """
+        self.store.copy_without_distances(path)
+
+
+class _LazyProjection:
+    """The function of a lazy result; it keeps a temporary run's folder, and travels without it."""
+
+    def __init__(self, key: tuple[str, str, str, str], folder: StoreFolder | None) -> None:
+        self._key, self._folder = key, folder
+
+    def __call__(self, block: Any) -> NDArray[np.float64]:
+        return _project(self._key, _validated(self._key, block))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_key": self._key, "_folder": None}
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return self._key
+
+
+@lru_cache(maxsize=4)
+def shared_projector(path: str, identity: str, revision: str, form: str) -> Projector:
+    """The projector of a model, made once in each process."""
+    return Projector(shared_run(path, identity), form)
+
+
+def _validated(key: tuple[str, str, str, str], block: Any, start: int = 0) -> Any:
+    """A block checked as a test set; `start` is its first row's number."""
+    projector = shared_projector(*key)
+    name = f"T[{start}:]" if start else "T"
+    pieces = [piece for _, piece in row_blocks(block, name=name, n_features=projector.n_features, like=projector.like)]
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return np.empty((0, projector.n_features))
+    return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+
+def _project(key: tuple[str, str, str, str], block: Any) -> NDArray[np.float64]:
+    return shared_projector(*key).coordinates(block)
+
+
+def _project_chunk(key: tuple[str, str, str, str], T: Any, start: int, step: int, out: str) -> int:
+    """One task of `transform_to`: read rows, place them, write their chunk; how many are NaN."""
+    rows = _project(key, _validated(key, np.asarray(T[start : start + step]), start))
+    write_chunk(out, start, rows)
+    return int(np.isnan(rows).any(axis=1).sum())
+
+
+def _warn_unreachable(lost: int, total: int) -> None:
+    if lost:
+        warnings.warn(
+            f"{lost} of {total} rows have no path to the training points: their coordinates are NaN",
+            UnreachableWarning,
+            stacklevel=3,
+        )
+
+
+def _is_dask(T: Any) -> bool:
+    return type(T).__module__.split(".")[0] == "dask"
