@@ -18,8 +18,8 @@ _limiter: Any = None
 def single_blas_thread() -> Iterator[None]:
     """Hold BLAS at one thread for as long as anyone is inside.
 
-    A limit is process-wide: if each caller saved and restored it, two that overlap could restore each other's.
-    So the first one in sets it, and the last one out restores what was there before.
+    A limit is process-wide: if each caller saved and restored it, two that overlap could restore each
+    other's. So the first one in sets it, and the last one out restores what was there before.
     """
     global _users, _limiter
     with _lock:

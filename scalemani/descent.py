@@ -1,8 +1,8 @@
 """Approximate neighbours by NN-descent (pynndescent), bit-equal for a seed, as lists of candidate indices.
 
-Only indices are taken from it: distances are computed again in float64 by the caller. Where a metric is a norm
-between prepared rows, the descent searches those rows, so that parameters mean the same as in the exact search
-and a common offset is taken off in float64, before anything becomes float32.
+Only indices are taken from it: distances are computed again in float64 by the caller. Where a metric is a
+norm between prepared rows, the descent searches those rows, so that parameters mean the same as in the exact
+search and a common offset is taken off in float64, before anything becomes float32.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scalemani.distance_forms import CountForm, Form, NormForm
 from scalemani.errors import ScalemaniError
 from scalemani.exact_search import ExactSearch
 from scalemani.function_metrics import FunctionForm
+from scalemani.prepared_rows import BLOCK_BYTES
 
 # numba's workqueue layer aborts the process when two threads are in parallel code at once
 _LOCK = threading.Lock()
@@ -26,8 +27,8 @@ _LOCK = threading.Lock()
 _DENSE_BYTES = 2 << 30  # the most that CSR rows may take as dense float32
 # What pynndescent has for CSR rows, of the metrics that are passed to it by name.
 _SPARSE_NAMES = frozenset(
-    "canberra braycurtis hamming jensen_shannon symmetric_kl jaccard dice matching kulsinski rogerstanimoto "
-    "russellrao sokalsneath sokalmichener".split()
+    ["canberra", "braycurtis", "hamming", "jensen_shannon", "symmetric_kl", "jaccard", "dice", "matching"]
+    + ["kulsinski", "rogerstanimoto", "russellrao", "sokalsneath", "sokalmichener"]
 )
 
 
@@ -39,7 +40,7 @@ def descent_obstacle(search: ExactSearch) -> str | None:
     if isinstance(form, FunctionForm) and form.keyword_only:
         return f"metric={form.name!r} is a function with parameters; bind them inside the function"
     if issparse(search.rows) and not _stays_csr(form):
-        if isinstance(form, NormForm) and 4 * search.n_rows * search.width <= _DENSE_BYTES:
+        if isinstance(form, NormForm) and 4 * search.n_rows * search.prepared.width <= _DENSE_BYTES:
             return None
         return f"pynndescent has no metric={form.name!r} for sparse rows of this size"
     return None
@@ -60,7 +61,7 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     Returns
     -------
     NDArray[int64], shape (m, n_neighbors + 1)
-        Indices as pynndescent gives them: the row itself among them, -1 where none was found, repeats possible.
+        As pynndescent gives them: the row itself among them, -1 where none was found, perhaps repeats.
 
     Raises
     ------
@@ -108,8 +109,8 @@ def _descent_input(search: ExactSearch) -> tuple[Any, Any, dict[str, Any]]:
         name = names.get(form.p, "minkowski")
         return _normed_rows(search), name, {"p": form.p} if name == "minkowski" else {}
     if isinstance(form, CountForm):
-        packed = {"bit_hamming": "hamming", "bit_jaccard": "jaccard"}  # the bits are unpacked; same order of rows
-        return _as_float32(form.prepare(search.rows)), packed.get(form.name, form.name), {}
+        unpacked = {"bit_hamming": "hamming", "bit_jaccard": "jaccard"}  # the same order of neighbours
+        return _as_float32(form.prepare(search.rows)), unpacked.get(form.name, form.name), {}
     if isinstance(form, FunctionForm):
         metric = form.function if form.user_given else form.name
         return _as_float32(search.rows), metric, dict(form.params)
@@ -118,19 +119,16 @@ def _descent_input(search: ExactSearch) -> tuple[Any, Any, dict[str, Any]]:
 
 def _normed_rows(search: ExactSearch) -> Any:
     """Prepared rows, centred in float64 and scaled by a power of two, then float32."""
-    blocks = search.prepared_blocks()
-    start, block = next(blocks)
-    if issparse(block):
-        rows = search.form.prepare(search.rows)
+    prepared = search.prepared
+    if prepared.sparse:
+        rows = prepared.take(slice(None))
         return _as_float32(rows * _power_of_two(float(np.abs(rows.data).max(initial=0.0))))
-    low, high = block.min(axis=0), block.max(axis=0)
-    for _, block in blocks:
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-    centre = low + (high - low) / 2
-    factor = _power_of_two(float((high - low).max()))
-    out = np.empty((search.n_rows, search.width), np.float32)
-    for start, block in search.prepared_blocks():
-        out[start : start + len(block)] = (block - centre) * factor
+    step = max(1, BLOCK_BYTES // (8 * prepared.width))
+    centre = prepared.midrange(step)
+    size = max(float(np.abs(block - centre).max()) for _, block in prepared.blocks(step))
+    out = np.empty((search.n_rows, prepared.width), np.float32)
+    for start, block in prepared.blocks(step):
+        out[start : start + len(block)] = (block - centre) * _power_of_two(size)
     return out
 
 

@@ -1,9 +1,9 @@
 """Distances between rows, as the exact search needs them: a row-wise preparation, then distances of pairs.
 
-Most metrics are a p-norm between prepared rows (cosine: unit rows; Mahalanobis: whitened rows; rank correlation:
-unit rows of centred ranks), which gives one accurate formula, one tree and one shortlist for all of them, and lets
-NN-descent search in that space too. Everything here depends on the rows of a pair alone, never on the block they
-come in: sums run along one contiguous row, and matrix products give bounds only.
+Most metrics are a p-norm between prepared rows (cosine: unit rows; Mahalanobis: whitened rows; rank
+correlation: unit rows of centred ranks), which gives one accurate formula, one tree and one shortlist for all
+of them, and lets NN-descent search in that space too. Everything here depends on the rows of a pair alone,
+never on the block they come in: sums run along one contiguous row, and matrix products give bounds only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Form:
     """A metric on prepared rows. Subclasses say how distances of pairs are made."""
 
     exact_bounds = False  # bounds() gives the distances themselves
-    tree_p: float | None = None  # the p of a k-d tree on prepared rows, where one is possible
+    has_tree = False  # a k-d tree of prepared rows lists them in the order of this metric
     hold = False  # preparation is dear: prepared rows are kept
 
     def __init__(self, name: str, prepare: Callable[[F64], F64] | None = None) -> None:
@@ -44,7 +44,7 @@ class Form:
         raise NotImplementedError
 
     def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64] | None:
-        """Lower and upper bounds (q, m) of what ``pairs`` gives for every pair, or None where none is cheap."""
+        """Bounds (q, m), lower and upper, of what ``pairs`` gives for all pairs; None where none is cheap."""
         return None
 
 
@@ -93,10 +93,10 @@ class NormForm(Form):
         super().__init__(name, prepare)
         self.p, self.scale, self.hold = p, scale, hold
         self._prepare_csr = prepare_csr
-        self.tree_p = p
+        self.has_tree = p <= 8 or np.isinf(p)  # beyond, the powers that a tree sums overflow or vanish
 
     def prepare(self, rows: Any) -> Any:
-        """As :meth:`Form.prepare`; CSR rows stay CSR where the norm is Euclidean and the preparation keeps zeros."""
+        """As :meth:`Form.prepare`; CSR rows stay CSR under a Euclidean norm if preparation keeps zeros."""
         if issparse(rows) and self.keeps_csr:
             assert self._prepare_csr is not None
             return self._prepare_csr(csr_array(rows, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Metrics given by a function of two rows: the user's, plain or compiled by numba, and pynndescent's transports."""
+"""Metrics given by a function of two rows: the user's, plain or compiled, and pynndescent's transports."""
 
 from __future__ import annotations
 

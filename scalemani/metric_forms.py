@@ -1,7 +1,8 @@
 """From a metric's name to its form: what rows become, and what is measured between them.
 
-Definitions are pynndescent's, computed in float64; where pynndescent's own value is no distance, the docstring of
-the form says what is used instead (``true_angular``).
+Definitions are pynndescent's, computed in float64, but for two. Its ``true_angular`` is 1 for equal directions
+and falls as they part: here it is what its name says, the angle over pi, with the same neighbours. ``dot`` is
+between unit rows, as NN-descent makes them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from scalemani.metrics import canonical_name, checked_parameters
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)  # pynndescent's smoothing of distributions
 
 
-def make_form(metric: Any, metric_params: Mapping[str, Any] | None, n_features: int, centre: F64 | None = None) -> Form:
+def make_form(
+    metric: Any, metric_params: Mapping[str, Any] | None, n_features: int, centre: F64 | None = None
+) -> Form:
     """The form of a metric for rows of ``n_features`` columns.
 
     Parameters
@@ -66,9 +69,9 @@ def make_form(metric: Any, metric_params: Mapping[str, Any] | None, n_features: 
 
 
 def _unit_rows(rows: F64) -> F64:
-    """Rows divided by their norms, with one more feature that is 1 for a row of zeros: at distance 1 from others."""
+    """Rows divided by their norms, and one more feature that is 1 for a row of zeros alone: distance 1."""
     top = np.max(np.abs(rows), axis=1, keepdims=True)
-    scaled = np.divide(rows, top, out=np.zeros_like(rows), where=top > 0)  # squares neither overflow nor vanish
+    scaled = np.divide(rows, top, out=np.zeros_like(rows), where=top > 0)  # or squares overflow
     norm = np.sqrt(np.add.reduce(scaled * scaled, axis=1, keepdims=True))
     out = np.zeros((rows.shape[0], rows.shape[1] + 1))
     np.divide(scaled, norm, out=out[:, :-1], where=norm > 0)
@@ -90,13 +93,17 @@ def _unit_csr(rows: csr_array) -> csr_array:
     return csr_array(hstack([out, empty], format="csr"))
 
 
-def _deviations(rows: F64) -> F64:
-    """Rows less their means; a row that is constant but for rounding becomes exactly zero."""
+def _unit_deviations(rows: F64) -> F64:
+    """Rows less their means, divided by their norms; a row that is constant but for rounding counts as zero."""
     mean = np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1]
     out = rows - mean
     noise = 4 * rows.shape[1] * EPS * np.max(np.abs(rows), axis=1, keepdims=True)
     out[(np.abs(out) <= noise).all(axis=1)] = 0.0
-    return out
+    return _unit_rows(out)
+
+
+def _unit_ranks(rows: F64) -> F64:
+    return _unit_deviations(rankdata(rows, axis=1))
 
 
 def _roots(rows: F64) -> F64:
@@ -146,21 +153,24 @@ def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
     values, vectors = np.linalg.eigh((inverse + inverse.T) / 2)
     if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
         raise ScalemaniError(
-            f"metric_params['VI'] of metric='mahalanobis' has the eigenvalue {values[0]}; all must be >= 0 (and one > 0)"
+            f"metric_params['VI'] of metric='mahalanobis' has the eigenvalue {values[0]}; all must be >= 0"
         )
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
 
     def prepare(rows: F64) -> F64:
         out = np.zeros_like(rows)
         shifted = rows - centre
-        for column, weights in zip(shifted.T, factor, strict=True):  # BLAS would make bits depend on the block
+        # Not by BLAS, whose bits depend on the number of rows.
+        for column, weights in zip(shifted.T, factor, strict=True):
             out += column[:, None] * weights
         return out
 
     return prepare
 
 
-def _norm(p: float | None = None, scale: Scale = IDENTITY, prepare: Any = None, csr: Any = None, hold: bool = False) -> Any:
+def _norm(
+    p: float | None = None, scale: Scale = IDENTITY, prepare: Any = None, csr: Any = None, hold: bool = False
+) -> Any:
     def make(name: str, params: dict[str, Any], centre: F64) -> Form:
         power = params.get("p", 2.0) if p is None else p
         keep = csr if power == 2 else None
@@ -220,7 +230,8 @@ def _bits(rows: F64) -> F64:
 
 def _canberra(a: F64, b: F64) -> F64:
     total = np.abs(a) + np.abs(b)
-    return np.asarray(np.add.reduce(np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0), axis=1))
+    share = np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0)
+    return np.asarray(np.add.reduce(share, axis=1))
 
 
 def _braycurtis(a: F64, b: F64) -> F64:
@@ -284,8 +295,8 @@ _FORMS: dict[str, Callable[[str, dict[str, Any], F64], Form]] = {
     "cosine": _norm(2.0, HALF_SQUARE, _unit_rows, _unit_csr),
     "dot": _norm(2.0, CLIPPED, _unit_rows, _unit_csr),
     "true_angular": _norm(2.0, ARC_SHARE, _unit_rows, _unit_csr),
-    "correlation": _norm(2.0, HALF_SQUARE, lambda rows: _unit_rows(_deviations(rows))),
-    "spearmanr": _norm(2.0, HALF_SQUARE, lambda rows: _unit_rows(_deviations(rankdata(rows, axis=1))), hold=True),
+    "correlation": _norm(2.0, HALF_SQUARE, _unit_deviations),
+    "spearmanr": _norm(2.0, HALF_SQUARE, _unit_ranks, hold=True),
     "hellinger": _norm(2.0, ROOT_HALF, _roots, _roots_csr),
     "haversine": _norm(2.0, ARC, _on_sphere),
     "wasserstein_1d": _wasserstein,

@@ -1,7 +1,7 @@
 """Names and parameters of the metrics: pynndescent's names, checked without importing pynndescent.
 
-Parameters go by SciPy's names or by pynndescent's; both mean the same thing in the exact and in the approximate
-search. Whatever is missing or unknown is named before any work.
+Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the approximate search.
+Whatever is missing or unknown is named before any work.
 """
 
 from __future__ import annotations
@@ -55,12 +55,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 # Known to pynndescent, but no length of an edge.
 REFUSED: dict[str, str] = {
-    "inner_product": "it is negative for similar rows, and an edge needs a length >= 0; use 'cosine' or 'euclidean'",
+    "inner_product": "it is negative for similar rows, and a distance is >= 0; use 'cosine' or 'euclidean'",
 }
-
-BINARY = frozenset(
-    "jaccard dice matching kulsinski rogerstanimoto russellrao sokalsneath sokalmichener yule".split()
-)
 
 # Parameter -> its other name. pynndescent takes them by position: the order of PARAMETERS is its order.
 _SYNONYMS = {"sigma": "V", "vinv": "VI"}
@@ -115,7 +111,9 @@ def canonical_name(metric: Any) -> str:
     )
 
 
-def checked_parameters(name: str, metric_params: Mapping[str, Any] | None, n_features: int) -> dict[str, Any]:
+def checked_parameters(
+    name: str, metric_params: Mapping[str, Any] | None, n_features: int
+) -> dict[str, Any]:
     """The parameters of a metric, complete and in pynndescent's order.
 
     Parameters
@@ -166,7 +164,7 @@ def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
         return _checked_number(label, key, array, value)
     shape = (n_features,) if key in ("V", "w") else (n_features, n_features)
     if array.shape != shape:
-        raise ScalemaniError(f"{label} has shape {array.shape}; shape {shape} is needed for {n_features} features")
+        raise ScalemaniError(f"{label} has shape {array.shape}; {shape} is needed for {n_features} features")
     if not np.isfinite(array).all():
         raise ScalemaniError(f"{label} has entries that are not finite")
     if key == "V" and (array <= 0).any():
@@ -179,8 +177,7 @@ def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
 
 
 def _checked_number(label: str, key: str, array: Any, value: Any) -> float:
-    least = {"p": "p >= 1 is needed", "regularization": "a number > 0 is needed", "max_iter": "a number > 0 is needed"}
     good = array.ndim == 0 and (float(array) >= 1 if key == "p" else 0 < float(array) < np.inf)
     if not good:
-        raise ScalemaniError(f"{label} is {value!r}; {least[key]}")
+        raise ScalemaniError(f"{label} is {value!r}; {'p >= 1' if key == 'p' else 'a number > 0'} is needed")
     return float(array)

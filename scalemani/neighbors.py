@@ -1,4 +1,4 @@
-"""Stage 2: takes points, gives each row's nearest other rows, exact or by NN-descent with its recall measured."""
+"""Stage 2: takes points, gives each row's nearest other rows, exactly or by NN-descent with measured recall."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def find_neighbors(
     metric, metric_params
         See :class:`scalemani.exact_search.ExactSearch`, or "precomputed".
     knn : {"auto", "exact", "nndescent"}
-        "auto" takes the exact search while its projected cost is the smaller; the choice follows from the rows,
-        ``n_neighbors`` and the metric alone, never from a clock or the number of threads.
+        "auto" takes the exact search while its projected cost is the smaller; the choice follows from the
+        rows, ``n_neighbors`` and the metric alone, never from a clock or the number of threads.
     random_state : int
         Seed of NN-descent and of the sample for recall.
     threads : int
@@ -95,7 +95,8 @@ def find_neighbors(
     Raises
     ------
     ScalemaniError
-        ``n_neighbors`` and ``radius`` both given, neither, or out of range; too few distinct rows; unknown metric.
+        ``n_neighbors`` and ``radius`` both given, neither, or out of range; too few distinct rows; a metric
+        that is unknown.
 
     Warns
     -----
@@ -108,16 +109,16 @@ def find_neighbors(
     if search is None:
         search = search_for(points, metric, metric_params, threads=threads)
     if isinstance(search, PrecomputedSearch) and knn == "nndescent":
-        raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use knn='exact' or 'auto'")
+        raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use 'exact' or 'auto'")
     rows = search.rows
     own = np.arange(search.n_rows)
     if radius is not None:
         if knn == "nndescent":
-            raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use knn='exact' or 'auto'")
+            raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
         indptr, indices, distances = search.within(rows, float(radius), exclude=own)
         return NeighborLists(indptr, indices, distances, search.method, 1.0)
     assert n_neighbors is not None
-    if isinstance(search, ExactSearch) and (knn == "nndescent" or knn == "auto" and _descent_pays(search, n_neighbors)):
+    if isinstance(search, ExactSearch) and _takes_descent(knn, search, n_neighbors):
         return _by_descent(search, n_neighbors, random_state)
     table, lengths = search.nearest(rows, n_neighbors, exclude=own)
     return NeighborLists(_even(search.n_rows, n_neighbors), table.ravel(), lengths.ravel(), search.method, 1.0)
@@ -150,7 +151,7 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
     """Raise unless exactly one of ``n_neighbors`` and ``radius`` is given, and the points allow it."""
     if n_neighbors is not None and radius is not None:
         raise ScalemaniError(
-            f"n_neighbors={n_neighbors} and radius={radius} are both given; set the one that is not wanted to None"
+            f"n_neighbors={n_neighbors} and radius={radius} are both given; set the one not wanted to None"
         )
     if n_neighbors is None and radius is None:
         raise ScalemaniError("n_neighbors and radius are both None; give one of them")
@@ -173,7 +174,9 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         )
 
 
-def _descent_pays(search: ExactSearch, n_neighbors: int) -> bool:
+def _takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
+    if knn != "auto":
+        return knn == "nndescent"
     if descent_obstacle(search) is not None:
         return False
     return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
@@ -185,8 +188,9 @@ def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int) -> Nei
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
         warnings.warn(
-            f"NN-descent found {recall:.3f} of the true neighbours on a sample of {min(RECALL_SAMPLE, len(table))} "
-            f"rows (0.95 is expected): use knn='exact', or a larger n_neighbors than {n_neighbors}",
+            f"NN-descent found {recall:.3f} of the true neighbours on a sample of "
+            f"{min(RECALL_SAMPLE, len(table))} rows, and {LEAST_RECALL} is expected: use knn='exact', or more "
+            f"than {n_neighbors} neighbours",
             LowRecallWarning,
             stacklevel=3,
         )
@@ -203,7 +207,8 @@ def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tu
     good = (ordered >= 0) & (ordered != own[:, None])
     good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     short = good.sum(axis=1) < n_neighbors
-    lengths = search.paired(search.rows, np.where(good, ordered, own[:, None] - 1))  # any valid row stands in
+    stand_in = own[:, None] - 1  # any other row; its distance is not used
+    lengths = search.paired(search.rows, np.where(good, ordered, stand_in))
     lengths[~good] = np.inf
     order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :n_neighbors]
     table = np.take_along_axis(ordered, order, axis=1)
@@ -214,7 +219,7 @@ def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tu
 
 
 def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> float:
-    """Share of the true neighbours found, on a seeded sample: listed rows no farther than the true k-th neighbour.
+    """Share of true neighbours found, on a seeded sample: listed rows no farther than the true k-th neighbour.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ class PrecomputedSearch:
     Parameters
     ----------
     distances : array, shape (m, m)
-        Finite, >= 0, symmetric (to 1e-6 of the largest), zero on its diagonal; zeros elsewhere are kept as they are.
-        A memory map is read by blocks.
+        Finite, >= 0, symmetric (to 1e-6 of the largest), zero on its diagonal; zeros elsewhere are kept as they
+        are. A memory map is read by blocks.
 
     Raises
     ------
@@ -32,8 +32,8 @@ class PrecomputedSearch:
 
     Notes
     -----
-    Ties are broken by the digest of a row's sorted distances, which doesn't depend on the order of the rows, and
-    only rows that look the same from everywhere by their position.
+    Ties are broken by the digest of a row's sorted distances, which doesn't depend on the order of the rows;
+    rows with the same distances go by their position.
     """
 
     method = "precomputed"
@@ -118,15 +118,17 @@ class PrecomputedSearch:
         queries = np.asarray(queries)
         if queries.ndim != 2 or queries.shape[1] != self.n_rows:
             raise ScalemaniError(
-                f"rows of distances have shape {queries.shape}; (rows, {self.n_rows}) is needed, a distance to each "
-                "training row"
+                f"rows of distances have shape {queries.shape}; (rows, {self.n_rows}) is needed, a distance to "
+                "each training row"
             )
         return queries
 
 
 def check_distances(distances: Any, name: str = "X") -> None:
-    """Raise ScalemaniError unless ``distances`` is a square, finite, non-negative, symmetric matrix, zero on its
-    diagonal. It is compared with its transpose by square blocks, so that a memory map is never held as a whole."""
+    """Raise ScalemaniError unless ``distances`` is square, finite, >= 0, symmetric and zero on its diagonal.
+
+    It is compared with its transpose by square blocks, so that a memory map is never held as a whole.
+    """
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
         raise ScalemaniError(f"{name} has shape {distances.shape}; distances are a square matrix (rows, rows)")
     if distances.dtype.kind not in "biuf":
@@ -146,15 +148,15 @@ def check_distances(distances: Any, name: str = "X") -> None:
             if gap.any():
                 row, column = np.argwhere(gap)[0]
                 raise ScalemaniError(
-                    f"{name} is not symmetric: {upper[row, column]} at row {i + row}, column {j + column}, but "
-                    f"{lower[row, column]} at row {j + column}, column {i + row}; give (X + X.T) / 2"
+                    f"{name} is not symmetric: {upper[row, column]} at row {i + row}, column {j + column}, "
+                    f"but {lower[row, column]} at row {j + column}, column {i + row}; give (X + X.T) / 2"
                 )
             if i == j:
                 off = np.flatnonzero(np.diagonal(upper))
                 if len(off):
                     raise ScalemaniError(
-                        f"{name} has {upper[off[0], off[0]]} on its diagonal at row {i + off[0]}; a row's distance "
-                        "to itself is 0"
+                        f"{name} has {upper[off[0], off[0]]} on its diagonal at row {i + off[0]}; a row's "
+                        "distance to itself is 0"
                     )
 
 

@@ -1,5 +1,7 @@
-"""What a search will cost, by arithmetic: the choice between the exact search and NN-descent must be the same on
-every machine and for any number of threads, or the same seed would give another graph.
+"""What a search will cost, by arithmetic and not by a clock.
+
+The choice between the exact search and NN-descent must be the same on every machine and for any number of
+threads, or the same seed would give another graph.
 
 The figures are seconds on one core, measured once; only their ratios matter.
 """
@@ -21,7 +23,7 @@ def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for all neighbours of all rows, exactly."""
     count = float(search.n_rows)
     if search.method == "kdtree":
-        visits = min(count, (n_neighbors + 10) * 1.6**search.width)
+        visits = min(count, (n_neighbors + 10) * 1.6**search.prepared.width)
         return count * (visits * 50e-9 + n_neighbors * 0.5e-6) * np.log2(count + 1) / 16
     return count * count * (_TABLE + _pair_seconds(search))
 
@@ -34,7 +36,7 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
 
 def _pair_seconds(search: ExactSearch) -> float:
     """Of one pair in a blocked exact search."""
-    form, width = search.form, search.width
+    form, width = search.form, search.prepared.width
     if issparse(search.rows) and getattr(form, "keeps_csr", False):
         per_row = search.rows.nnz / max(1, search.n_rows)
         return 2e-9 * per_row * max(per_row / width, 0.02) + 10e-9
@@ -49,7 +51,7 @@ def _pair_seconds(search: ExactSearch) -> float:
 
 def _evaluation_seconds(search: ExactSearch) -> float:
     """Of one distance in compiled code."""
-    form, width = search.form, search.width
+    form, width = search.form, search.prepared.width
     if isinstance(form, FunctionForm):
         if not form.user_given:
             return 2e-9 * width**2.5  # optimal transport

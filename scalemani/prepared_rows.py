@@ -1,0 +1,112 @@
+"""Rows as a metric measures between them, their direct distances, and the order of rows at equal distance.
+
+What every search returns is made here, from the two rows of a pair alone: no result depends on the block, the
+batch or the order that rows come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from scalemani.distance_forms import F64, Form
+from scalemani.errors import ScalemaniError
+
+I64 = NDArray[np.int64]
+
+BLOCK_BYTES = 32 << 20  # prepared rows, or gathered pairs, held at once
+
+
+class PreparedRows:
+    """Rows to search among.
+
+    Parameters
+    ----------
+    rows : NDArray or csr_array, shape (m, d)
+        Rows of any real dtype.
+    form : Form
+        The metric.
+    tie_rank : NDArray[int64], shape (m,)
+        Order among rows at equal distance.
+    """
+
+    def __init__(self, rows: Any, form: Form, tie_rank: I64) -> None:
+        self.rows, self.form, self.tie_rank = rows, form, tie_rank
+        sample = form.prepare(rows[:1])
+        self.width = int(sample.shape[1])
+        self.sparse = bool(issparse(sample))
+        self._held: Any = form.prepare(rows) if form.hold else None
+
+    @property
+    def count(self) -> int:
+        """Number of rows, m."""
+        return int(self.rows.shape[0])
+
+    def take(self, rows: Any) -> Any:
+        """Prepared rows for a slice or an array of indices."""
+        return self.form.prepare(self.rows[rows]) if self._held is None else self._held[rows]
+
+    def blocks(self, step: int) -> Iterator[tuple[int, Any]]:
+        """All prepared rows as (start, block)."""
+        for start in range(0, self.count, step):
+            yield start, self.take(slice(start, start + step))
+
+    def hold(self) -> F64:
+        """All prepared rows, dense, kept from now on."""
+        dense = self.rows.toarray() if issparse(self.rows) else self.rows
+        self._held, self.sparse = self.form.prepare(dense), False
+        return np.asarray(self._held)
+
+    def queries(self, block: Any) -> Any:
+        """Queries prepared to the same kind, dense or CSR, as the rows."""
+        if issparse(block) and not self.sparse:
+            block = block.toarray()
+        elif self.sparse and not issparse(block):
+            block = csr_array(block)
+        return self.form.prepare(block)
+
+    def midrange(self, step: int) -> F64:
+        """The middle of each prepared feature's range, (d',): it doesn't depend on the order of the rows."""
+        ends = [(block.min(axis=0), block.max(axis=0)) for _, block in self.blocks(step)]
+        low, high = np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
+        return np.asarray(low + (high - low) / 2)
+
+    def distances(self, queries: Any, at: I64, rows: I64, start: int = 0, columns: Any = None) -> F64:
+        """Distances of the pairs (queries[at], row), shape (c,).
+
+        Parameters
+        ----------
+        queries : array, shape (q, d')
+            Prepared queries.
+        at, rows : NDArray[int64], shape (c,)
+            Pairs. ``rows`` index all rows, or the prepared block ``columns`` that begins at row ``start``.
+        """
+        out = np.empty(len(at))
+        step = max(1, BLOCK_BYTES // (8 * self.width))
+        for first in range(0, len(at), step):
+            pick = slice(first, first + step)
+            other = self.take(rows[pick]) if columns is None else columns[rows[pick]]
+            out[pick] = self.form.pairs(queries[at[pick]], other)
+        bad = ~(out >= 0)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise ScalemaniError(
+                f"metric={self.form.name!r} gives {out[first]} between a row and row {start + int(rows[first])}; "
+                "distances must be >= 0"
+            )
+        return out
+
+    def sorted(self, at: I64, rows: I64, found: F64) -> tuple[I64, I64, F64]:
+        """Pairs by query, then distance, then tie_rank."""
+        order = np.lexsort((self.tie_rank[rows], found, at))
+        return at[order], rows[order], found[order]
+
+    def lists(self, count: int, at: I64, rows: I64, found: F64, radius: float) -> tuple[I64, I64, F64]:
+        """Lengths (count,), rows and distances of each query's list of pairs at ``radius`` or less."""
+        keep = found <= radius
+        at, rows, found = self.sorted(at[keep], rows[keep], found[keep])
+        return np.bincount(at, minlength=count).astype(np.int64), rows, found

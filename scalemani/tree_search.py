@@ -1,0 +1,96 @@
+"""Exact search by a k-d tree: it lists candidates, whose distances are then direct, and goes on while ties do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from scalemani.distance_forms import EPS, F64, NormForm
+from scalemani.prepared_rows import BLOCK_BYTES, I64, PreparedRows
+
+
+class TreeSearch:
+    """Search among prepared rows by a k-d tree.
+
+    Parameters
+    ----------
+    prepared : PreparedRows
+        Rows of few features under a norm; they are held, dense, as float64.
+    threads : int
+        Threads of a query.
+    """
+
+    method = "kdtree"
+    batch = 8192
+
+    def __init__(self, prepared: PreparedRows, threads: int) -> None:
+        assert isinstance(prepared.form, NormForm)
+        self._prepared, self._threads = prepared, threads
+        self._p, self._scale = prepared.form.p, prepared.form.scale
+        self._tree = cKDTree(prepared.hold())
+        # Relative error of the tree's norms: sums of width terms, and running sums along a path of the tree.
+        self._slack = (4 * prepared.width + 256) * EPS
+
+    def nearest(self, queries: Any, k: int, own: I64) -> tuple[I64, F64]:
+        """The k nearest rows of each prepared query but its own, by (distance, tie_rank)."""
+        indices, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
+        pending = np.arange(len(queries))
+        width = min(k + 2, self._prepared.count)
+        while len(pending):
+            step = max(1, BLOCK_BYTES // (8 * self._prepared.width * width))
+            late = []
+            for start in range(0, len(pending), step):
+                some = pending[start : start + step]
+                indices[some], distances[some], done = self._listed(queries[some], k, own[some], width)
+                late.append(some[~done])
+            pending = np.concatenate(late)
+            width = min(2 * width, self._prepared.count)
+        return indices, distances
+
+    def within(self, queries: Any, radius: float, own: I64) -> tuple[I64, I64, F64]:
+        """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
+        reach = self._scale.norm(radius) * (1 + self._slack)
+        sizes = self._tree.query_ball_point(
+            queries, reach, p=self._p, workers=self._threads, return_length=True
+        )
+        parts = []
+        for some in _groups(sizes, BLOCK_BYTES // (8 * self._prepared.width)):
+            listed = self._tree.query_ball_point(queries[some], reach, p=self._p, workers=self._threads)
+            at = np.repeat(np.arange(some.start, some.stop), sizes[some])
+            rows = np.concatenate([np.empty(0, np.int64), *[np.asarray(one, np.int64) for one in listed]])
+            keep = rows != own[at]
+            at, rows = at[keep], rows[keep]
+            parts.append((at, rows, self._prepared.distances(queries, at, rows)))
+        at, rows, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return self._prepared.lists(len(queries), at, rows, found, radius)
+
+    def _listed(self, queries: F64, k: int, own: I64, width: int) -> tuple[I64, F64, NDArray[np.bool_]]:
+        """The k nearest of the ``width`` rows that the tree lists; and whether no other row can be among them.
+
+        Rows beyond the list are at least as far, but for rounding, as its last: unless that is beyond the k-th
+        distance, one of them may tie with the k-th row and come before it by content.
+        """
+        norms, rows = self._tree.query(queries, k=width, p=self._p, workers=self._threads)
+        last, rows = norms.reshape(-1, width)[:, -1], rows.astype(np.int64).ravel()
+        at = np.repeat(np.arange(len(queries)), width)
+        found = self._prepared.distances(queries, at, rows)
+        found[rows == own[at]] = np.inf
+        _, rows, found = self._prepared.sorted(at, rows, found)
+        rows, found = rows.reshape(-1, width)[:, :k], found.reshape(-1, width)[:, :k]
+        done = self._scale.of_norm(last * (1 - self._slack)) > found[:, -1]
+        return rows, found, done | (width == self._prepared.count)
+
+
+def _groups(sizes: Any, limit: int) -> Iterator[slice]:
+    """Consecutive slices whose sizes sum to about ``limit``, at least one row each."""
+    start, total = 0, 0
+    for at, size in enumerate(sizes):
+        if at > start and total + size > limit:
+            yield slice(start, at)
+            start, total = at, 0
+        total += int(size)
+    yield slice(start, len(sizes))
