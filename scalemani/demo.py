@@ -226,11 +226,9 @@ def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> dict[str, report.Picture]:
-    length, test_length = train.parameters[:, 0], test.parameters[:, 0]
+    length, test_length, name = train.parameters[:, 0], test.parameters[:, 0], train.names[0]
     coordinates = {title: (o.train, o.test) for title, o in outcomes.items()}
-    figure = four_panels(
-        train.points, test.points, length, test_length, coordinates, colour_name=train.names[0]
-    )
+    figure = four_panels(train.points, test.points, length, test_length, coordinates, colour_name=name)
     constant = outcomes["kernel Isomap"].spectrum["additive_constant"]
     names = {"Isomap": "Isomap: K(0)", "kernel Isomap": f"kernel Isomap: K(c*), c* = {constant:.3f}"}
     values = {names[title]: o.kernel_eigenvalues for title, o in outcomes.items()}

@@ -66,13 +66,13 @@ def four_panels(
         axes.tick_params(labelsize=7)
     for place, (title, (fitted, projected)) in enumerate(embeddings.items(), start=3):
         flat: Any = figure.add_subplot(2, 2, place)
-        flat.scatter(fitted[:, 0], fitted[:, 1], color=_TRAINING_GREY, s=5, linewidths=0, label="training")
-        drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_colour, s=5, label="test", **dots)
+        flat.scatter(fitted[:, 0], fitted[:, 1], color=_TRAINING_GREY, s=26, linewidths=0, label="training")
+        drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_colour, s=3, label="test", **dots)
         flat.set_title(f"({'abcd'[place - 1]}) {title}: test points projected")
         flat.set_xlabel("axis 1")
         flat.set_ylabel("axis 2")
         flat.set_aspect("equal", adjustable="datalim")
-        flat.legend(loc="upper right", fontsize=8, markerscale=2)
+        flat.legend(loc="upper right", fontsize=8, markerscale=1.5)
         if place == 4:
             figure.colorbar(drawn, ax=figure.axes, shrink=0.6, label=colour_name)
     return figure

@@ -1,7 +1,8 @@
 """Progress by stage: takes ``report(stage, done, total)`` calls, gives bars on a terminal or quiet lines.
 
 A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next
-stage's first report. Both reporters write to standard error, so that output can be piped.
+stage's first report. A total of 0 means that nobody knows it (how many reads a solver takes). Both
+reporters write to standard error, so that output can be piped.
 """
 
 import atexit
@@ -52,8 +53,8 @@ class TerminalReporter:
             self._begin(stage, total)
         if self._bars is None:
             return
-        self._bars.update(self._task, completed=done, total=total)
-        if done >= total:
+        self._bars.update(self._task, completed=done, total=total or None)
+        if 0 < total <= done:
             self._finish()
 
     def close(self) -> None:
@@ -66,20 +67,20 @@ class TerminalReporter:
     def _begin(self, stage: str, total: int) -> None:
         # rich takes 0.1 s to import, which a silent run need not pay.
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._stage, self._started = stage, time.monotonic()
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TaskProgressColumn(),
+            MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("left"),
             console=Console(file=self._file, stderr=self._file is None),
             transient=True,
             refresh_per_second=4,
         )
-        self._task = self._bars.add_task(stage, total=total)
+        self._task = self._bars.add_task(stage, total=total or None)
         self._bars.start()
         # A failure between two reports would leave the cursor hidden.
         atexit.register(self.close)
@@ -110,11 +111,14 @@ class LineReporter:
             self._stage, self._started, self._spoken, self._first, self._open = stage, now, now, done, True
         if not self._open:
             return
-        if done >= total:
+        if 0 < total <= done:
             self._open = False
             self._say(f"{stage}: {duration(now - self._started)}")
         elif now - self._spoken >= self._every and done > self._first:
             self._spoken = now
+            if total == 0:
+                self._say(f"{stage}: {done} done after {duration(now - self._started)}")
+                return
             left = (now - self._started) * (total - done) / (done - self._first)
             self._say(f"{stage}: {done} of {total}, about {duration(left)} left")
 
