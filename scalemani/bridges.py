@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +20,46 @@ if TYPE_CHECKING:
     from scalemani.neighbors import NeighborLists
 
 
+#: Components of up to this many rows find their ways out from one common query.
+SMALL = 32
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
 class BridgeSearch(Protocol):
-    """What is asked of a search: the shortest pair between two disjoint sets of distinct rows."""
+    """What is asked of a search among m distinct rows; see :class:`scalemani.exact_search.ExactSearch`."""
 
-    def nearest_between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[int, int, float]:
-        """Give i in `a`, j in `b` and their distance, the least there is."""
-        ...
+    @property
+    def rows(self) -> Any:
+        """What `nearest` takes as queries, one for each distinct row."""
+
+    @property
+    def tie_rank(self) -> I64:
+        """Order among rows at equal distance, (m,)."""
+
+    def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
+        """The k nearest rows of each query and their distances; `exclude` is the query's own row."""
+
+    def nearest_between(self, a: I64, b: I64) -> tuple[int, int, float]:
+        """Give i in `a`, j in `b` and their distance, the least there is between two disjoint sets."""
 
 
-def shortest_bridges(
-    labels: NDArray[np.int64], search: BridgeSearch
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> tuple[I64, F64]:
     """Join components by the edges of a minimum spanning tree of them (Borůvka's way).
 
-    In every round each component, the largest excepted, finds its shortest way out; the ways are
-    taken from short to long, each unless its ends have been joined in the same round. The number
-    of components at least halves in a round, so that `search` is asked less than twice for each.
+    In every round each component, the largest excepted, finds its shortest way out, and takes it
+    unless its ends have been joined in the same round. The number of components at least halves
+    in a round, so that ``search.nearest_between`` is called less than twice for each; where many
+    components are strays of a few rows, one ``search.nearest`` for all of these spares most calls.
 
     Parameters
     ----------
     labels : ndarray of shape (m,), int64
         The component, 0 to c - 1, of each distinct row.
     search : BridgeSearch
+    small : int
+        Components of up to this many rows use the common query.
 
     Returns
     -------
@@ -50,6 +68,7 @@ def shortest_bridges(
     lengths : ndarray of shape (c - 1,), float64
     """
     labels = labels.copy()
+    nearby = _Nearby(labels, search, small)
     found: list[tuple[float, int, int]] = []
     while True:
         groups = _members(labels)
@@ -59,11 +78,13 @@ def shortest_bridges(
         ways = []
         for g, inside in enumerate(groups):
             if g != largest:
-                i, j, length = search.nearest_between(inside, np.flatnonzero(labels != g))
+                i, j, length = nearby.way_out(inside, labels) or search.nearest_between(
+                    inside, np.flatnonzero(labels != g)
+                )
                 ways.append((float(length), min(int(i), int(j)), max(int(i), int(j))))
         parent = list(range(len(groups)))
         for length, i, j in sorted(ways):
-            # An equally long way can close a ring within one round; taking it would add a bridge too many.
+            # An equally long way can close a ring within one round: a bridge too many.
             root_i, root_j = _root(parent, int(labels[i])), _root(parent, int(labels[j]))
             if root_i != root_j:
                 parent[max(root_i, root_j)] = min(root_i, root_j)
@@ -75,7 +96,41 @@ def shortest_bridges(
     return bridges, np.array([length for length, _, _ in found], dtype=np.float64)
 
 
-def _members(labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+class _Nearby:
+    """The nearest rows of all rows in small components: more of them than such a component has members."""
+
+    def __init__(self, labels: I64, search: BridgeSearch, small: int) -> None:
+        own = np.flatnonzero(np.bincount(labels)[labels] <= small)
+        if own.size == labels.size and np.all(labels == labels[0]):
+            own = own[:0]  # one component needs no way out
+        self.place = np.full(labels.size, -1, dtype=np.int64)
+        self.place[own] = np.arange(own.size)
+        self.rank = search.tie_rank
+        if own.size:
+            k = min(small, labels.size - 1)
+            self.indices, self.distances = search.nearest(search.rows[own], k, exclude=own)
+
+    def way_out(self, inside: I64, labels: I64) -> tuple[int, int, float] | None:
+        """The shortest way out of the rows `inside`; None where the lists don't reach far enough to tell."""
+        place = self.place[inside]
+        if place.min() < 0:
+            return None
+        outside = labels[self.indices[place]] != labels[inside[0]]
+        leaves = outside.any(axis=1)
+        first = outside.argmax(axis=1)
+        lengths = np.where(leaves, self.distances[place, first], np.inf)
+        length = float(lengths.min())
+        # A list without a way out says only that there is none shorter than its end.
+        if not length < self.distances[place[~leaves], -1].min(initial=np.inf):
+            return None
+        tied = np.flatnonzero(lengths == length)
+        i, j = inside[tied], self.indices[place[tied], first[tied]]
+        low, high = np.minimum(self.rank[i], self.rank[j]), np.maximum(self.rank[i], self.rank[j])
+        best = np.lexsort((high, low))[0]
+        return int(i[best]), int(j[best]), length
+
+
+def _members(labels: I64) -> list[I64]:
     """The rows of each component, in order of the labels 0 to c - 1."""
     by_label = np.argsort(labels, kind="stable").astype(np.int64)
     return np.split(by_label, np.cumsum(np.bincount(labels))[:-1])
@@ -109,7 +164,7 @@ def least_neighbors(lists: NeighborLists, kind: str = "union") -> int | None:
 
 
 def what_to_do(
-    labels: NDArray[np.int64],
+    labels: I64,
     disconnected: str,
     search: BridgeSearch | None,
     n_neighbors: int | None,

@@ -193,7 +193,7 @@ def make_graph(
         With several components: refuse; add the shortest bridges along a minimum spanning tree of
         the components; or keep the largest (of equally large ones that with the smallest first row).
     search : optional
-        Has ``nearest_between(a, b)``; None where distances between components aren't known.
+        An exact search among the m rows; None where distances between components aren't known.
     n_neighbors, radius, kind
         How `matrix` was made, for the message.
     find_more : callable, optional

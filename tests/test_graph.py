@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from scalemani.bridges import least_neighbors, shortest_bridges
 from scalemani.errors import DisconnectedGraphError, ScalemaniError
 from scalemani.graph import graph_from_sparse, make_graph, symmetric_graph
+from scalemani.neighbors import find_neighbors, search_for
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,17 @@ class NaiveSearch:
     """All pairs; counts what it is asked."""
 
     def __init__(self, points):
-        self.distances = cdist(points, points)
-        self.calls = 0
+        self.distances = self.rows = cdist(points, points)
+        self.tie_rank = np.arange(len(points))
+        self.calls = self.queries = 0
+
+    def nearest(self, queries, k, exclude=None):
+        self.queries += len(queries)
+        queries = queries.copy()
+        queries[np.arange(len(queries)), exclude] = np.inf
+        found = np.argsort(queries, axis=1, kind="stable")[:, :k]
+        assert found.shape[1] == k < len(self.rows)
+        return found, np.take_along_axis(queries, found, axis=1)
 
     def nearest_between(self, a, b):
         self.calls += 1
@@ -397,17 +407,39 @@ def kruskal(labels, distances):
     return out
 
 
+@pytest.mark.parametrize("small", [0, 1, 4, 7, 32])
 @pytest.mark.parametrize("seed", range(8))
-def test_bridges_are_a_minimum_spanning_tree_of_the_components(seed):
+def test_bridges_are_a_minimum_spanning_tree_of_the_components(seed, small):
+    """With components that interleave, and lists (`small`) of every reach."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(60, 2))
     labels = rng.integers(0, 9, size=60)
     labels[:9] = np.arange(9)
     search = NaiveSearch(points)
-    bridges, lengths = shortest_bridges(labels, search)
+    bridges, lengths = shortest_bridges(labels, search, small)
     expected = kruskal(labels, search.distances)
     assert [(*b, w) for b, w in zip(bridges.tolist(), lengths.tolist(), strict=True)] == expected
     assert search.calls < 2 * 9
+    assert small or not search.queries
+
+
+@pytest.mark.parametrize("sizes", [(20, 3), (3, 20)])
+def test_the_largest_component_is_not_asked_for_its_way_out(sizes):
+    search = NaiveSearch(blobs(sizes))
+    shortest_bridges(np.repeat([0, 1], sizes), search, small=0)
+    assert search.calls == 1
+
+
+def test_many_strays_are_joined_by_one_query():
+    """500 single rows beside a component of 100: searches between sets would copy all rows 500 times."""
+    points = np.random.default_rng(0).normal(size=(600, 2))
+    labels = np.maximum(np.arange(600) - 99, 0)
+    search = NaiveSearch(points)
+    bridges, lengths = shortest_bridges(labels, search)
+    assert search.queries == 500
+    assert search.calls == 0
+    assert sum(lengths) == pytest.approx(sum(w for *_, w in kruskal(labels, search.distances)), rel=1e-12)
+    assert len(bridges) == 500
 
 
 @pytest.mark.parametrize("side", [2, 5, 9])
@@ -416,7 +448,7 @@ def test_equal_bridges_add_no_ring(side):
     points = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2).astype(float)
     for seed in range(5):
         shuffled = points[np.random.default_rng(seed).permutation(len(points))]
-        bridges, lengths = shortest_bridges(np.arange(len(points)), NaiveSearch(shuffled))
+        bridges, lengths = shortest_bridges(np.arange(len(points)), NaiveSearch(shuffled), seed)
         assert bridges.shape == (len(points) - 1, 2)
         assert (lengths == 1.0).all()
         assert naive_component_count(len(points), bridges.tolist()) == 1
@@ -427,13 +459,15 @@ def test_ring_of_equal_ways_in_one_round_is_cut(c):
     """Components on a ring, tied: each takes the way on to the next, and the last would close the ring."""
 
     class Onward:
+        tie_rank = np.arange(c)
+
         def nearest_between(self, a, b):
             after = (a + 1) % c
             onward = np.flatnonzero(np.isin(after, b))[0]
             return int(a[onward]), int(after[onward]), 1.0
 
     # A second point makes component 1 the largest, the one that isn't asked in the first round.
-    bridges, _ = shortest_bridges(np.append(np.arange(c), 1), Onward())
+    bridges, _ = shortest_bridges(np.append(np.arange(c), 1), Onward(), small=0)
     assert len(bridges) == c - 1
     assert naive_component_count(c, bridges.tolist()) == 1
 
@@ -534,3 +568,46 @@ def test_one_and_two_points(n):
         assert graph.matrix.nnz == 2 * (n - 1)
         assert graph.order.tolist() == list(range(n))
         assert graph.n_components == 1
+
+
+# With the searches of stage 2
+
+
+@pytest.mark.parametrize("policy", ["union", "mutual"])
+@pytest.mark.parametrize("precomputed", [False, True])
+def test_real_lists_and_searches_join_as_the_slow_ones(policy, precomputed):
+    points = blobs([40, 50, 3, 1], seed=5)
+    given, metric = (cdist(points, points), "precomputed") if precomputed else (points, "euclidean")
+    lists = find_neighbors(given, n_neighbors=4, metric=metric, knn="exact")
+    search = search_for(given, metric, None)
+    matrix = symmetric_graph(lists, policy)
+    expected = symmetric_graph(nearest_lists(points, 4), policy)
+    assert edges(matrix).keys() == edges(expected).keys()
+    graph = make_graph(matrix, disconnected="join", search=search, n_neighbors=4, kind=policy)
+    slow = make_graph(expected, disconnected="join", search=NaiveSearch(points), n_neighbors=4, kind=policy)
+    assert graph.n_components == slow.n_components > 1
+    np.testing.assert_array_equal(graph.bridges, slow.bridges)
+    # Two float64 formulas for one distance: a few units in the last place.
+    np.testing.assert_allclose(graph.bridge_lengths, slow.bridge_lengths, rtol=1e-13)
+    with pytest.raises(DisconnectedGraphError, match=r"that takes a bridge of|is the least that joins them"):
+        make_graph(
+            matrix,
+            search=search,
+            n_neighbors=4,
+            kind=policy,
+            find_more=lambda k: find_neighbors(given, n_neighbors=k, metric=metric, knn="exact"),
+        )
+
+
+def test_real_radius_graph_names_a_radius_that_joins():
+    points = blobs([20, 20, 1], gap=15.0, seed=2)
+    with pytest.raises(DisconnectedGraphError) as caught:
+        make_graph(
+            symmetric_graph(find_neighbors(points, n_neighbors=None, radius=3.0)),
+            search=search_for(points, "euclidean", None),
+            radius=3.0,
+        )
+    least = float(re.search(r"; radius=(\S+) is the least", str(caught.value))[1])
+    assert (
+        make_graph(symmetric_graph(find_neighbors(points, n_neighbors=None, radius=least))).n_components == 1
+    )

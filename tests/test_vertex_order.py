@@ -87,14 +87,14 @@ def test_neighbours_are_near_in_number(matrix, mean, far):
 
 def test_blocks_of_sixteen_hold_together():
     """Aligned blocks are what a batch of sources is: most of their vertices touch another of the block."""
-    matrix = grid(64)
+    matrix = grid(50)
     order = vertex_order(matrix)
     number = np.empty(order.size, dtype=np.int64)
     number[order] = np.arange(order.size)
     coo = matrix.tocoo()
     within = (number[coo.coords[0]] // LEAF) == (number[coo.coords[1]] // LEAF)
     # A 4 x 4 square has 24 inner edges of the 32 that 16 vertices own, a random set none.
-    assert within.mean() > 0.55  # 0.66 when written
+    assert within.mean() > 0.62  # 0.66 when written
 
 
 @pytest.mark.parametrize("weights", ["random", "ones", "zeros", "some zeros"])
@@ -141,8 +141,9 @@ def test_extremes_take_neither_recursion_nor_quadratic_time(matrix):
 def test_components_stay_together():
     """Pieces are numbered one after another; none is dealt over the others' numbers."""
     pieces = [grid(7), line(40, np.ones(39)), grid(12), line(3, np.ones(2)), sp.csr_array((1, 1))]
-    matrix = sp.block_diag(pieces, format="csr")
     piece = np.repeat(np.arange(5), [p.shape[0] for p in pieces])
+    shuffle = np.random.default_rng(0).permutation(piece.size)
+    piece, matrix = piece[shuffle], sp.block_diag(pieces, format="csr")[shuffle][:, shuffle]
     order = vertex_order(matrix)
     assert_permutation(order, matrix.shape[0])
     assert np.count_nonzero(np.diff(piece[order])) == 4
