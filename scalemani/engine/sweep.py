@@ -17,6 +17,7 @@ from scalemani.engine.store import RunStore, shared_run
 from scalemani.errors import DamagedStoreError
 
 MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
+RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 Share = Callable[[NDArray[np.float32], NDArray[Any], NDArray[Any] | None], tuple[NDArray[Any], NDArray[Any] | None]]
 """share(tile, operand rows of J, operand rows of I) -> (share of I's rows, share of J's rows).
 
@@ -51,7 +52,8 @@ def sweep(
     blocks = store.blocks
     total = np.zeros((blocks.n, width))
     identity = store.document["id"]
-    tasks = [(share, store.path, identity, run, width, verify) for run in blocks.tile_runs(MOST_RUNS)]
+    runs = blocks.tile_runs(min(MOST_RUNS, max(2, blocks.n**2 // 2 // RUN_ENTRIES)))
+    tasks = [(share, store.path, identity, run, width, verify) for run in runs]
     for start, part in cluster.map(_add_run, tasks, shared=operand):
         total[start:] += part
     return total
