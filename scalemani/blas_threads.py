@@ -1,36 +1,29 @@
-"""One limit on BLAS threads, shared by everything that runs at the same time in this process."""
+"""A limit of one BLAS thread that may be asked for from several threads at once."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
-_lock = threading.Lock()
-_users = 0
-_limiter: Any = None
+_held = threading.Lock()
 
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Hold BLAS at one thread for as long as anyone is inside.
+    """Run with one BLAS thread.
 
-    A limit is process-wide: if each caller saved and restored it, two that overlap could restore each
-    other's. So the first one in sets it, and the last one out restores what was there before.
+    The limit is process-wide. If every caller saved and restored it, two that overlap could restore each
+    other's for good (and threadpoolctl 3.8 lets only the thread that set a limit lift it): so whoever comes first
+    sets and restores it, and those who come while it is held leave it alone. Results never depend on it.
     """
-    global _users, _limiter
-    with _lock:
-        if _users == 0:
-            _limiter = ThreadpoolController().limit(limits=1, user_api="blas")
-        _users += 1
-    try:
+    if not _held.acquire(blocking=False):
         yield
+        return
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield
     finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                _limiter.restore_original_limits()
-                _limiter = None
+        _held.release()

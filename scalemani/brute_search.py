@@ -30,7 +30,7 @@ class BruteSearch:
         self._columns = min(_TABLE_COLUMNS, fit)
         form = prepared.form
         by_product = isinstance(form, NormForm) and form.p == 2 and not prepared.sparse
-        # Products are made between centred rows: with a large common offset their bounds would let all rows through.
+        # Products are of centred rows: under a large common offset their bounds would let every row through.
         self._centre: F64 | None = prepared.midrange(self._columns) if by_product else None
 
     def nearest(self, queries: Any, k: int, own: I64) -> tuple[I64, F64]:
@@ -38,7 +38,7 @@ class BruteSearch:
         count = queries.shape[0]
         indices, distances = np.full((count, k), -1), np.full((count, k), np.inf)
 
-        def limit(high: F64) -> F64:  # the k-th distance is under both the k-th so far and the k-th bound here
+        def limit(high: F64) -> F64:  # the k-th distance is under both of these
             here = np.partition(high, k - 1, axis=1)[:, k - 1] if high.shape[1] >= k else np.inf
             return np.asarray(np.minimum(distances[:, -1], here))
 
@@ -65,7 +65,7 @@ class BruteSearch:
     def _candidates(
         self, queries: Any, own: I64, limit: Callable[[F64], F64]
     ) -> Iterator[tuple[I64, I64, F64]]:
-        """Pairs that may be at most ``limit(upper bounds)`` apart, by blocks of rows, with their distances."""
+        """Pairs that may be at most ``limit(upper bounds)`` apart, by blocks, with their distances."""
         for start, columns in self._prepared.blocks(self._columns):
             low, high, exact = self._bounds(queries, columns, start, own)
             ends = limit(high) * (1 + 8 * EPS)  # a lower bound is rounded, too
@@ -74,7 +74,7 @@ class BruteSearch:
             yield at, rows + start, found
 
     def _bounds(self, queries: Any, columns: Any, start: int, own: I64) -> tuple[F64, F64, bool]:
-        """Bounds (q, c) on the distances to a block of rows, own rows NaN below and inf above; whether exact."""
+        """Bounds (q, c) on distances to a block of rows, own rows NaN below and inf above; whether exact."""
         form = self._prepared.form
         found = form.bounds(queries, columns, self._centre)
         if found is None:

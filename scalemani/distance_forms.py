@@ -32,6 +32,7 @@ class Form:
 
     def __init__(self, name: str, prepare: Callable[[F64], F64] | None = None) -> None:
         self.name = name
+        self.params: dict[str, Any] = {}  # as pynndescent takes them, in its order
         self._prepare = prepare
 
     def prepare(self, rows: Any) -> Any:
@@ -210,7 +211,7 @@ class PairForm(Form):
         super().__init__(name, prepare)
         self._function = function
         self._table = table
-        self.params = dict(params or {})  # as pynndescent takes them
+        self.params = dict(params or {})
 
     @property
     def has_table(self) -> bool:

@@ -1,7 +1,7 @@
 """Exact nearest rows: a k-d tree in low dimension, blocked brute force otherwise.
 
-Both list candidates; the distances returned are always direct ones in float64, and ties are broken by a rank that
-the caller derives from the rows' content.
+Both list candidates; the distances returned are always direct ones in float64, and ties are broken by a rank
+that the caller derives from the rows' content.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class ExactSearch:
         distances = np.concatenate([np.empty((0, k)), *[part[1] for part in parts]])
         if not np.isfinite(distances).all():
             raise ScalemaniError(
-                f"metric={self.form.name!r} gives infinite distances to the {k} nearest rows; rescale the features "
-                "or use another metric"
+                f"metric={self.form.name!r} gives infinite distances to the {k} nearest rows; rescale the "
+                "features or use another metric"
             )
         return np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]), distances
 
@@ -167,8 +167,10 @@ class ExactSearch:
             return search(self.prepared.queries(queries[start : start + step]), own[start : start + step])
 
         starts = range(0, queries.shape[0], step)
+        if self.method == "kdtree":  # its queries have threads of their own, and no products
+            return [task(start) for start in starts]
         with single_blas_thread():
-            if self.threads == 1 or self.method == "kdtree" or len(starts) < 2:
+            if self.threads == 1 or len(starts) < 2:
                 return [task(start) for start in starts]
             with ThreadPoolExecutor(self.threads) as pool:
                 return list(pool.map(task, starts))
@@ -177,7 +179,8 @@ class ExactSearch:
         queries = csr_array(queries) if issparse(queries) else np.asarray(queries)
         if queries.ndim != 2 or queries.shape[1] != self.rows.shape[1]:
             raise ScalemaniError(
-                f"queries have shape {queries.shape}; the rows searched among have {self.rows.shape[1]} features"
+                f"queries have shape {queries.shape}; the rows searched among have "
+                f"{self.rows.shape[1]} features"
             )
         return queries
 

@@ -1,8 +1,8 @@
 """From a metric's name to its form: what rows become, and what is measured between them.
 
-Definitions are pynndescent's, computed in float64, but for two. Its ``true_angular`` is 1 for equal directions
-and falls as they part: here it is what its name says, the angle over pi, with the same neighbours. ``dot`` is
-between unit rows, as NN-descent makes them.
+Definitions are pynndescent's, computed in float64, but for two. Its ``true_angular`` is 1 for equal
+directions and falls as they part: here it is what its name says, the angle over pi, with the same
+neighbours. ``dot`` is between unit rows, as NN-descent makes them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _unit_csr(rows: csr_array) -> csr_array:
 
 
 def _unit_deviations(rows: F64) -> F64:
-    """Rows less their means, divided by their norms; a row that is constant but for rounding counts as zero."""
+    """Rows less their means, divided by their norms; a row constant but for rounding counts as zero."""
     mean = np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1]
     out = rows - mean
     noise = 4 * rows.shape[1] * EPS * np.max(np.abs(rows), axis=1, keepdims=True)
@@ -130,7 +130,7 @@ def _cumulated(name: str) -> Callable[[F64], F64]:
         require_non_negative(name, rows)
         total = np.add.reduce(rows, axis=1, keepdims=True)
         if (total == 0).any():
-            raise ScalemaniError(f"metric={name!r} needs rows with a sum > 0 (rows are distributions); got zeros")
+            raise ScalemaniError(f"metric={name!r} needs rows with a sum > 0 (they are distributions)")
         return np.cumsum(rows / total, axis=1)
 
     return prepare
@@ -140,7 +140,7 @@ def _smoothed(name: str) -> Callable[[F64], F64]:
     def prepare(rows: F64) -> F64:
         require_non_negative(name, rows)
         total = np.add.reduce(rows, axis=1, keepdims=True) + _FLOAT32_EPS * rows.shape[1]
-        return (rows + _FLOAT32_EPS) / total
+        return np.asarray((rows + _FLOAT32_EPS) / total)
 
     return prepare
 
@@ -237,16 +237,18 @@ def _canberra(a: F64, b: F64) -> F64:
 def _braycurtis(a: F64, b: F64) -> F64:
     total = np.add.reduce(np.abs(a + b), axis=1)
     gap = np.add.reduce(np.abs(a - b), axis=1)
-    return np.divide(gap, total, out=np.zeros_like(gap), where=total > 0)
+    return np.asarray(np.divide(gap, total, out=np.zeros_like(gap), where=total > 0))
 
 
 def _jensen_shannon(a: F64, b: F64) -> F64:
     middle = (a + b) / 2
-    return np.maximum(np.add.reduce((a * np.log(a / middle) + b * np.log(b / middle)) / 2, axis=1), 0.0)
+    terms = (a * np.log(a / middle) + b * np.log(b / middle)) / 2
+    return np.asarray(np.maximum(np.add.reduce(terms, axis=1), 0.0))
 
 
 def _symmetric_kl(a: F64, b: F64) -> F64:
-    return np.maximum(np.add.reduce((a - b) * np.log(a / b), axis=1), 0.0)
+    logarithms = np.log(a) - np.log(b)  # not of a / b, whose rounding is another one for b / a
+    return np.asarray(np.add.reduce((a - b) * logarithms, axis=1))
 
 
 def _tsss(a: F64, b: F64) -> F64:

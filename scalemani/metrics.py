@@ -1,7 +1,7 @@
 """Names and parameters of the metrics: pynndescent's names, checked without importing pynndescent.
 
-Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the approximate search.
-Whatever is missing or unknown is named before any work.
+Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the
+approximate search. Whatever is missing or unknown is named before any work.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def canonical_name(metric: Any) -> str:
     if isinstance(metric, str) and metric in REFUSED:
         raise ScalemaniError(f"metric={metric!r} can't be used: {REFUSED[metric]}")
     raise ScalemaniError(
-        f"metric={metric!r} is not known; supported are {', '.join(metric_names())}, 'precomputed', 'geodesic', "
-        "or a function of two rows"
+        f"metric={metric!r} is not known; supported are {', '.join(metric_names())}, 'precomputed', "
+        "'geodesic', or a function of two rows"
     )
 
 

@@ -1,11 +1,11 @@
-"""Stage 2: takes points, gives each row's nearest other rows, exactly or by NN-descent with measured recall."""
+"""Stage 2: takes points, gives each row's nearest other rows, exactly or by NN-descent with its recall."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,7 +121,7 @@ def find_neighbors(
     if isinstance(search, ExactSearch) and _takes_descent(knn, search, n_neighbors):
         return _by_descent(search, n_neighbors, random_state)
     table, lengths = search.nearest(rows, n_neighbors, exclude=own)
-    return NeighborLists(_even(search.n_rows, n_neighbors), table.ravel(), lengths.ravel(), search.method, 1.0)
+    return _even_lists(table, lengths, search.method, 1.0)
 
 
 def search_for(
@@ -159,7 +159,7 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         if isinstance(radius, bool) or not isinstance(radius, Real) or not float(radius) >= 0:
             raise ScalemaniError(f"radius={radius!r} is no distance; a number >= 0 is needed")
         return
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, Integral) or n_neighbors < 1:
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, (int, np.integer)) or n_neighbors < 1:
         raise ScalemaniError(f"n_neighbors={n_neighbors!r}; an integer >= 1 is needed")
     if isinstance(points, Points):
         n_rows, n_distinct = points.n_rows, points.n_distinct
@@ -189,16 +189,16 @@ def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int) -> Nei
     if recall < LEAST_RECALL:
         warnings.warn(
             f"NN-descent found {recall:.3f} of the true neighbours on a sample of "
-            f"{min(RECALL_SAMPLE, len(table))} rows, and {LEAST_RECALL} is expected: use knn='exact', or more "
-            f"than {n_neighbors} neighbours",
+            f"{min(RECALL_SAMPLE, len(table))} rows, and {LEAST_RECALL} is expected: use knn='exact', or "
+            f"more than {n_neighbors} neighbours",
             LowRecallWarning,
             stacklevel=3,
         )
-    return NeighborLists(_even(len(table), n_neighbors), table.ravel(), lengths.ravel(), "nndescent", recall)
+    return _even_lists(table, lengths, "nndescent", recall)
 
 
 def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:
-    """Lists of exactly ``n_neighbors`` other rows from candidates that may hold the row itself, -1 and repeats.
+    """Lists of exactly ``n_neighbors`` other rows from candidates with the row itself, -1 and repeats.
 
     Distances are computed in float64; rows with too few candidates left are searched exactly.
     """
@@ -219,7 +219,7 @@ def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tu
 
 
 def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> float:
-    """Share of true neighbours found, on a seeded sample: listed rows no farther than the true k-th neighbour.
+    """Share of true neighbours found on a seeded sample: listed rows no farther than the true k-th.
 
     Parameters
     ----------
@@ -233,5 +233,6 @@ def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> flo
     return float(np.mean(lengths[sample] <= true[:, -1:]))
 
 
-def _even(count: int, k: int) -> I64:
-    return np.arange(count + 1, dtype=np.int64) * k
+def _even_lists(table: I64, lengths: F64, method: str, recall: float) -> NeighborLists:
+    indptr = np.arange(len(table) + 1, dtype=np.int64) * table.shape[1]
+    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall)

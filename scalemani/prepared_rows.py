@@ -95,8 +95,8 @@ class PreparedRows:
         if bad.any():
             first = int(np.argmax(bad))
             raise ScalemaniError(
-                f"metric={self.form.name!r} gives {out[first]} between a row and row {start + int(rows[first])}; "
-                "distances must be >= 0"
+                f"metric={self.form.name!r} gives {out[first]} between a row and row "
+                f"{start + int(rows[first])}; distances must be >= 0"
             )
         return out
 

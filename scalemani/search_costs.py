@@ -24,7 +24,7 @@ def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     count = float(search.n_rows)
     if search.method == "kdtree":
         visits = min(count, (n_neighbors + 10) * 1.6**search.prepared.width)
-        return count * (visits * 50e-9 + n_neighbors * 0.5e-6) * np.log2(count + 1) / 16
+        return float(count * (visits * 50e-9 + n_neighbors * 0.5e-6) * np.log2(count + 1) / 16)
     return count * count * (_TABLE + _pair_seconds(search))
 
 
@@ -36,9 +36,9 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
 
 def _pair_seconds(search: ExactSearch) -> float:
     """Of one pair in a blocked exact search."""
-    form, width = search.form, search.prepared.width
+    form, width = search.form, float(search.prepared.width)
     if issparse(search.rows) and getattr(form, "keeps_csr", False):
-        per_row = search.rows.nnz / max(1, search.n_rows)
+        per_row = float(search.rows.nnz) / max(1, search.n_rows)
         return 2e-9 * per_row * max(per_row / width, 0.02) + 10e-9
     if isinstance(form, CountForm) or (isinstance(form, NormForm) and form.p == 2):
         return 0.15e-9 * width
@@ -51,11 +51,11 @@ def _pair_seconds(search: ExactSearch) -> float:
 
 def _evaluation_seconds(search: ExactSearch) -> float:
     """Of one distance in compiled code."""
-    form, width = search.form, search.prepared.width
+    form, width = search.form, float(search.prepared.width)
     if isinstance(form, FunctionForm):
         if not form.user_given:
-            return 2e-9 * width**2.5  # optimal transport
+            return 2e-9 * width * width  # optimal transport
         return 3e-9 * width if form.compiled else 2e-6
     if issparse(search.rows):
-        return 5e-9 * search.rows.nnz / max(1, search.n_rows)
+        return 5e-9 * float(search.rows.nnz) / max(1, search.n_rows)
     return (0.4e-9 if isinstance(form, NormForm) and form.p in (1.0, 2.0, np.inf) else 10e-9) * width

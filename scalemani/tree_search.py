@@ -1,4 +1,4 @@
-"""Exact search by a k-d tree: it lists candidates, whose distances are then direct, and goes on while ties do."""
+"""Exact search by a k-d tree, which lists candidates until no tie is left out; distances are then direct."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class TreeSearch:
         return self._prepared.lists(len(queries), at, rows, found, radius)
 
     def _listed(self, queries: F64, k: int, own: I64, width: int) -> tuple[I64, F64, NDArray[np.bool_]]:
-        """The k nearest of the ``width`` rows that the tree lists; and whether no other row can be among them.
+        """The k nearest of the ``width`` rows that the tree lists, and whether no other can be among them.
 
-        Rows beyond the list are at least as far, but for rounding, as its last: unless that is beyond the k-th
-        distance, one of them may tie with the k-th row and come before it by content.
+        Rows beyond the list are at least as far, but for rounding, as its last: unless that is beyond the
+        k-th distance, one of them may tie with the k-th row and come before it by content.
         """
         norms, rows = self._tree.query(queries, k=width, p=self._p, workers=self._threads)
         last, rows = norms.reshape(-1, width)[:, -1], rows.astype(np.int64).ravel()

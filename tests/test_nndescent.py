@@ -1,0 +1,175 @@
+"""NN-descent against the exact search. One file, so that one process compiles pynndescent (about 90 s)."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from scalemani.descent import descent_candidates
+from scalemani.distance_forms import CountForm
+from scalemani.exact_search import ExactSearch
+from scalemani.metrics import ALIASES, PARAMETERS, REFUSED, metric_names
+from scalemani.neighbors import find_neighbors, search_for
+from scalemani.points import read_points
+
+pytestmark = [pytest.mark.slow, pytest.mark.nndescent]
+
+K = 8
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    t = 1.5 * np.pi * (1 + 2 * rng.random(1200))
+    X = np.stack([t * np.cos(t), 21 * rng.random(1200), t * np.sin(t)], axis=1)
+    return np.round(X * 2**20) / 2**20  # an offset of 1e6 is exact
+
+
+@pytest.fixture(scope="module")
+def lists(rows):
+    return find_neighbors(read_points(rows), n_neighbors=K, knn="nndescent", random_state=3)
+
+
+def test_the_lists_are_those_of_the_exact_search(rows, lists):
+    exact = find_neighbors(read_points(rows), n_neighbors=K, knn="exact")
+    assert lists.method == "nndescent"
+    share = np.mean(lists.distances <= exact.distances.reshape(-1, K)[:, -1].repeat(K))
+    assert share > 0.98
+    assert abs(lists.recall - share) < 0.02
+    same = (lists.indices == exact.indices).reshape(-1, K).all(axis=1)
+    assert same.mean() > 0.9
+    assert np.array_equal(lists.distances.reshape(-1, K)[same], exact.distances.reshape(-1, K)[same])
+
+
+def test_every_row_lists_k_others_once(lists):
+    table = lists.indices.reshape(-1, K)
+    assert all(len(set(row)) == K and i not in row for i, row in enumerate(table.tolist()))
+    assert table.min() >= 0
+    assert (np.diff(lists.distances.reshape(-1, K), axis=1) >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(rows, lists):
+    import numba
+
+    threads = numba.get_num_threads()
+    again = find_neighbors(read_points(rows), n_neighbors=K, knn="nndescent", random_state=3, threads=2)
+    assert np.array_equal(again.indices, lists.indices)
+    assert np.array_equal(again.distances, lists.distances)
+    assert numba.get_num_threads() == threads
+
+
+def test_two_threads_at_once_take_turns(rows, lists):
+    search, found = search_for(read_points(rows)), [None, None]
+
+    def work(slot):
+        found[slot] = descent_candidates(search, K, 3)
+
+    workers = [threading.Thread(target=work, args=(slot,)) for slot in (0, 1)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("change", [lambda X: X + 1e6, lambda X: X * 2.0**-30, lambda X: X * 2.0**30])
+def test_an_offset_or_a_scale_loses_no_neighbour(rows, lists, change):
+    """Float32 has no digit left of a roll at 1e6, unless it is centred first."""
+    moved = find_neighbors(read_points(change(rows)), n_neighbors=K, knn="nndescent", random_state=3)
+    assert moved.recall > 0.98
+    first, second = (np.sort(found.indices.reshape(-1, K), axis=1) for found in (moved, lists))
+    assert (first == second).all(axis=1).mean() > 0.9
+
+
+def test_a_norm_on_prepared_rows_is_the_metric_that_was_asked_for(rows):
+    """Mahalanobis, cosine and their like go through the same compiled Euclidean distance."""
+    wide = np.hstack([rows, rows[::-1] / 3])
+    for metric, params in (
+        ("cosine", None),
+        ("correlation", None),
+        ("seuclidean", {"V": wide.var(axis=0)}),
+        ("mahalanobis", {"VI": np.linalg.inv(np.cov(wide.T))}),
+    ):
+        found = find_neighbors(
+            read_points(wide), n_neighbors=K, metric=metric, metric_params=params, knn="nndescent"
+        )
+        assert found.recall > 0.95, metric
+
+
+def test_names_and_parameters_are_pynndescents():
+    import inspect
+
+    from pynndescent.distances import named_distances
+
+    assert set(named_distances) <= set(metric_names()) | set(REFUSED)
+    for name, aliases in ALIASES.items():
+        known = {named_distances[alias] for alias in (name, *aliases) if alias in named_distances}
+        # dot and direct_cosine: two functions with one meaning, on the unit rows that NNDescent makes of both
+        assert len(known) == 1 or name == "dot", name
+        parameters = list(inspect.signature(named_distances[name].py_func).parameters)[2:]
+        theirs = {"sigma": "V", "vinv": "VI"}
+        assert [theirs.get(p, p) for p in parameters] == list(PARAMETERS.get(name, ())), name
+
+
+PARAMS = {
+    "minkowski": {"p": 3},
+    "seuclidean": {"V": np.arange(1.0, 7)},
+    "wminkowski": {"w": np.arange(1.0, 7), "p": 3},
+    "mahalanobis": {"VI": np.diag(np.arange(1.0, 7)) + 0.1},
+    "wasserstein_1d": {"p": 2},
+    "circular_kantorovich": {"p": 1},
+    "kantorovich": {"cost": np.abs(np.arange(6.0)[:, None] - np.arange(6))},
+    "sinkhorn": {"cost": np.abs(np.arange(6.0)[:, None] - np.arange(6))},
+}
+
+
+@pytest.mark.parametrize("metric", ALIASES)
+def test_distances_are_pynndescents(metric):
+    from pynndescent.distances import named_distances
+
+    rng = np.random.default_rng(1)
+    d = 2 if metric == "haversine" else 6
+    if metric.startswith("bit"):
+        X = rng.integers(1, 256, (12, d)).astype(np.uint8)
+    else:
+        X = rng.random((12, d)) + 0.05
+        if isinstance(ExactSearch(X, metric, PARAMS.get(metric)).form, CountForm) or metric == "hamming":
+            X = (X > 0.5).astype(float)
+    if metric == "dot":
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    function, params = named_distances[metric], PARAMS.get(metric, {})
+    arguments = [params[key] for key in PARAMETERS.get(metric, ()) if key in params]
+    expected = np.array([[float(function(x, y, *arguments)) for y in X] for x in X])
+    if metric == "true_angular":  # pynndescent's falls as directions part
+        expected = 1 - expected
+    found = ExactSearch(X, metric, params).paired(X, np.tile(np.arange(12), (12, 1)))
+    off = ~np.eye(12, dtype=bool)
+    # 3e-4: some of pynndescent's sum in float32, and 1 - cos loses half of their digits
+    np.testing.assert_allclose(found[off], expected[off], rtol=3e-4, atol=1e-6)
+
+
+def test_a_metric_given_by_name_to_pynndescent_agrees_with_the_exact_search(rows):
+    X = np.abs(np.hstack([rows, rows[::-1]])) + 0.1
+    found = find_neighbors(read_points(X), n_neighbors=K, metric="canberra", knn="nndescent")
+    assert found.recall > 0.95
+
+
+def test_sparse_rows_are_searched_as_they_are():
+    X = sp.random_array((900, 60), density=0.2, rng=np.random.default_rng(0), format="csr")
+    found = find_neighbors(read_points(X), n_neighbors=K, metric="cosine", knn="nndescent")
+    assert found.method == "nndescent"
+    assert found.recall > 0.9
+
+
+def test_a_compiled_function_is_a_metric(rows):
+    import numba
+
+    @numba.njit
+    def gap(x, y):
+        return np.abs(x - y).sum()
+
+    found = find_neighbors(read_points(rows), n_neighbors=K, metric=gap, knn="nndescent")
+    assert found.recall > 0.98
+    exact = find_neighbors(read_points(rows), n_neighbors=K, metric="manhattan", knn="exact")
+    assert np.mean(found.indices == exact.indices) > 0.9
