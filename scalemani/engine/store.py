@@ -152,6 +152,8 @@ class RunStore:
     def write_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array whole; its CRC32C goes into the array's own attributes."""
         data = np.ascontiguousarray(array)
+        if data.dtype.kind not in "biuf":
+            raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
         rows = max(1, (32 << 20) // max(1, data[:1].nbytes))
         created = self._group.create_array(
             name,
@@ -180,7 +182,10 @@ class RunStore:
             raise DamagedStoreError(f"{self.path!r} lacks {name!r}: fit again with overwrite") from error
         if not isinstance(array, zarr.Array):
             raise DamagedStoreError(f"{self.path!r}: {name!r} is not an array; fit again with overwrite")
-        data = np.asarray(array[...])
+        try:
+            data = np.asarray(array[...])
+        except ValueError as error:
+            raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged ({error}); fit again with overwrite") from error
         if checksum(data) != array.attrs.get("crc32c"):
             raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged (checksum differs); fit again with overwrite")
         return data
@@ -277,22 +282,28 @@ class RunStore:
         Raises
         ------
         DamagedStoreError
-            With `verify`: if the ledger lacks the tile or its CRC32C differs.
+            If its chunk has the wrong length; with `verify`, if the ledger lacks it or its CRC32C differs.
         """
         blocks = self.blocks
-        tile: NDArray[np.float32] = np.asarray(self._distances[blocks[row], blocks[column]])
+        try:
+            tile: NDArray[np.float32] = np.asarray(self._distances[blocks[row], blocks[column]])
+        except ValueError as error:
+            raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged ({error})") from error
         if verify and checksum(tile) != self._recorded(row)[column - row]:
             raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged (checksum differs)")
         return tile
 
     def _recorded(self, row: int) -> list[int]:
         try:
-            return list(json.loads((Path(self.path) / "ledger" / f"{row}.json").read_bytes())["crc32c"])
-        except (OSError, ValueError, KeyError) as error:
+            sums = list(json.loads((Path(self.path) / "ledger" / f"{row}.json").read_bytes())["crc32c"])
+            if len(sums) != len(self.blocks) - row:
+                raise ValueError(f"{len(sums)} checksums")
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedStoreError(f"{self.path!r}: the ledger of tile row {row} is missing or damaged") from error
+        return sums
 
     def read_rows(self, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Rows of D, shape (l, n), gathered from the upper tiles."""
+        """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked with its CRC32C."""
         blocks = self.blocks
         rows = np.empty((len(vertices), blocks.n), np.float32)
         block_of = vertices // blocks.size
@@ -301,12 +312,11 @@ class RunStore:
             inside = vertices[wanted] - blocks[int(block)].start
             for other in range(len(blocks)):
                 if other < block:
-                    part = self.read_tile(other, int(block))[:, inside].T
+                    part = self.read_tile(other, int(block), verify=True)[:, inside].T
                 else:
-                    part = self.read_tile(int(block), other)[inside]
+                    part = self.read_tile(int(block), other, verify=True)[inside]
                 rows[wanted, blocks[other]] = part
         return rows
-
 
     def copy_without_distances(self, path: str | os.PathLike[str]) -> None:
         """Copy the model: everything but D, its ledger and the neighbour lists.

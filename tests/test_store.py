@@ -1,0 +1,365 @@
+"""A run on disk gives back what was written, or says that it can't: never a fill value, never another's files."""
+
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from data import random_distances, store_of
+
+from scalemani.engine import store as store_module
+from scalemani.engine.store import RunStore, check_writable, checksum, kind_of, shared_run
+from scalemani.errors import DamagedStoreError, ScalemaniError
+
+N, TILE = 37, 8  # five blocks, the last of five
+
+
+@pytest.fixture
+def distances():
+    D = random_distances(N).astype(np.float32)
+    return np.minimum(D, D.T)
+
+
+@pytest.fixture
+def run(distances, tmp_path):
+    return store_of(distances, TILE, tmp_path / "run.zarr")
+
+
+def chunk(run, row, column):
+    return Path(run.path) / "distances" / "c" / str(row) / str(column)
+
+
+def tree(path):
+    """Every file below a path with its bytes."""
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
+
+
+# ---- what is written is read -------------------------------------------------------------------
+
+
+def test_tiles_are_read_as_written(run, distances):
+    for row, column in run.blocks.tiles():
+        part = distances[run.blocks[row], run.blocks[column]]
+        np.testing.assert_array_equal(run.read_tile(row, column), part)
+        np.testing.assert_array_equal(run.read_tile(row, column, verify=True), part)
+
+
+def test_rows_are_gathered_from_upper_tiles_alone(run, distances):
+    """In any order, with repeats; none of them is below the diagonal on disk."""
+    wanted = np.array([36, 0, 7, 8, 8, 20])
+    np.testing.assert_array_equal(run.read_rows(wanted), distances[wanted])
+    assert run.read_rows(np.empty(0, np.int64)).shape == (0, N)
+    assert not chunk(run, 3, 1).exists()
+
+
+def test_the_diagonal_tile_is_made_symmetric_from_its_upper_half(tmp_path):
+    upper = np.array([[0, 1, 2], [99, 0, 3], [98, 97, 0]], np.float32)
+    store = RunStore.create(tmp_path / "run")
+    store.create_distances(3, 3)
+    store.write_tile_row(0, upper)
+    assert store.read_tile(0, 0).tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12.0).reshape(3, 4),
+        np.arange(5, dtype=np.int64),
+        np.array([2**64 - 1, 0], np.uint64),
+        np.empty((0, 2), np.int64),
+        np.empty(0),
+        np.full(7, np.nan),
+        np.zeros((2, 3), np.float32),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(20)[::3],
+    ],
+)
+def test_small_arrays_come_back_with_their_dtype_shape_and_bits(tmp_path, array):
+    store = RunStore.create(tmp_path / "run")
+    store.write_array("a", array)
+    back = RunStore(tmp_path / "run").read_array("a")
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+def test_an_array_is_replaced_whole(tmp_path):
+    store = RunStore.create(tmp_path / "run")
+    store.write_array("a", np.arange(10))
+    store.write_array("a", np.ones((2, 2)))
+    np.testing.assert_array_equal(store.read_array("a"), np.ones((2, 2)))
+
+
+def test_stages_are_recorded_forgotten_and_seen_by_another_opening(run):
+    run.finish("graph", {"k": 3}, scale=0.5)
+    run.finish("solve", {"tol": 1e-6})
+    other = RunStore(run.path)
+    assert other.stage("graph") == {"fields": {"k": 3}, "scale": 0.5}
+    other.forget("solve", "never")
+    assert run.stage("solve") is None
+    assert run.stage("graph") is not None
+
+
+def test_a_chunk_that_equals_the_fill_or_zero_is_still_written(tmp_path):
+    """Twins give a tile of zeros, unreachable parts one of inf; a file that isn't there would read as NaN."""
+    D = np.zeros((32, 32))
+    D[:16, 16:], D[16:, :16] = np.inf, np.inf
+    store = store_of(D, 8, tmp_path / "run")
+    for row, column in store.blocks.tiles():
+        assert chunk(store, row, column).stat().st_size == 4 * 8 * 8
+    store.write_array("zeros", np.zeros(4))
+    store.write_array("nan", np.full(4, np.nan))
+    assert (Path(store.path) / "zeros" / "c" / "0").exists()
+    np.testing.assert_array_equal(store.read_array("nan"), np.full(4, np.nan))
+
+
+# ---- the ledger --------------------------------------------------------------------------------
+
+
+def test_a_tile_row_is_done_when_the_ledger_says_so_and_not_before(distances, tmp_path):
+    store = RunStore.create(tmp_path / "run")
+    store.create_distances(N, TILE)
+    assert store.missing_rows() == [0, 1, 2, 3, 4]
+    for row in (3, 0):
+        here = store.blocks[row]
+        store.write_tile_row(row, distances[here, here.start :])
+    assert store.missing_rows() == [1, 2, 4]
+    for path in Path(store.path, "distances", "c", "0").iterdir():  # chunks that a stopped task left
+        shutil.copytree(path.parent, path.parent.with_name("1"), dirs_exist_ok=True)
+    assert store.missing_rows() == [1, 2, 4]
+
+
+def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch):
+    """A stop in the middle of a row leaves it undone."""
+    store = RunStore.create(tmp_path / "run")
+    store.create_distances(N, TILE)
+    calls = []
+
+    def stop(tile):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return checksum(tile)
+
+    monkeypatch.setattr(store_module, "checksum", stop)
+    with pytest.raises(KeyboardInterrupt):
+        store.write_tile_row(0, distances[:TILE])
+    assert not store.tile_row_done(0)
+
+
+def test_the_ledger_keeps_the_first_line(run):
+    before = (Path(run.path) / "ledger" / "2.json").read_bytes()
+    run._put_once("ledger/2.json", "another")
+    assert (Path(run.path) / "ledger" / "2.json").read_bytes() == before
+    assert not list(Path(run.path).rglob("*.partial"))
+
+
+def test_of_many_writers_of_one_line_exactly_one_wins(run):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: run._put_once("ledger/new.json", f"{i}" * 1000), range(40)))
+    text = (Path(run.path) / "ledger" / "new.json").read_text()
+    assert text in {f"{i}" * 1000 for i in range(40)}
+    assert not list(Path(run.path).rglob("*.partial"))
+
+
+# ---- damage ------------------------------------------------------------------------------------
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def delete(path):
+    path.unlink()
+
+
+DAMAGES = [flip, truncate, empty, delete]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_tile_is_an_error_that_names_the_store(run, damage):
+    damage(chunk(run, 1, 3))
+    with pytest.raises(DamagedStoreError, match="tile.*1, 3"):
+        run.read_tile(1, 3, verify=True)
+    np.testing.assert_array_equal(run.read_tile(1, 2, verify=True).shape, (TILE, TILE))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_rows_of_a_damaged_tile_are_an_error_and_never_nan(run, damage):
+    """Rows on both sides of the diagonal come from the one tile."""
+    damage(chunk(run, 1, 3))
+    for vertex in (TILE, 3 * TILE):
+        with pytest.raises(DamagedStoreError):
+            run.read_rows(np.array([vertex]))
+    assert np.isfinite(run.read_rows(np.array([0]))).all()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_small_array_is_an_error(run, damage):
+    run.write_array("means", np.arange(100.0))
+    damage(Path(run.path) / "means" / "c" / "0")
+    with pytest.raises(DamagedStoreError, match="'means' is damaged"):
+        run.read_array("means")
+
+
+def test_a_missing_array_is_an_error(run):
+    with pytest.raises(DamagedStoreError, match="lacks 'vectors'"):
+        run.read_array("vectors")
+    with pytest.raises(DamagedStoreError, match="lacks 'ledger'|not an array"):
+        run.read_array("ledger")
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "{}", '{"crc32c": []}', "[1]"])
+def test_a_missing_or_damaged_ledger_line_is_an_error(run, text):
+    line = Path(run.path) / "ledger" / "1.json"
+    line.unlink()
+    if text is not None:
+        line.write_text(text)
+    with pytest.raises(DamagedStoreError, match="tile row 1|ledger"):
+        run.read_tile(1, 2, verify=True)
+
+
+# ---- what is at a path -------------------------------------------------------------------------
+
+
+def test_another_format_version_is_refused_with_both_numbers(run):
+    group = zarr.open_group(run.path, mode="r+")
+    group.attrs["scalemani"] = {**group.attrs["scalemani"], "format_version": 99}
+    with pytest.raises(ScalemaniError, match=r"format version 99; this release reads 1"):
+        RunStore(run.path)
+
+
+def folder_of_files(path):
+    path.mkdir()
+    (path / "thesis.txt").write_text("do not lose")
+
+
+def another_group(path):
+    zarr.create_group(path).create_array("a", shape=3, dtype="f8")[...] = 1
+
+
+def a_file(path):
+    path.write_text("do not lose")
+
+
+def a_broken_link(path):
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("make", [folder_of_files, another_group, a_file, a_broken_link])
+def test_what_is_not_a_run_is_never_removed(tmp_path, make, replace):
+    path = tmp_path / "mine"
+    make(path)
+    before = tree(tmp_path)
+    with pytest.raises(ScalemaniError, match="not a scalemani run: it is left alone"):
+        RunStore.create(path, replace=replace)
+    assert tree(tmp_path) == before
+    assert os.path.lexists(path)
+    with pytest.raises(ScalemaniError, match="no run at"):
+        RunStore(path)
+
+
+def test_a_run_goes_only_when_replacing_is_asked_for(run):
+    before = tree(run.path)
+    with pytest.raises(ScalemaniError, match="a run exists"):
+        RunStore.create(run.path)
+    assert tree(run.path) == before
+    new = RunStore.create(run.path, replace=True)
+    assert not new.has_distances
+    assert new.document["stages"] == {}
+
+
+def test_an_empty_folder_may_become_a_run(tmp_path):
+    assert kind_of(tmp_path) == "nothing"
+    RunStore.create(tmp_path)
+    assert kind_of(tmp_path) == "run"
+    assert kind_of(tmp_path / "distances") == "nothing"
+
+
+def test_nothing_there_is_said(tmp_path):
+    with pytest.raises(ScalemaniError, match="nothing is there"):
+        RunStore(tmp_path / "no")
+
+
+def test_checking_a_path_leaves_nothing_behind(tmp_path):
+    check_writable(tmp_path / "a" / "b" / "run.zarr")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ScalemaniError, match="can't be written"):
+        check_writable(tmp_path / "file" / "run.zarr")
+
+
+def test_a_replaced_run_is_not_read_under_its_old_identity(run):
+    identity = run.document["id"]
+    assert shared_run(run.path, identity) is shared_run(run.path, identity)
+    RunStore.create(run.path, replace=True)
+    shared_run.cache_clear()
+    with pytest.raises(DamagedStoreError, match="was replaced"):
+        shared_run(run.path, identity)
+
+
+# ---- what a store may hold ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("array", [np.array([{}, 1], object), np.array(["a", "bc"]), np.array([(1, 2)], "i4,i4")])
+def test_only_numbers_go_into_a_store(tmp_path, array):
+    """Nothing that would have to be unpickled or interpreted."""
+    store = RunStore.create(tmp_path / "run")
+    with pytest.raises(TypeError, match="numbers"):
+        store.write_array("a", array)
+    assert not store.has_array("a")
+
+
+def test_nothing_on_disk_is_pickled_or_compressed(run):
+    """Every metadata file is JSON, every chunk is the bytes of its numbers, for any Zarr reader."""
+    run.write_array("means", np.arange(4.0))
+    assert np.frombuffer((Path(run.path) / "means" / "c" / "0").read_bytes()).tolist() == [0, 1, 2, 3]
+    assert np.frombuffer(chunk(run, 0, 1).read_bytes(), np.float32).shape == (TILE * TILE,)
+    for path in Path(run.path).rglob("*.json"):
+        json.loads(path.read_bytes())
+    array = zarr.open_array(run.path, path="distances", mode="r")
+    assert (array.dtype, array.metadata.zarr_format, array.compressors) == (np.float32, 3, ())
+    assert np.isnan(array.fill_value)
+
+
+# ---- copies ------------------------------------------------------------------------------------
+
+
+def test_a_copy_without_distances_has_the_rest_and_leaves_the_original(run, tmp_path):
+    run.write_array("vectors", np.eye(3))
+    run.write_array("neighbors_indices", np.arange(4))
+    run.finish("fit", {"n_components": 3})
+    before = tree(run.path)
+    run.copy_without_distances(tmp_path / "model")
+    model = RunStore(tmp_path / "model")
+    np.testing.assert_array_equal(model.read_array("vectors"), np.eye(3))
+    assert model.stage("fit") == run.stage("fit")
+    assert not model.has_distances
+    assert not model.has_array("neighbors_indices")
+    assert tree(run.path) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "run.zarr"]
+    with pytest.raises(ScalemaniError, match="exists"):
+        run.copy_without_distances(tmp_path / "model")
+
+
+def test_dropping_distances_leaves_the_model(run):
+    run.write_array("vectors", np.eye(3))
+    run.drop_distances()
+    assert not run.has_distances
+    assert not (Path(run.path) / "ledger").exists()
+    np.testing.assert_array_equal(RunStore(run.path).read_array("vectors"), np.eye(3))
+    run.drop_distances()
