@@ -12,7 +12,8 @@ from scalemani import pipeline
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
-from scalemani.parameters import Parameters
+from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
 
 
@@ -233,7 +234,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         if not _out_of_memory(X):
+            T = as_source(X, "X")
+            check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
             validate_data(self, X, reset=False, skip_check_array=True)
+            X = T
         return self._run.transform(X, self.scheduler, _reporter(self.progress))
 
     def transform_to(self, X: Any, out: str) -> Any:
@@ -279,6 +283,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         super().__setstate__(state)
         if state.get("_run", 0) is None:
             self._run = Run(RunStore(self.store_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.metric != "geodesic"
+        tags.input_tags.pairwise = self.metric in GIVEN_METRICS
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")
