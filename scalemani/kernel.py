@@ -182,12 +182,11 @@ def _wide(
 def _with_sums(
     tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    working = tile.astype(there.dtype)
+    working = np.asarray(tile, there.dtype)
     ours, theirs = _both_products(working, there, here)
-    wide = tile.astype(np.float64)
-    squared = wide * wide
-    ours = np.column_stack([ours, wide.sum(1), squared.sum(1)])
-    return ours, None if theirs is None else np.column_stack([theirs, wide.sum(0), squared.sum(0)])
+    wide = np.asarray(working, np.float64)
+    ours = np.column_stack([ours, wide.sum(1), np.einsum("ij,ij->i", wide, wide)])
+    return ours, None if theirs is None else np.column_stack([theirs, wide.sum(0), np.einsum("ij,ij->j", wide, wide)])
 
 
 _SHARES: dict[str, Share] = {"float32": _both_products, "float64": _wide}

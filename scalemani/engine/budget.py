@@ -1,9 +1,10 @@
 """Memory as arithmetic: the tile size that fits, or a refusal before any work.
 
 What a worker thread holds at once, in bytes, for n vertices, tiles of b and sweeps of m columns:
- - a geodesic task: one block of rows, 4 b n, and the search's own 12 n;
- - a sweep task: a tile and its square in the product's precision, 4 b² + 16 b², the operand
-   (shared) and its shares of the two products, 16 m n.
+ - a geodesic task: one block of rows, 4 b n, the search's own 12 n, and the check of the rows:
+   flags, b n, then four copies of the diagonal tile, 16 b²;
+ - a sweep task: a tile, and it and its square in the product's precision, 4 b² + 16 b², its shares
+   of the two products while they are put together, 64 m b, the operand and the sums, 24 m n.
 The larger of the two, times the threads of the worker, plus the graph, must stay below
 `memory_limit`.
 """
@@ -34,7 +35,7 @@ def parse_memory(limit: int | float | str | None) -> int:
             limit = parse_bytes(limit)
         except ValueError as error:
             raise ScalemaniError(f"memory_limit={limit!r}: give bytes, or text such as '4GB'") from error
-    if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not limit > 0:
+    if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not 0 < limit < float("inf"):
         raise ScalemaniError(f"memory_limit={limit!r}: give a positive number of bytes, or text such as '4GB'")
     return int(limit)
 
@@ -49,8 +50,8 @@ def _free_memory() -> int:
 
 def task_bytes(n: int, tile: int) -> int:
     """The most that one task holds at once (module docstring)."""
-    geodesics = 4 * tile * n + 12 * n
-    sweep = 20 * tile * tile + 16 * SWEEP_COLUMNS * n
+    geodesics = 4 * tile * n + 12 * n + max(tile * n, 16 * tile * tile)
+    sweep = 20 * tile * tile + SWEEP_COLUMNS * (24 * n + 64 * tile)
     return max(geodesics, sweep)
 
 
