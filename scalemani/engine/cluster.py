@@ -53,6 +53,16 @@ def _read_text(path: str) -> str:
         return ""
 
 
+def _quiet_timeouts(loop: Any, context: dict[str, Any]) -> None:
+    """Pass over a timeout nobody waits for any more.
+
+    A batched send that is closed while it waits leaves one behind, now and then, and asyncio would
+    print it to the user's terminal.
+    """
+    if type(context.get("exception")).__name__ != "TimeoutError":
+        loop.default_exception_handler(context)
+
+
 def cores() -> int:
     """Processors this process may run on."""
     try:
@@ -131,6 +141,8 @@ class Cluster:
             worker_dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
         )
+        loop = self._local.loop.asyncio_loop
+        loop.call_soon_threadsafe(loop.set_exception_handler, _quiet_timeouts)
         self.client = Client(self._local, set_as_default=False)
         self._owned = True
 
