@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from scalemani import __version__
 from scalemani.console import IncompleteResult, run
 from scalemani.options import estimator_options, manners, reading
 
@@ -22,14 +23,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="scalemani")
-def cli() -> None:
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(__version__)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Kernel Isomap, out of core.
 
     POINTS is a .npy, .npz:key, .csv or .zarr:path file with one row a point. A fit lives in STORE, a
     directory that is the saved model; a fit that was stopped goes on when the same command is given again.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(2)
 
 
 @cli.command()
@@ -103,7 +112,9 @@ def project(
     quiet: bool,
     debug: bool,
 ) -> None:
-    """Give POINTS coordinates in the fit of STORE, written to OUT (.npy, .csv or .zarr).
+    """Place POINTS in the fit of STORE.
+
+    Coordinates go to OUT, a .npy, .csv or .zarr, in the order of POINTS and with their ids.
 
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name
@@ -132,7 +143,7 @@ def project(
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
 def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
-    """Say what STORE holds: data, parameters, the constant, the spectrum."""
+    """Say what STORE holds."""
     from scalemani import load
     from scalemani.summary import info_lines, info_record
 
@@ -165,9 +176,10 @@ def export(store: str, model: str, quiet: bool, debug: bool) -> None:
 )
 @manners
 def demo(out: str, quiet: bool, debug: bool) -> None:
-    """The paper's experiment: a noisy Swiss roll unrolled by Isomap and by kernel Isomap.
+    """Run the paper's experiment and write a report.
 
-    Fits 1,200 points with 4 neighbours and 3 components, projects 3,000 others, and writes report.html.
+    A noisy Swiss roll is unrolled by Isomap and by kernel Isomap: 1,200 points are fitted with 4
+    neighbours and 3 components, and 3,000 others projected.
     """
     from scalemani.demo import run_demo
 
