@@ -1,29 +1,61 @@
-"""A limit of one BLAS thread that may be asked for from several threads at once."""
+"""One limit on BLAS threads, shared by everything that runs at the same time in this process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+import threadpoolctl
 
-_held = threading.Lock()
+_lock = threading.Lock()
+_users = 0
+_limiter: Any = None
+
+
+def hold_blas() -> None:
+    """Limit BLAS to one thread in this process, until the last that holds it lets go.
+
+    A limit is process-wide. If each caller saved and restored it, two that overlap could restore each
+    other's for good: so the first one sets it, and the last one, in whichever thread, restores what
+    was there before.
+    """
+    global _users, _limiter
+    with _lock:
+        if _users == 0:
+            _limiter = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+            _let_any_thread_lift_it()
+        _users += 1
+
+
+def release_blas() -> None:
+    """Let go of what :func:`hold_blas` took."""
+    global _users, _limiter
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            _limiter.restore_original_limits()
+            _let_any_thread_lift_it()
+            _limiter = None
 
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Run with one BLAS thread.
-
-    The limit is process-wide. If every caller saved and restored it, two that overlap could restore each
-    other's for good (and threadpoolctl 3.8 lets only the thread that set a limit lift it): so whoever comes first
-    sets and restores it, and those who come while it is held leave it alone. Results never depend on it.
-    """
-    if not _held.acquire(blocking=False):
-        yield
-        return
+    """Hold BLAS at one thread for as long as anyone is inside. Results never depend on it."""
+    hold_blas()
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        _held.release()
+        release_blas()
+
+
+def _let_any_thread_lift_it() -> None:
+    """threadpoolctl 3.8 ignores, in silence, every thread but the one that set OpenBLAS's limit last.
+
+    The count above is what keeps two threads from fighting over it.
+    """
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(controller, "clear_controlling_thread", None)
+    if clear is not None:
+        clear()

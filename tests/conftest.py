@@ -1,6 +1,7 @@
 """Fixtures that more than one file needs; data and references are in data.py and naive.py."""
 
 import pytest
+from distributed import Client, LocalCluster
 
 from scalemani.engine.cluster import Cluster
 
@@ -9,4 +10,15 @@ from scalemani.engine.cluster import Cluster
 def cluster():
     """One embedded cluster of two threads for a file's tests."""
     with Cluster(threads=2) as made:
+        yield made
+
+
+@pytest.fixture
+def client():
+    """An active client, as a user may have one: one worker in this process."""
+    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, memory_limit=0, **addresses) as local,
+        Client(local) as made,
+    ):
         yield made

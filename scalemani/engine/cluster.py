@@ -9,7 +9,6 @@ on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`
 
 import logging
 import os
-import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -17,32 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import threadpoolctl
 from distributed import Client, LocalCluster, default_client
 
+from scalemani.blas_threads import hold_blas, release_blas
 from scalemani.errors import ScalemaniError
-
-_blas_lock = threading.Lock()
-_blas_users = 0
-_blas_limit: Any = None
-
-
-def _hold_blas() -> None:
-    """Limit BLAS to one thread a task in this process, until the last user lets go."""
-    global _blas_users, _blas_limit
-    with _blas_lock:
-        if _blas_users == 0:
-            _blas_limit = threadpoolctl.threadpool_limits(1, user_api="blas")
-        _blas_users += 1
-
-
-def _release_blas() -> None:
-    global _blas_users, _blas_limit
-    with _blas_lock:
-        _blas_users -= 1
-        if _blas_users == 0:
-            _blas_limit.restore_original_limits()
-            _blas_limit = None
 
 
 def _read_text(path: str) -> str:
@@ -114,20 +91,23 @@ class Cluster:
         if not self.embedded and not self.client.scheduler_info(n_workers=-1)["workers"]:
             self._close()
             raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
-        if self.embedded:
-            _hold_blas()
-        else:
-            self.client.run(_hold_blas)
+        hold_blas()  # here too when the workers are elsewhere: what the client adds up has the same bits then
+        if not self.embedded:
+            try:
+                self.client.run(hold_blas)
+            except BaseException:
+                release_blas()
+                self._close()
+                raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self.embedded:
-                _release_blas()
-            elif self.client.status == "running":
-                self.client.run(_release_blas)
+            release_blas()
+            if not self.embedded and self.client.status == "running":
+                self.client.run(release_blas)
         finally:
             self._close()
 
@@ -141,7 +121,8 @@ class Cluster:
             worker_dashboard_address="127.0.0.1:0",
             silence_logs=logging.ERROR,
         )
-        loop = self._local.loop.asyncio_loop
+        loop: Any = self._local.loop
+        loop = loop.asyncio_loop
         loop.call_soon_threadsafe(loop.set_exception_handler, _quiet_timeouts)
         self.client = Client(self._local, set_as_default=False)
         self._owned = True

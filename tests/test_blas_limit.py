@@ -1,0 +1,79 @@
+"""BLAS has one thread while anything of ours runs, and afterwards what it had: limits are a whole process's.
+
+No cluster of a whole file may be open here (it would hold the limit).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from scalemani.blas_threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
+from scalemani.engine.cluster import Cluster
+
+
+def blas_threads():
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Set by this thread, and not claimed by it: threadpoolctl 3.8 would ignore all others."""
+    with threadpool_limits(2, user_api="blas"):
+        _let_any_thread_lift_it()
+        assert blas_threads() == {2}, "BLAS is limited before this test: something did not give it back"
+        yield
+
+
+def test_blas_has_one_thread_inside_and_what_it_had_afterwards(two_blas_threads):
+    with Cluster(threads=1):
+        assert blas_threads() == {1}
+        with Cluster(threads=1):
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+
+
+def test_overlapping_clusters_restore_the_limit_when_the_last_is_left(two_blas_threads):
+    first, second = Cluster(threads=1), Cluster(threads=1)
+    overlap(first, second)
+
+
+def overlap(first, second):
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    between = blas_threads()
+    second.__exit__(None, None, None)
+    assert (between, blas_threads()) == ({1}, {2})
+
+
+@pytest.mark.parametrize("cluster_first", [True, False])
+def test_a_cluster_and_a_search_that_overlap_restore_the_limit(two_blas_threads, cluster_first):
+    """Both limit BLAS; the one that ends last must not put back the other's limit for good."""
+    users = [Cluster(threads=1), single_blas_thread()]
+    overlap(*(users if cluster_first else users[::-1]))
+
+
+def test_the_last_to_let_go_may_be_another_thread_than_the_first(two_blas_threads):
+    hold_blas()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold_blas).result()
+        release_blas()
+        assert blas_threads() == {1}
+        pool.submit(release_blas).result()
+    assert blas_threads() == {2}
+
+
+def test_a_failure_restores_the_limit(two_blas_threads):
+    with pytest.raises(ZeroDivisionError), Cluster(threads=1):
+        raise ZeroDivisionError
+    assert blas_threads() == {2}
+
+
+def test_the_workers_of_a_client_are_limited_and_restored(two_blas_threads, client):
+    with Cluster() as cluster:
+        assert list(cluster.client.run(blas_threads).values()) == [{1}]
+    assert blas_threads() == {2}
