@@ -151,12 +151,15 @@ class NormForm(Form):
             squares = [np.add.reduce(x * x, axis=1) for x in (a, b)]
             product = a @ b.T
         beta = 2 * (2 * terms + 32) * EPS
-        low = np.add.outer(squares[0], squares[1])
-        error = beta * low
-        low -= 2 * product
+        low, error = product, np.add.outer(squares[0], squares[1])
+        low *= -2  # in place from here on: passes over a table cost as much as the product
+        low += error
+        error *= beta
         high = low + error
         low -= error
-        return self.scale.of_square(np.maximum(low, 0)), self.scale.of_square(np.maximum(high, 0))
+        np.maximum(low, 0, out=low)
+        np.maximum(high, 0, out=high)
+        return self.scale.of_square(low), self.scale.of_square(high)
 
 
 class CountForm(Form):

@@ -22,7 +22,7 @@ _EXACT_INTEGER = 2**53  # the largest magnitude below which every integer is a f
 
 
 def row_blocks(
-    X: Any, name: str = "X", n_features: int | None = None, like: Any = None
+    X: Any, name: str = "X", n_features: int | None = None, like: Any = None, first: int = 0
 ) -> Iterator[tuple[int, Block]]:
     """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
 
@@ -36,6 +36,8 @@ def row_blocks(
         The number of columns that is required. When it (or ``like``) is given, ``X`` may have 0 rows.
     like : array or csr_array, optional
         Rows whose kind, dense or CSR, and number of columns the blocks are to have.
+    first : int
+        What messages call the first row, when ``X`` is itself a part of something.
 
     Yields
     ------
@@ -56,7 +58,7 @@ def row_blocks(
     check_shape(source.shape, name, expected)
     start = 0
     for raw in _raw_blocks(source):
-        block = _validated(raw, name, start)
+        block = _validated(raw, name, first + start)
         if like is not None:
             block = _like(block, like)
         if block.shape[0]:

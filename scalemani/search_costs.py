@@ -16,15 +16,15 @@ from scalemani.exact_search import ExactSearch
 from scalemani.function_metrics import FunctionForm
 
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
-_TABLE = 30e-9  # an entry of a table of bounds: its minimum, its comparison
+_TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 
 
 def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for all neighbours of all rows, exactly."""
     count = float(search.n_rows)
     if search.method == "kdtree":
-        visits = min(count, (n_neighbors + 10) * 1.6**search.prepared.width)
-        return float(count * (visits * 50e-9 + n_neighbors * 0.5e-6) * np.log2(count + 1) / 16)
+        a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
+        return float(count * min(a_row * np.log2(count + 1) / 16, count * 100e-9))
     return count * count * (_TABLE + _pair_seconds(search))
 
 
@@ -41,11 +41,11 @@ def _pair_seconds(search: ExactSearch) -> float:
         per_row = float(search.rows.nnz) / max(1, search.n_rows)
         return 2e-9 * per_row * max(per_row / width, 0.02) + 10e-9
     if isinstance(form, CountForm) or (isinstance(form, NormForm) and form.p == 2):
-        return 0.15e-9 * width
+        return 0.06e-9 * width
     if isinstance(form, NormForm):
         return (1e-9 if form.p in (1.0, np.inf) else 25e-9) * width
     if isinstance(form, PairForm):
-        return (1.5e-9 if form.has_table else 30e-9) * width
+        return (2e-9 if form.has_table else 150e-9) * width
     return _evaluation_seconds(search)
 
 

@@ -6,12 +6,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from scipy.stats import spearmanr
 
 from scalemani import brute_search, exact_search, tree_search
 from scalemani.errors import ScalemaniError
 from scalemani.exact_search import ExactSearch
 from scalemani.metrics import ALIASES, REFUSED, canonical_name, metric_names
 from scalemani.precomputed_search import PrecomputedSearch
+from scalemani.prepared_rows import PreparedRows
 
 
 def roll(n=1000, seed=0):
@@ -193,6 +195,21 @@ def test_offsets_and_scales_leave_the_neighbours(change, either):
         assert np.mean(found == clean) >= (0.999 if change(0.0) == 1 else 1)
 
 
+def test_an_offset_does_not_fill_the_shortlist(monkeypatch):
+    """Without centring, the bounds of products around 1e14 let every pair through to a direct distance."""
+    measured = []
+    plain = PreparedRows.distances
+
+    def counted(self, queries, at, *rest):
+        measured.append(len(at))
+        return plain(self, queries, at, *rest)
+
+    monkeypatch.setattr(PreparedRows, "distances", counted)
+    X = np.random.default_rng(0).normal(size=(600, 20)) + 1e6
+    ExactSearch(X).nearest(X, 10, exclude=np.arange(600))
+    assert sum(measured) < 1.1 * 600 * 10
+
+
 def test_small_integers_do_not_overflow(either):
     X = np.random.default_rng(0).integers(0, 256, (300, 6))
     own = np.arange(300)
@@ -322,6 +339,8 @@ def test_known_values_of_the_metrics_that_scipy_lacks():
     assert between("hellinger", 0, 3) == pytest.approx(np.sqrt(1 - np.sqrt(0.5)))
     assert between("wasserstein_1d", 0, 1) == pytest.approx(1)
     assert between("spearmanr", 0, 1) == pytest.approx(1.5)
+    a, b = np.random.default_rng(0).integers(0, 5, (2, 12)).astype(float)  # ranks with ties
+    assert between("spearmanr", 0, 1, np.stack([a, b])) == pytest.approx(1 - spearmanr(a, b).statistic)
     # 1e-4: rows are smoothed by float32's eps
     assert between("jensen_shannon", 0, 1) == pytest.approx(np.log(2), rel=1e-4)
     turn = np.array([[0.0, 0.0], [0.0, np.pi / 2], [np.pi / 2, 1.0], [0.0, np.pi]])

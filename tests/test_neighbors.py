@@ -46,7 +46,7 @@ def test_each_row_lists_k_distinct_others_the_nearest(d):
 
 
 def test_twins_are_no_neighbours_of_each_other():
-    """With every row twice, k = 3 means three other points; by position a list would hold a twin or itself."""
+    """With every row twice, k = 3 means three other points; a list by position would hold a twin."""
     X = blobs(40)
     twice = np.repeat(X, 2, axis=0)[np.random.default_rng(1).permutation(80)]
     points = read_points(twice)

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import wasserstein_distance
 
 from scalemani.descent import descent_candidates
 from scalemani.distance_forms import CountForm
@@ -119,12 +120,24 @@ PARAMS = {
     "mahalanobis": {"VI": np.diag(np.arange(1.0, 7)) + 0.1},
     "wasserstein_1d": {"p": 2},
     "circular_kantorovich": {"p": 1},
-    "kantorovich": {"cost": np.abs(np.arange(6.0)[:, None] - np.arange(6))},
-    "sinkhorn": {"cost": np.abs(np.arange(6.0)[:, None] - np.arange(6))},
 }
 
 
-@pytest.mark.parametrize("metric", ALIASES)
+# spearmanr has SciPy for an oracle, without 13 s of compilation; kantorovich has its own test, and sinkhorn
+# goes through the same loop.
+COMPARED = [metric for metric in ALIASES if metric not in ("spearmanr", "kantorovich", "sinkhorn")]
+
+
+def test_kantorovich_is_the_transport_distance_between_bins():
+    X = np.random.default_rng(0).random((6, 6)) + 0.05
+    cost = np.abs(np.arange(6.0)[:, None] - np.arange(6))
+    found = ExactSearch(X, "kantorovich", {"cost": cost}).paired(X, np.tile(np.arange(6), (6, 1)))
+    bins = np.arange(6)
+    expected = [[wasserstein_distance(bins, bins, x, y) for y in X] for x in X]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", COMPARED)
 def test_distances_are_pynndescents(metric):
     from pynndescent.distances import named_distances
 
@@ -156,10 +169,12 @@ def test_a_metric_given_by_name_to_pynndescent_agrees_with_the_exact_search(rows
 
 
 def test_sparse_rows_are_searched_as_they_are():
-    X = sp.random_array((900, 60), density=0.2, rng=np.random.default_rng(0), format="csr")
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(900, 3)) @ rng.normal(size=(3, 60))  # three dimensions: a graph can be found
+    X = sp.csr_array(np.maximum(hidden - 1, 0) * (hidden.max(axis=1) > 1)[:, None])
     found = find_neighbors(read_points(X), n_neighbors=K, metric="cosine", knn="nndescent")
     assert found.method == "nndescent"
-    assert found.recall > 0.9
+    assert found.recall > 0.95
 
 
 def test_a_compiled_function_is_a_metric(rows):

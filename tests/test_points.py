@@ -101,6 +101,7 @@ def test_minus_zero_is_zero_and_is_stored_so():
     points = read_points(np.array([[0.0, 1.0], [-0.0, 1.0]]))
     assert points.n_distinct == 1
     assert not np.signbit(read_points(np.array([[-0.0, 1.0]])).rows).any()
+    assert np.array_equal(row_digests(np.array([[-0.0]])), row_digests(np.array([[0]])))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i4", "f2", "f4", "f8"])
@@ -129,7 +130,27 @@ def test_the_users_array_is_neither_changed_nor_shared():
 
 def test_repeated_and_stored_zero_entries_of_csr_do_not_hide_twins():
     S = sp.csr_array(([1.0, 1.0, 2.0, 0.0], [0, 0, 0, 1], [0, 2, 4]), shape=(2, 2))
-    assert read_points(S).n_distinct == 1
+    points = read_points(S)
+    assert points.n_distinct == 1
+    assert points.rows.nnz == 1
+    assert np.array_equal(*row_digests(S))
+
+
+def test_chunks_of_a_stored_array_are_read_whole_and_once(monkeypatch):
+    read = []
+
+    class Stored:
+        """What a Zarr array looks like; records the rows that are read."""
+
+        shape, dtype, chunks = (100, 3), np.dtype(float), (7, 3)
+
+        def __getitem__(self, rows):
+            read.append((rows.start, min(rows.stop, 100)))
+            return np.arange(300.0).reshape(100, 3)[rows]
+
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 8 * 3 * 30)
+    assert read_points(Stored()).n_distinct == 100
+    assert read == [(0, 28), (28, 56), (56, 84), (84, 100)]
 
 
 def test_dask_blocks_are_computed_once_and_unknown_lengths_are_read():
