@@ -13,6 +13,7 @@ import click
 
 from scalemani import __version__
 from scalemani.console import IncompleteResult, run
+from scalemani.errors import ScalemaniError
 from scalemani.options import estimator_options, manners, reading
 
 __all__ = ["cli", "main"]
@@ -128,6 +129,11 @@ def project(
     from scalemani import load
 
     model = load(store)
+    width = source.values.shape[1] if len(source.values.shape) == 2 else 0
+    if width != model.n_features_in_:
+        raise ScalemaniError(
+            f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those"
+        )
     with _progress(quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
         coordinates = np.asarray(model.transform(source.values))

@@ -89,10 +89,15 @@ def _say(message: str, code: int) -> int:
 
 @contextlib.contextmanager
 def _signals_raise() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise once; a second one ends the process at once."""
+    """SIGTERM and Ctrl-C raise once; a second one ends the process at once.
+
+    The store takes that too: a block that is not in its ledger is made again.
+    """
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
+        # Not print: the signal may have come in the middle of one. Tasks that run can't be broken off.
+        os.write(2, b"\nscalemani: stopping when the tasks that run are done; once more stops at once\n")
         raise Stopped
 
     # A job that a shell started in the background has SIGINT ignored; it is taken here all the same,

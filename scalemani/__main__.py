@@ -1,0 +1,6 @@
+"""``python -m scalemani`` is the ``scalemani`` program."""
+
+from scalemani.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""The command line gives what the library gives, in files, and says with its exit code whether it did."""
+
+import inspect
+import json
+import shlex
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from scalemani import KernelIsomap, progress
+from scalemani.cli import cli
+from scalemani.console import resume_command, run
+from scalemani.datasets import swiss_roll
+from scalemani.files import open_points
+
+PASSING = {"progress", "store"}  # an option of its own, and an argument
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A directory with a roll of 120 training and 30 test points in it, made the current one."""
+    monkeypatch.chdir(tmp_path)
+    train, test = swiss_roll(120, random_state=0).points, swiss_roll(30, random_state=1).points
+    np.save("train.npy", train)
+    np.save("test.npy", test)
+    for name, rows in (("train", train), ("test", test)):
+        lines = [f"{name}-{i}," + ",".join(map(repr, row)) for i, row in enumerate(rows.tolist())]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["who,x,y,z", *lines]) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def program(capsys):
+    """Runs the program in this process: exit code, standard output, standard error."""
+
+    def call(command):
+        code = run(cli, shlex.split(command))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_every_parameter_of_the_estimator_has_an_option_with_its_default():
+    parameters = inspect.signature(KernelIsomap).parameters
+    context = cli.commands["fit"].make_context("fit", ["points", "store"])
+    assert set(parameters) - set(context.params) == {"progress"}
+    for name, parameter in parameters.items():
+        if name not in PASSING:
+            assert context.params[name] == parameter.default, name
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from scalemani.console import run; from scalemani.cli import cli\n"
+        "assert run(cli, ['fit', '--help']) == 0\n"
+        "sys.exit(', '.join({'numpy', 'scipy', 'sklearn', 'zarr', 'dask', 'numba', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "\n"
+    assert "--constant-solver" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_fit_and_project_give_what_the_library_gives_with_ids_in_order(files, program):
+    code, out, _ = program("fit train.csv run.zarr -k 8 -p 3 --id-column who --embedding y.csv")
+    assert code == 0
+    assert "constant c" in out
+    model = KernelIsomap(n_neighbors=8, n_components=3)
+    model.fit(np.load("train.npy"))
+    fitted = open_points("y.csv", id_column="who")
+    np.testing.assert_array_equal(fitted.values, model.embedding_)
+    assert fitted.ids == [f"train-{i}" for i in range(120)]
+    assert program("project run.zarr test.csv p.csv --id-column who")[0] == 0
+    projected = open_points("p.csv", id_column="who")
+    np.testing.assert_array_equal(projected.values, model.transform(np.load("test.npy")))
+    assert projected.ids == [f"test-{i}" for i in range(30)]
+    # Training rows come back as they were fitted, to float32's share of the embedding's scale.
+    assert program("project run.zarr train.npy back.npy")[0] == 0
+    np.testing.assert_allclose(
+        np.load("back.npy"), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max()
+    )
+
+
+def test_every_kind_of_points_gives_the_same(files, program):
+    X = np.load("train.npy")
+    np.savez("train.npz", X=X, other=X[:3])
+    zarr.open_group("train.zarr", mode="w").create_array("deep/X", data=X)
+    assert program("fit train.npy a.zarr -k 8 --embedding a.npy")[0] == 0
+    for points in ("train.npz:X", "train.zarr:deep/X"):
+        assert program(f"fit {points} b.zarr -k 8 --embedding b.npy --overwrite")[0] == 0
+        np.testing.assert_array_equal(np.load("b.npy"), np.load("a.npy"))
+        assert program(f"project a.zarr {points} out.zarr --overwrite")[0] == 0
+        scale = np.abs(np.load("a.npy")).max()
+        np.testing.assert_allclose(open_points("out.zarr").values[:], np.load("a.npy"), atol=1e-5 * scale)
+
+
+def test_options_reach_the_estimator(files, program):
+    command = (
+        "fit train.npy run.zarr --radius 6 --components 1 --metric minkowski --metric-param p=3 --graph mutual "
+        "--disconnected join --correction none --constant-solver ritz --projection paper --knn exact --tol 1e-5 "
+        "--seed 7 --memory-limit 1GB --drop-distances"
+    )
+    code, _, err = program(command)
+    assert code == 0, err
+    record = json.loads(program("info run.zarr --json")[1])
+    expected = {
+        "n_neighbors": None,
+        "radius": 6.0,
+        "n_components": 1,
+        "metric": "minkowski",
+        "metric_params": {"p": 3},
+        "graph": "mutual",
+        "disconnected": "join",
+        "correction": None,
+        "projection": "paper",
+        "knn": "exact",
+        "tol": 1e-5,
+        "random_state": 7,
+    }
+    assert {name: record["parameters"][name] for name in expected} == expected
+    assert record["spectrum"]["n_rows"] == 120
+    assert not (files / "run.zarr" / "distances").exists()
+
+
+def test_info_for_people_and_an_exported_model(files, program):
+    program("fit train.npy run.zarr -k 8")
+    code, out, _ = program("info run.zarr")
+    assert code == 0
+    assert "n_neighbors=8" in out
+    assert "120 rows" in out
+    assert program("export run.zarr model.zarr")[0] == 0
+    assert not (files / "model.zarr" / "distances").exists()
+    for store in ("run.zarr", "model.zarr"):
+        assert program(f"project {store} test.npy {store}.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("run.zarr.npy"), np.load("model.zarr.npy"))
+
+
+def test_quiet_says_nothing_and_lines_go_to_standard_error(files, program):
+    assert program("fit train.npy run.zarr -k 8 --correction none --quiet") == (0, "", "")
+    code, out, err = program("fit train.npy loud.zarr -k 8 --correction none")
+    assert code == 0
+    assert "geodesics: " in err
+    assert "geodesics: " not in out
+
+
+WRONG = [
+    ("", "Usage"),
+    ("fit train.npy", "STORE"),
+    ("fit train.npy new.zarr --nonsense", "--nonsense"),
+    ("fit train.npy new.zarr -k many", "many"),
+    ("fit absent.npy new.zarr", "absent.npy"),
+    ("fit train.csv new.zarr", "--id-column 1"),
+    ("fit train.npy new.zarr -k 120", "121"),
+    ("fit train.npy new.zarr -p 120", "121"),
+    ("fit train.npy new.zarr -k 5 --radius 2", "both"),
+    ("fit train.npy new.zarr --metric nonsense", "nonsense"),
+    ("fit train.npy new.zarr --metric-param p", "NAME=VALUE"),
+    ("fit train.npy new.zarr --correction nonsense", "nonsense"),
+    ("fit train.npy new.zarr --graph both", "'mutual'"),
+    ("fit train.npy new.zarr --seed x", "integer"),
+    ("fit train.npy new.zarr --embedding y.txt", ".csv"),
+    ("fit train.npy new.zarr --embedding train.csv", "--overwrite"),
+    ("fit nan.npy new.zarr", "row 3, column 1"),
+    ("fit objects.npy new.zarr", "objects"),
+    ("fit train.npy train.csv", "train.csv"),
+    ("project absent.zarr test.npy new.npy", "absent.zarr"),
+    ("project train.csv test.npy new.npy", "train.csv"),
+    ("info absent.zarr", "absent.zarr"),
+    ("export absent.zarr new.zarr", "absent.zarr"),
+]
+
+
+@pytest.mark.parametrize(("command", "cause"), WRONG, ids=[command or "nothing" for command, _ in WRONG])
+def test_wrong_use_is_code_2_with_its_cause_in_one_line_and_no_file_made(files, program, command, cause):
+    rows = np.load("train.npy")
+    rows[3, 1] = np.nan
+    np.save("nan.npy", rows)
+    np.save("objects.npy", np.array([["a", 1]], dtype=object))
+    before = sorted(files.iterdir())
+    code, out, err = program(f"{command} --quiet" if command else "")
+    assert code == 2
+    assert cause in (err if command else out)
+    assert err.count("\n") == (1 if command else 0)
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_fit_with_other_parameters_or_points_is_refused_by_field(files, program):
+    assert program("fit train.npy run.zarr -k 8")[0] == 0
+    code, _, err = program("fit train.npy run.zarr -k 9 --quiet")
+    assert (code, "n_neighbors" in err) == (2, True)
+    np.save("wide.npy", np.ones((4, 5)))
+    code, _, err = program("project run.zarr wide.npy out.npy --quiet")
+    assert (code, "5 columns" in err, (files / "out.npy").exists()) == (2, True, False)
+    assert program("fit train.npy run.zarr -k 9 --overwrite")[0] == 0
+
+
+def test_rows_without_coordinates_are_code_1_unless_asked_for(files, program):
+    apart, far = np.load("train.npy"), np.arange(4, 24, 2)
+    apart[far] += 1e4  # ten rows have their four neighbours among themselves
+    np.save("apart.npy", apart)
+    code, _, err = program("fit apart.npy stop.zarr -k 4 --quiet")
+    assert (code, "10 points" in err) == (2, True)
+    assert program("fit apart.npy run.zarr -k 4 --disconnected largest --embedding fit.npy --quiet")[0] == 0
+    code, _, err = program("project run.zarr apart.npy out.csv --quiet")
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert "10 of 120 rows have no coordinates (the first: row 4)" in last
+    assert "--allow-nan" in last
+    assert program("project run.zarr apart.npy out.csv --quiet --overwrite --allow-nan")[0] == 0
+    for written in (np.load("fit.npy"), open_points("out.csv").values):
+        np.testing.assert_array_equal(np.flatnonzero(np.isnan(written).any(axis=1)), far)
+
+
+def test_another_failure_is_code_1_with_one_line_and_debug_shows_where(files, program, monkeypatch):
+    def broken(self, X, y=None):
+        raise OSError(28, "No space left\non device")
+
+    monkeypatch.setattr(KernelIsomap, "fit", broken)
+    code, out, err = program("fit train.npy run.zarr --quiet")
+    assert (code, out) == (1, "")
+    assert err == "scalemani: OSError: [Errno 28] No space left on device (--debug shows where)\n"
+    with pytest.raises(OSError, match="No space"):
+        program("fit train.npy run.zarr --debug")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_fit_names_the_command_that_ends_it_with_the_same_bits(files, program, monkeypatch, number):
+    handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
+    assert program("fit train.npy whole.zarr -k 8 --embedding whole.npy --quiet")[0] == 0
+
+    class Signalling:
+        def __call__(self, stage, done, total):
+            if stage == "geodesics" and done:
+                signal.raise_signal(number)
+
+        def close(self):
+            pass
+
+    with monkeypatch.context() as patched:
+        patched.setattr(progress, "terminal_reporter", Signalling)
+        code, _, err = program("fit train.npy run.zarr -k 8 --embedding y.npy --overwrite")
+    assert code == 1
+    assert not (files / "y.npy").exists()
+    assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
+    said = err.splitlines()[-1]
+    name, _, again = said.partition("to go on: scalemani ")
+    assert name == "scalemani: stopped; "
+    assert "--overwrite" not in again
+    written = sorted((files / "run.zarr" / "ledger").iterdir())
+    made = {path: path.stat().st_mtime_ns for path in written}
+    assert program("info run.zarr")[0] == 2
+    assert program(f"{again} --quiet")[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in written} == made, "finished blocks were made again"
+    np.testing.assert_array_equal(np.load("y.npy"), np.load("whole.npy"))
+
+
+def test_the_command_that_goes_on_is_quoted_and_replaces_nothing():
+    assert resume_command(["fit", "a b.npy", "r.zarr", "--overwrite"]) == "scalemani fit 'a b.npy' r.zarr"
+
+
+def test_as_a_module(files):
+    done = subprocess.run(
+        [sys.executable, "-m", "scalemani", "--version"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.startswith("scalemani, version ")) == (0, True)
