@@ -174,6 +174,10 @@ def solve(
         fixed = 0.0
     elif not isinstance(correction, str):
         fixed = float(correction)
+        if not np.isfinite(fixed**2):
+            raise SolverError(
+                f"correction={correction:g} in the unit of the distances is out of range; give a smaller one"
+            )
     elif constant_solver == "power":
         fixed = power_constant(kernels, tol=tol, seed=seed)
     elif constant_solver == "arnoldi":
@@ -267,7 +271,9 @@ def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most
     start = np.vstack([np.zeros((n, 1)), centred(rng.standard_normal((n, 1)))]).ravel()
     limit = most_reads or MOST_READS["arnoldi"]
     try:
-        _, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=min(2 * n - 1, 40), maxiter=max(1, limit // 38), tol=tol)
+        _, vectors = eigs(
+            operator, k=1, which="LR", v0=start, ncv=min(2 * n - 1, 40), maxiter=max(1, limit // 38), tol=tol
+        )
     except (ArpackNoConvergence, ArithmeticError, RuntimeError) as error:
         raise SolverError(
             f"Arnoldi iteration did not find the constant in {kernels.n_reads} reads of D ({error}); "

@@ -5,6 +5,7 @@ components where that is allowed), non-negative, symmetric, with a zero diagonal
 """
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
+from scalemani.row_blocks import as_source
 
 BLOCK_BYTES = 64 << 20
 ASYMMETRY = 1e-6  # relative |d_ij - d_ji| that is taken as rounding (float32 matrices)
@@ -47,8 +49,10 @@ class DistanceMatrix:
 
     def __init__(self, matrix: Any, name: str = "X", *, allow_inf: bool = False) -> None:
         if sp.issparse(matrix):
-            raise ScalemaniError(f"{name} is sparse: distances are dense (n, n); a sparse matrix is a graph (metric='precomputed')")
-        self.matrix = matrix if hasattr(matrix, "shape") and hasattr(matrix, "dtype") else np.asarray(matrix)
+            raise ScalemaniError(
+                f"{name} is sparse: distances are dense (n, n); a sparse matrix is a graph (metric='precomputed')"
+            )
+        self.matrix = as_source(matrix, name)
         self.name = name
         self._check_form()
         self.n = int(self.matrix.shape[0])
@@ -63,7 +67,9 @@ class DistanceMatrix:
             block = self.block(rows)
             self._check_block(block, rows)
             digest.update(np.ascontiguousarray(block).tobytes())
-            partner = (np.arange(rows.start, rows.stop)[:, None] + rng.integers(1, max(self.n, 2), (len(block), each))) % self.n
+            partner = (
+                np.arange(rows.start, rows.stop)[:, None] + rng.integers(1, max(self.n, 2), (len(block), each))
+            ) % self.n
             samples.append(np.take_along_axis(block, partner, 1).ravel())
         self.fingerprint = digest.hexdigest()
         sample = np.concatenate(samples) if samples else np.empty(0)
@@ -106,13 +112,18 @@ class DistanceMatrix:
         self._refuse(np.isnan(block), rows, "NaN", "distances are numbers >= 0; remove or fill the row")
         self._refuse(block < 0, rows, "a negative distance", "distances are >= 0; check how they were made")
         if not self._allow_inf:
-            self._refuse(np.isinf(block), rows, "inf", "distances are finite; use metric='geodesic' with disconnected='largest'")
+            self._refuse(
+                np.isinf(block),
+                rows,
+                "inf",
+                "distances are finite; use metric='geodesic' with disconnected='largest'",
+            )
         own = np.arange(rows.start, rows.stop)
         diagonal = block[own - rows.start, own]
         if diagonal.any():
             at = int(np.flatnonzero(diagonal)[0])
             raise ScalemaniError(
-                f"{self.name} has {diagonal[at]:g} on its diagonal at row {own[at]}: a point is at distance 0 from itself"
+                f"{self.name} has {diagonal[at]:g} on its diagonal at row {own[at]}: a point is at distance 0 of itself"
             )
         self._check_symmetry(block, rows)
         self._label(block, own)
@@ -152,3 +163,49 @@ class DistanceMatrix:
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise ScalemaniError(f"{self.name} has {what} at row {rows.start + i}, column {j}: {remedy}")
+
+
+def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) -> Iterator[tuple[int, Any]]:
+    """Validated blocks of rows of distances to n training rows, for the projection.
+
+    Parameters
+    ----------
+    T : array-like, shape (l, n)
+        Dense (NumPy, memmap, Dask, Zarr); with `sparse` also SciPy sparse, whose stored entries
+        (zeros too) are edges; repeated entries count by their minimum. inf means no path.
+
+    Raises
+    ------
+    ScalemaniError
+        Shape, dtype, NaN and negative values, named by row and column.
+    """
+    if sp.issparse(T):
+        if not sparse:
+            raise ScalemaniError(f"{name} is sparse: distances to every training row are needed, dense (rows, {n})")
+        coo = sp.coo_array(T)
+        order = np.lexsort((coo.data, coo.col, coo.row))
+        rows, columns, data = coo.row[order], coo.col[order], coo.data[order]
+        kept = np.ones(len(order), bool)
+        kept[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        indptr = np.searchsorted(rows[kept], np.arange(coo.shape[0] + 1))
+        T = sp.csr_array((data[kept], columns[kept], indptr), shape=coo.shape)
+    matrix = T if sp.issparse(T) else as_source(T, name)
+    if len(matrix.shape) != 2 or matrix.shape[1] != n:
+        raise ScalemaniError(
+            f"{name} has shape {tuple(matrix.shape)}: distances to the {n} training rows, (rows, {n}), are needed"
+        )
+    if np.dtype(matrix.dtype).kind not in "biuf":
+        raise ScalemaniError(f"{name} has dtype {matrix.dtype}: distances are real numbers; convert it")
+    step = max(1, BLOCK_BYTES // (8 * n))
+    for start in range(0, matrix.shape[0], step):
+        block = matrix[start : start + step]
+        values: NDArray[np.float64] = np.asarray(block.data if sp.issparse(block) else block, np.float64)
+        bad = ~(values >= 0)
+        if bad.any():
+            where = (
+                "a stored entry"
+                if sp.issparse(block)
+                else "row {}, column {}".format(*(np.argwhere(bad)[0] + [first + start, 0]))
+            )
+            raise ScalemaniError(f"{name} has {values[bad][0]} at {where}: distances are numbers >= 0")
+        yield start, block if sp.issparse(block) else values

@@ -257,9 +257,7 @@ def _new_directions(residuals: Vectors, basis: Vectors) -> Vectors:
     return kept
 
 
-def _restart(
-    basis: Vectors, images: tuple[Vectors, ...], u: Vectors, keep: int
-) -> tuple[Vectors, tuple[Vectors, ...]]:
+def _restart(basis: Vectors, images: tuple[Vectors, ...], u: Vectors, keep: int) -> tuple[Vectors, tuple[Vectors, ...]]:
     """The same iteration from the extreme Ritz vectors: half of `keep` from either end."""
     columns = np.concatenate([u[:, : keep // 2], u[:, -(keep - keep // 2) :]], axis=1)
     return basis @ columns, tuple(image @ columns for image in images)

@@ -1,10 +1,12 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
+import copy
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -12,12 +14,13 @@ from scalemani import pipeline
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
+from scalemani.metric_functions import function_of, is_function_name
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
 
 
-class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Kernel Isomap out of core.
 
     Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the
@@ -237,7 +240,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             T = as_source(X, "X")
             check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
             validate_data(self, X, reset=False, skip_check_array=True)
-            X = T
+            X = X if issparse(X) else T  # sparse rows of distances keep their stored zeros
         return self._run.transform(X, self.scheduler, _reporter(self.progress))
 
     def transform_to(self, X: Any, out: str) -> Any:
@@ -255,7 +258,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         if not is_zarr(X):
-            raise ScalemaniError(f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others")
+            raise ScalemaniError(
+                f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others"
+            )
         return self._run.transform_to(X, str(out), self.scheduler, _reporter(self.progress))
 
     def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
@@ -271,6 +276,19 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy in the same process shares the run, and keeps a temporary store alive with it."""
+        state = {name: value if name == "_run" else copy.deepcopy(value, memo) for name, value in vars(self).items()}
+        return self._with(state)
+
+    def __copy__(self) -> Self:
+        return self._with(dict(vars(self)))
+
+    def _with(self, state: dict[str, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(state)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel by the store's path: the arrays stay where they are."""
@@ -366,9 +384,14 @@ def load(path: Any) -> KernelIsomap:
         If there is no finished run.
     """
     run = Run(RunStore(str(path)))
+    recorded = run.parameters
+    if is_function_name(recorded["metric"]):
+        recorded["metric"] = function_of(recorded["metric"])
     kind = {"Isomap": Isomap, "KernelIsomap": KernelIsomap}[run.stages["fit"]["estimator"]]
-    allowed = kind._get_param_names()
-    model = kind(store=run.store.path, **{name: value for name, value in run.parameters.items() if name in allowed})
+    allowed = kind().get_params(deep=False)
+    model: KernelIsomap = kind(
+        store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}
+    )
     model._adopt(run)
     return model
 

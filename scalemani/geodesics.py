@@ -21,7 +21,9 @@ from scalemani.errors import DamagedStoreError
 
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
-MOST_ASYMMETRY = 1e-4  # relative |d_ij - d_ji|: float32 sums over thousands of hops stay below; a directed graph does not
+MOST_ASYMMETRY = (
+    1e-4  # relative |d_ij - d_ji|: float32 sums over thousands of hops stay below; a directed graph does not
+)
 
 
 def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
@@ -116,7 +118,9 @@ def _check_rows(upper: NDArray[np.float32], start: int) -> None:
         raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric: the graph is not")
 
 
-def write_given(store: RunStore, read_upper: Callable[[slice], NDArray[np.float64]], scale: float, report: Report) -> None:
+def write_given(
+    store: RunStore, read_upper: Callable[[slice], NDArray[np.float64]], scale: float, report: Report
+) -> None:
     """Write a matrix of geodesic distances, taken as D itself, as tiles.
 
     Parameters

@@ -6,6 +6,9 @@ graph      metric="precomputed", sparse: the finished neighbour graph
 geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
+import hashlib
+import warnings
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,13 +16,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.distance_matrix import DistanceMatrix
-from scalemani.errors import DisconnectedGraphError, ScalemaniError
+from scalemani.engine.cluster import cores
+from scalemani.engine.store import RunStore
+from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, ScalemaniError
 from scalemani.exact_search import ExactSearch
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
 from scalemani.neighbors import NeighborLists, find_neighbors
-from scalemani.parameters import Parameters
-from scalemani.points import Points, read_points
+from scalemani.parameters import LARGEST, Parameters
+from scalemani.points import Points, looks_like_distances, read_points
 from scalemani.precomputed_search import PrecomputedSearch
+from scalemani.projection import content_rank, save_rows
 
 
 class Input(Protocol):
@@ -47,8 +53,20 @@ class Input(Protocol):
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph: ...
 
+    def lengths(self, graph: Graph) -> NDArray[np.float64]: ...
 
-class _Searched:
+    def save(self, store: RunStore) -> None: ...
+
+
+class _ByEdges:
+    """Inputs with a graph: its edges give the scale."""
+
+    def lengths(self, graph: Graph) -> NDArray[np.float64]:
+        """Lengths whose median sets the scale of the store."""
+        return np.asarray(graph.matrix.data, np.float64)
+
+
+class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
 
     n_distinct: int
@@ -86,14 +104,25 @@ class FeatureInput(_Searched):
         self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
         self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
         self.fingerprint = self.points.fingerprint()
+        check_magnitude(self.points.rows)
+        if self.n_rows == self.n_features and looks_like_distances(X):
+            warnings.warn(
+                f"X, shape ({self.n_rows}, {self.n_rows}), is symmetric with a zero diagonal: if it holds distances, "
+                "use metric='precomputed' or metric='geodesic'",
+                LooksLikeDistancesWarning,
+                stacklevel=2,
+            )
+
+    def save(self, store: RunStore) -> None:
+        """Write the distinct rows and their digests."""
+        save_rows(store, self.points.rows)
+        store.write_array("digests", self.points.digests)
 
     def _search(self, parameters: Parameters) -> ExactSearch:
-        ranks = np.lexsort(self.points.digests.T[::-1]).argsort()
+        ranks = content_rank(self.points.digests)
         return ExactSearch(self.points.rows, parameters.metric, parameters.metric_params, tie_rank=ranks)
 
     def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
-        from scalemani.engine.cluster import cores
-
         return find_neighbors(
             self.points,
             n_neighbors=n_neighbors,
@@ -114,15 +143,24 @@ class DistanceInput(_Searched):
     def __init__(self, X: Any) -> None:
         checked = DistanceMatrix(X)
         self.matrix = checked.block(slice(0, checked.n))
+        check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = checked.n
         self.distinct = np.arange(checked.n)
         self.fingerprint = checked.fingerprint
 
-    def _search(self, parameters: Parameters) -> PrecomputedSearch:
+    @cached_property
+    def _by_matrix(self) -> PrecomputedSearch:
         return PrecomputedSearch(self.matrix)
 
+    def save(self, store: RunStore) -> None:
+        """Write the order in which ties between training points are broken."""
+        store.write_array("tie_rank", self._by_matrix.tie_rank)
+
+    def _search(self, parameters: Parameters) -> PrecomputedSearch:
+        return self._by_matrix
+
     def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
-        search, own = PrecomputedSearch(self.matrix), np.arange(self.n_rows)
+        search, own = self._by_matrix, np.arange(self.n_rows)
         if parameters.radius is not None:
             indptr, indices, lengths = search.within(self.matrix, parameters.radius, exclude=own)
         else:
@@ -132,19 +170,22 @@ class DistanceInput(_Searched):
         return NeighborLists(indptr, indices, lengths, "precomputed", 1.0)
 
 
-class GraphInput:
+class GraphInput(_ByEdges):
     """A sparse matrix that is the neighbour graph: n_neighbors is not applied."""
 
     kind = "graph"
 
     def __init__(self, X: Any) -> None:
-        import hashlib
-
         self.matrix = graph_from_sparse(X)
+        check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
         self.distinct = np.arange(self.n_rows)
         digest = hashlib.blake2b(digest_size=16)
-        for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
+        for part, kind in (
+            (self.matrix.indptr, np.int64),
+            (self.matrix.indices, np.int64),
+            (self.matrix.data, float),
+        ):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
@@ -155,6 +196,10 @@ class GraphInput:
         """The given graph in vertex order."""
         return make_graph(self.matrix, disconnected=parameters.disconnected)
 
+    def save(self, store: RunStore) -> None:
+        """Write the order in which ties between training points are broken: nothing but their number is known."""
+        store.write_array("tie_rank", np.arange(self.n_rows))
+
 
 class GeodesicInput:
     """A matrix that is D; inf between components is allowed."""
@@ -163,6 +208,7 @@ class GeodesicInput:
 
     def __init__(self, X: Any) -> None:
         self.checked = DistanceMatrix(X, allow_inf=True)
+        check_magnitude(self.checked.sample)
         self.n_rows = self.n_features = self.n_distinct = self.checked.n
         self.distinct = np.arange(self.checked.n)
         self.fingerprint = self.checked.fingerprint
@@ -195,6 +241,28 @@ class GeodesicInput:
             bridge_lengths=np.empty(0),
             n_components=len(sizes),
             component_sizes=sizes,
+        )
+
+    def lengths(self, graph: Graph) -> NDArray[np.float64]:
+        """Sampled distances."""
+        return self.checked.sample
+
+    def save(self, store: RunStore) -> None:
+        """Nothing: test rows bring their distances."""
+
+
+def check_magnitude(values: Any, name: str = "X") -> None:
+    """Refuse numbers whose squares leave float64's range: distances would be inf, or all 0.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    entries = values.data if sp.issparse(values) else values
+    largest = max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
+    if largest > LARGEST or 0 < largest < 1 / LARGEST:
+        raise ScalemaniError(
+            f"{name} has values of size {largest:.1e}: between {1 / LARGEST:g} and {LARGEST:g} is allowed; rescale it"
         )
 
 

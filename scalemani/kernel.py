@@ -119,7 +119,7 @@ class CentredKernels:
 
     def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]:
         """K1 V and K2 V for V (n, m), from one read of D."""
-        n, m = vectors.shape
+        m = vectors.shape[1]
         first = self._sums is None
         share, width = (_SUM_SHARES if first else _SHARES)[self.precision], 2 * m + (2 if first else 0)
         operand = centred(vectors).astype(self.precision)

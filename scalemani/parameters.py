@@ -4,7 +4,7 @@ Takes the estimators' arguments, gives :class:`Parameters`; everything that can 
 the data is refused here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,10 +12,19 @@ import numpy as np
 
 from scalemani.additive_constant import CONSTANT_SOLVERS
 from scalemani.errors import ScalemaniError
+from scalemani.metric_functions import function_name
 from scalemani.metrics import canonical_name
 from scalemani.projection import PROJECTIONS
 
 GIVEN_METRICS = ("precomputed", "geodesic")
+NOT_RECORDED = (
+    "store",
+    "scheduler",
+    "memory_limit",
+    "overwrite",
+    "tile_size",
+)  # of the machine, not of the model
+LARGEST = 1e150  # squares stay in float64's range
 CHOICES = {
     "graph": ("union", "mutual"),
     "disconnected": ("error", "join", "largest"),
@@ -62,18 +71,20 @@ class Parameters:
         """
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
-            if value not in allowed:
+            if not isinstance(value, str) or value not in allowed:
                 raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
         _check_count("n_components", self.n_components)
         self._check_neighborhood()
-        if not callable(self.metric) and self.metric not in GIVEN_METRICS:
+        if callable(self.metric):
+            function_name(self.metric)
+        elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:
             canonical_name(self.metric)
         if not _is_number(self.tol) or not 0 < self.tol < 1:
             raise ScalemaniError(f"tol={self.tol!r}: a number between 0 and 1 is needed")
         c = self.correction
         if isinstance(c, str) and c != "cailliez":
             raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
-        if c is not None and not isinstance(c, str) and not (_is_number(c) and 0 <= c < np.inf):
+        if c is not None and not isinstance(c, str) and not (_is_number(c) and 0 <= c <= LARGEST):
             raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
         if self.tile_size is not None:
             _check_count("tile_size", self.tile_size)
@@ -102,11 +113,16 @@ class Parameters:
             seed = int(given.integers(2**31))
         elif isinstance(given, np.random.RandomState):
             seed = int(given.randint(2**31 - 1))
-        elif isinstance(given, Integral) and not isinstance(given, bool) and given >= 0:
+        elif isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 0:
             seed = int(given)
         else:
             raise ScalemaniError(f"random_state={given!r}: None, an integer >= 0 or a NumPy generator is allowed")
         return replace(self, random_state=seed)
+
+    def recorded(self) -> dict[str, Any]:
+        """Everything that `load` gives back to an estimator, as JSON values."""
+        names = [field.name for field in fields(self) if field.name not in NOT_RECORDED]
+        return {name: _plain(getattr(self, name)) for name in names}
 
     def stage_fields(self, kind: str) -> dict[str, dict[str, Any]]:
         """The fields that identify each stage's result, as JSON values."""
@@ -133,7 +149,7 @@ class Parameters:
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
         raise ScalemaniError(f"{name}={value!r}: an integer of 1 or more is needed")
 
 
@@ -142,13 +158,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _metric_name(metric: Any) -> str:
-    return f"{metric.__module__}.{metric.__qualname__}" if callable(metric) else str(metric)
+    return function_name(metric) if callable(metric) else str(metric)
 
 
 def _plain(value: Any) -> Any:
     """JSON values of metric_params: arrays become lists."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
+    if callable(value):
+        return _metric_name(value)
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -2,8 +2,7 @@
 
 `fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`. Errors come in
 this order, all of them before a file is made: parameters, X, sizes, the store's path and what is
-there. A store that is there is resumed when its fields agree; other late fields (solve) are solved
-again from its D; other data or another graph is an error that names the field.
+there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
 """
 
 import uuid
@@ -17,15 +16,15 @@ from scalemani.additive_constant import solve
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
 from scalemani.engine.budget import choose_tile, parse_memory
 from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore, check_writable, kind_of
-from scalemani.errors import ScalemaniError, StoreMismatchError
+from scalemani.engine.store import RunStore, check_writable
+from scalemani.errors import ScalemaniError
 from scalemani.graph import Graph
-from scalemani.inputs import Input, read_input
+from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
 from scalemani.metrics import canonical_name, checked_parameters
 from scalemani.neighbors import NeighborLists
+from scalemani.opening import in_place, open_run
 from scalemani.parameters import Parameters
-from scalemani.projection import save_rows
 from scalemani.run import Run, StoreFolder
 
 Report = Callable[[str, int, int], None]
@@ -51,6 +50,10 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     ------
     ScalemaniError
         Wrong use, before any file is made (a disconnected graph: after the neighbour search).
+
+    Notes
+    -----
+    One fit at a time works on a store.
     """
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
@@ -64,10 +67,13 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
-            parameters, store = _open(folder.path, parameters, given, cluster.embedded or parameters.store is not None)
+            choose_tile(given.n_distinct, limit, cluster.threads)  # refuses what can't fit
+            parameters, store = open_run(folder.path, parameters, given)
             fields = parameters.stage_fields(given.kind)
-            lists = _neighbors(store, given, parameters, fields, report)
-            _graph(store, given, lists, parameters, fields, report)
+            with in_place(store, folder.path) as place:
+                lists = _neighbors(store, given, parameters, fields, report)
+                _graph(store, given, lists, parameters, fields, report)
+            store = RunStore(place)
             _geodesics(store, given, parameters, cluster, limit, report)
             _solve(store, parameters, cluster, fields, report)
         _finish(store, parameters, kind)
@@ -81,56 +87,15 @@ def _check_sizes(parameters: Parameters, given: Input) -> None:
     n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
     repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
     if n < 2:
-        raise ScalemaniError(f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}")
+        raise ScalemaniError(
+            f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}"
+        )
     if isinstance(parameters.metric, str) and given.kind == "features":
         checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if p >= n:
         raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")
-
-
-def _open(path: str, parameters: Parameters, given: Input, shared: bool) -> tuple[Parameters, RunStore]:
-    """The run to work in: a new one, or the one that is there when its fields agree."""
-    if not shared:
-        raise ScalemaniError("store=None is a temporary folder of this machine: give a store path that the workers share")
-    identity = {
-        "kind": given.kind,
-        "n_rows": given.n_rows,
-        "n_features": given.n_features,
-        "fingerprint": given.fingerprint,
-    }
-    if kind_of(path) != "run" or parameters.overwrite:
-        seeded = parameters.seeded(None)
-        store = RunStore.create(path, replace=parameters.overwrite)
-        store.finish("data", identity, seed=seeded.random_state, n_distinct=given.n_distinct)
-        return seeded, store
-    store = RunStore(path)
-    data = store.stage("data")
-    seeded = parameters.seeded(data["seed"] if data else None)
-    stages = store.document["stages"]
-    wanted = {"data": identity, **seeded.stage_fields(given.kind)}
-    # without a graph no distances hang on the neighbour lists: other ones may take their place
-    for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
-        _refuse_other(path, stages.get(stage), wanted[stage])
-    dropped = "geodesics" in stages and not store.has_distances
-    if dropped and "solve" in stages:
-        _refuse_other(path, stages["solve"], wanted["solve"], " and its distances were dropped")
-    return seeded, store
-
-
-def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
-    """Name the first field in which a finished stage differs from what is asked for."""
-    if state is None:
-        return
-    for name, value in wanted.items():
-        have = state["fields"].get(name)
-        if have != value:
-            shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
-            asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
-            raise StoreMismatchError(
-                f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
-            )
 
 
 def _neighbors(
@@ -181,13 +146,10 @@ def _graph(
         )
     vertex_of = np.full(given.n_distinct, -1, np.int64)
     vertex_of[graph.order] = np.arange(n)
-    lengths = given.checked.sample if given.kind == "geodesic" else graph.matrix.data  # type: ignore[attr-defined]
-    scale = geodesics.power_of_two_scale(lengths)
+    scale = geodesics.power_of_two_scale(given.lengths(graph))
     if given.kind != "geodesic":
         geodesics.save_graph(store, graph.matrix, scale)
-    if given.kind == "features":
-        save_rows(store, given.points.rows)  # type: ignore[attr-defined]
-        store.write_array("digests", given.points.digests)  # type: ignore[attr-defined]
+    given.save(store)
     store.write_array("order", graph.order)
     store.write_array("vertex_of_distinct", vertex_of)
     store.write_array("vertex", vertex_of[given.distinct])
@@ -218,8 +180,8 @@ def _geodesics(
     if not store.has_distances:
         tile = parameters.tile_size or choose_tile(n, limit, cluster.threads, edges)
         store.create_distances(n, tile)
-    if given.kind == "geodesic":
-        matrix, order = given.checked, store.read_array("order")  # type: ignore[attr-defined]
+    if isinstance(given, GeodesicInput):
+        matrix, order = given.checked, store.read_array("order")
         geodesics.write_given(store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report)
         median = float(np.median(matrix.sample)) / state["scale"] if len(matrix.sample) else 0.0
     else:
@@ -229,9 +191,7 @@ def _geodesics(
     store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
 
 
-def _solve(
-    store: RunStore, parameters: Parameters, cluster: Cluster, fields: dict[str, Any], report: Report
-) -> None:
+def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: dict[str, Any], report: Report) -> None:
     """Stages 5 to 7: the constant, the eigenpairs and the model."""
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"]:
@@ -257,12 +217,6 @@ def _solve(
 
 def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
-    kept = ("n_neighbors", "n_components", "radius", "metric_params", "graph", "disconnected", "correction")
-    kept += ("constant_solver", "projection", "knn", "tol", "random_state", "keep_distances")
-    fields = {**parameters.stage_fields("features")["neighbors"], **parameters.stage_fields("features")["solve"]}
-    recorded = {name: fields.get(name, getattr(parameters, name)) for name in (*kept, "metric")}
-    store.finish("fit", recorded, estimator=kind)
+    store.finish("fit", parameters.recorded(), estimator=kind)
     if not parameters.keep_distances:
         store.drop_distances()
-
-

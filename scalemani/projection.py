@@ -15,6 +15,7 @@ A row EQUAL to a training row (as float64) starts at that vertex alone: attached
 a mutual or approximate graph would give it other paths. Each row's result depends on that row alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
 from scalemani.engine.shortest_paths import rows_from_seeds
 from scalemani.engine.store import RunStore
-from scalemani.errors import ScalemaniError
 from scalemani.exact_search import ExactSearch
 from scalemani.geodesics import shared_graph
-from scalemani.points import RowIndex, row_digests
+from scalemani.metric_functions import function_of, is_function_name
+from scalemani.points import RowIndex, row_blocks, row_digests
 
 Vectors = NDArray[np.float64]
 BATCH_BYTES = 32 << 20  # geodesic rows held at once by one task, float64
@@ -77,9 +79,10 @@ class Projector:
             self._rows = load_rows(store)
             digests = store.read_array("digests")
             self._index = RowIndex(digests)
-            self._search = ExactSearch(
-                self._rows, fields["metric"], fields["metric_params"], tie_rank=np.lexsort(digests.T[::-1]).argsort()
-            )
+            metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
+            self._search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
+        elif self.kind != "geodesic":
+            self._tie_rank = store.read_array("tie_rank")
         axes = self.embedding
         values = axes.eigenvalues[axes.active]
         if form == "continuous":
@@ -88,19 +91,18 @@ class Projector:
             gains = 1 / np.sqrt(values)
         self._gains = gains * axes.scale
 
-    @property
-    def like(self) -> Any:
-        """The training rows, whose kind (dense or CSR) test rows are brought to; None where X was distances."""
-        return self._rows if self.kind == "features" else None
+    def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
+        """Validated row blocks of a test set: rows of features, or of distances to the training points.
+
+        `first` is the number of T's first row in messages.
+        """
+        if self.kind == "features":
+            yield from row_blocks(T, name=name, n_features=self.n_features, like=self._rows, first=first)
+        else:
+            yield from distance_rows(T, self.n_features, name, sparse=self.kind != "geodesic", first=first)
 
     def coordinates(self, block: Any) -> Vectors:
-        """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points.
-
-        Raises
-        ------
-        ScalemaniError
-            If distances are negative.
-        """
+        """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         count, p = block.shape[0], len(self.embedding.eigenvalues)
         out = np.empty((count, p))
         n = len(self.embedding.means)
@@ -121,10 +123,10 @@ class Projector:
             pieces = [np.arange(found.indptr[r], found.indptr[r + 1]) for r in rows]
             chosen = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
             indptr = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
-            distances = rows_from_seeds(
+            reached = rows_from_seeds(
                 self._graph, indptr, found.vertices[chosen], found.lengths[chosen] / self.embedding.scale
             )
-            out[rows] = self._place(distances.astype(np.float64), found.own[rows])
+            out[rows] = self._place(reached.astype(np.float64), found.own[rows])
         return out
 
     def attach(self, block: Any) -> Attachments:
@@ -145,21 +147,19 @@ class Projector:
         """Edges from rows of distances to the training points: stored entries, or the nearest ones."""
         if sp.issparse(block):
             csr = sp.csr_array(block)
-            zero = csr.data == 0
+            lengths = np.asarray(csr.data, np.float64)
+            zero: NDArray[np.int64] = np.flatnonzero(lengths == 0)[::-1]  # the first of several is set last
             own = np.full(csr.shape[0], -1)
-            row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-            own[row_of[zero][::-1]] = csr.indices[zero][::-1]
-            return csr.indptr, csr.indices, np.asarray(csr.data, np.float64), own
+            own[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))[zero]] = csr.indices[zero]
+            return csr.indptr, csr.indices, lengths, own
         rows = _dense(block)
-        if (rows < 0).any():
-            raise ScalemaniError("distances to the training points hold negative values: they are >= 0")
         own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
         if self.radius is not None:
             csr_rows, indices = np.nonzero(rows <= self.radius)
             indptr = np.concatenate([[0], np.cumsum(np.bincount(csr_rows, minlength=len(rows)))])
             return indptr, indices, rows[csr_rows, indices], own
         k = min(self.n_neighbors, rows.shape[1])
-        indices = np.argsort(rows, axis=1, kind="stable")[:, :k]
+        indices = np.lexsort((np.broadcast_to(self._tie_rank, rows.shape), rows), axis=1)[:, :k]
         lengths = np.take_along_axis(rows, indices, 1)
         return np.arange(0, indices.size + 1, k), indices.ravel(), lengths.ravel(), own
 
@@ -191,7 +191,7 @@ class Projector:
         """Step 7 of kernel Isomap for rows of geodesics (l, n), in the unit of the tiles."""
         axes = self.embedding
         y = np.zeros((len(distances), len(axes.eigenvalues)))
-        lost = ~np.isfinite(distances).all(axis=1)
+        lost = ~np.isfinite(distances.max(axis=1, initial=0.0))
         shifted = np.where(lost[:, None], 0.0, distances) + axes.constant
         if self.form == "paper":
             known = np.flatnonzero(own >= 0)
@@ -201,6 +201,11 @@ class Projector:
         y[:, axes.active] = k @ axes.vectors[:, axes.active] * self._gains
         y[lost] = np.nan
         return y
+
+
+def content_rank(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Rank of each row by its digest (m, 2): the order in which ties are broken, by content."""
+    return np.lexsort((digests[:, 1], digests[:, 0])).argsort()
 
 
 def save_rows(store: RunStore, rows: Any) -> None:

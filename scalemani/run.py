@@ -5,6 +5,7 @@ lives in a temporary folder for as long as anything refers to it: the estimator,
 of its projection.
 """
 
+import os
 import shutil
 import tempfile
 import warnings
@@ -20,12 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.store import RunStore, shared_run
-from scalemani.engine.user_arrays import create_output, write_chunk
+from scalemani.engine.store import RunStore, check_writable, shared_run
+from scalemani.engine.user_arrays import new_output, open_output, write_chunk
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_graph
-from scalemani.points import row_blocks
 from scalemani.projection import Projector
+from scalemani.row_blocks import as_source, check_shape
 
 Report = Callable[[str, int, int], None]
 ROWS_A_TASK = 4096
@@ -68,10 +69,14 @@ class Run:
 
     def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
         self.store, self.folder = store, folder or StoreFolder(store.path)
-        self.stages: dict[str, Any] = store.document["stages"]
+        document = store.document
+        self._id: str = document["id"]
+        self.stages: dict[str, Any] = document["stages"]
         if "fit" not in self.stages:
             done = ", ".join(self.stages) or "none"
-            raise ScalemaniError(f"the fit in {store.path!r} is not finished (stages done: {done}): run the same fit again")
+            raise ScalemaniError(
+                f"the fit in {store.path!r} is not finished (stages done: {done}): run the same fit again"
+            )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -125,10 +130,14 @@ class Run:
         wanted = np.atleast_1d(np.asarray(rows))
         total = len(self.vertex)
         if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
-            raise ScalemaniError(f"rows={rows!r}: row numbers are needed, such as [0, 5]")
+            raise ScalemaniError(
+                f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
+            )
         wanted = wanted.astype(np.int64)
         if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
-            raise ScalemaniError(f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}")
+            raise ScalemaniError(
+                f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}"
+            )
         vertices = self.vertex[wanted]
         known = vertices >= 0
         if self.store.has_distances:
@@ -147,8 +156,19 @@ class Run:
     @property
     def _key(self) -> tuple[str, str, str, str]:
         """What names this fitted model in any process: path, run, solution, projection."""
+        if not os.path.isdir(self.store.path):
+            raise ScalemaniError(
+                f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
+                "the object that fitted it; give fit a store path"
+            )
         document = self.store.document
-        return (self.store.path, document["id"], document["stages"]["solve"]["revision"], self.parameters["projection"])
+        revision = self.stages["solve"]["revision"]
+        if document["id"] != self._id or document["stages"].get("solve", {}).get("revision") != revision:
+            raise ScalemaniError(
+                f"the store {self.store.path!r} was fitted again since this model was made: load it again, or give "
+                "each fit a path of its own"
+            )
+        return (self.store.path, self._id, revision, self.parameters["projection"])
 
     @property
     def n_components(self) -> int:
@@ -166,13 +186,14 @@ class Run:
         if _is_dask(T):
             return self._lazy(T)
         projector = shared_projector(*self._key)
-        pieces = []
+        pieces: list[NDArray[np.float64]] = []
+        total = int(T.shape[0]) if hasattr(T, "shape") else len(T)
         with Cluster(scheduler) as cluster:
             blocks = self._blocks(T, projector, cluster)
             for piece in cluster.map(_project, ((self._key, block) for _, block in blocks)):
                 pieces.append(piece)
                 if report is not None:
-                    report("project", sum(map(len, pieces)), len(T) if hasattr(T, "__len__") else 0)
+                    report("project", sum(map(len, pieces)), total)
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
@@ -182,32 +203,37 @@ class Run:
 
         Each task owns whole chunks of `out`. The number of rows that are NaN is warned about.
         """
-        _validated(self._key, np.asarray(T[:1]))  # the wrong number of features is said before a file is made
+        self._check_test_set(T)
+        check_writable(out)
         with Cluster(scheduler) as cluster:
             cluster.check_shared(out)
             step = max(1, min(ROWS_A_TASK, -(-T.shape[0] // (2 * cluster.threads))))
-            target = create_output(out, (T.shape[0], self.n_components), step)
-            tasks = ((self._key, T, at, step, out) for at in range(0, T.shape[0], step))
             lost = done = 0
-            for missing in cluster.map(_project_chunk, tasks):
-                lost += missing
-                done = min(done + step, T.shape[0])
-                if report is not None:
-                    report("project", done, T.shape[0])
+            with new_output(out, (T.shape[0], self.n_components), step) as partial:
+                tasks = ((self._key, T, at, step, partial) for at in range(0, T.shape[0], step))
+                for missing in cluster.map(_project_chunk, tasks):
+                    lost += missing
+                    done = min(done + step, T.shape[0])
+                    if report is not None:
+                        report("project", done, T.shape[0])
         _warn_unreachable(lost, T.shape[0])
-        return target
+        return open_output(out)
+
+    def _check_test_set(self, T: Any) -> None:
+        """Refuse the wrong kind, shape or number of features before any row is read."""
+        expected = shared_projector(*self._key).n_features
+        source = as_source(T, "T")
+        check_shape(tuple(source.shape), "T", expected)
 
     def _blocks(self, T: Any, projector: Projector, cluster: Cluster) -> Iterator[tuple[int, Any]]:
         """Validated pieces of T for one task each."""
-        for start, block in row_blocks(T, name="T", n_features=projector.n_features, like=projector.like):
+        for start, block in projector.blocks(T, "T"):
             step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
             for at in range(0, block.shape[0], step):
                 yield start + at, block[at : at + step]
 
     def _lazy(self, T: Any) -> Any:
-        if T.ndim != 2 or T.shape[1] != shared_projector(*self._key).n_features:
-            expected = shared_projector(*self._key).n_features
-            raise ScalemaniError(f"T has shape {T.shape}: (rows, {expected}) is needed, as in the fit")
+        self._check_test_set(T)
         whole = T.rechunk({1: -1})
         return whole.map_blocks(
             _LazyProjection(self._key, self.folder),
@@ -252,8 +278,7 @@ def shared_projector(path: str, identity: str, revision: str, form: str) -> Proj
 def _validated(key: tuple[str, str, str, str], block: Any, start: int = 0) -> Any:
     """A block checked as a test set; `start` is its first row's number."""
     projector = shared_projector(*key)
-    name = f"T[{start}:]" if start else "T"
-    pieces = [piece for _, piece in row_blocks(block, name=name, n_features=projector.n_features, like=projector.like)]
+    pieces = [piece for _, piece in projector.blocks(block, "T", start)]
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
@@ -275,7 +300,7 @@ def _project_chunk(key: tuple[str, str, str, str], T: Any, start: int, step: int
 def _warn_unreachable(lost: int, total: int) -> None:
     if lost:
         warnings.warn(
-            f"{lost} of {total} rows have no path to the training points: their coordinates are NaN",
+            f"{lost} of {total} rows have no finite path to the training points: their coordinates are NaN",
             UnreachableWarning,
             stacklevel=3,
         )

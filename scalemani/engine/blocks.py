@@ -6,6 +6,7 @@ the tiles (I, J) with I <= J are kept; every pair of vertices lies in exactly on
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -56,4 +57,4 @@ class Blocks:
         tiles = self.tiles()
         count = max(1, min(most, len(tiles)))
         cuts = [len(tiles) * part // count for part in range(count + 1)]
-        return [tiles[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+        return [tiles[a:b] for a, b in pairwise(cuts) if b > a]

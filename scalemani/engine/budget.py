@@ -82,8 +82,8 @@ def choose_tile(n: int, limit: int, threads: int, edges: int = 0) -> int:
     needed = graph + threads * task_bytes(n, tile)
     if needed > limit:
         raise ScalemaniError(
-            f"{n} vertices need {needed / 2**20:.0f} MiB a worker ({threads} threads) and memory_limit allows "
-            f"{limit / 2**20:.0f} MiB: raise memory_limit or use fewer threads"
+            f"{n} vertices need {needed:,} bytes a worker ({threads} threads) and memory_limit allows {limit:,}: "
+            "raise memory_limit or use fewer threads"
         )
     return tile
 

@@ -9,6 +9,7 @@ on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`
 
 import logging
 import os
+import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,10 +17,40 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from distributed import Client, LocalCluster, default_client
+from distributed import Client, LocalCluster, default_client, rejoin, secede
+from distributed.worker import thread_state  # type: ignore[attr-defined]
 
 from scalemani.blas_threads import hold_blas, release_blas
 from scalemani.errors import ScalemaniError
+
+
+class _QuietLogs:
+    """Dask's log lines stay off the terminal while any embedded cluster is open.
+
+    Levels are a whole process's: the first to come sets them, the last to go restores them.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._levels: list[tuple[logging.Handler, int]] = []
+
+    def hold(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
+                for handler, _ in self._levels:
+                    handler.setLevel(logging.CRITICAL)
+            self._users += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for handler, level in self._levels:
+                    handler.setLevel(level)
+
+
+_quiet_logs = _QuietLogs()
 
 
 def _read_text(path: str) -> str:
@@ -70,6 +101,7 @@ class Cluster:
         self._threads = threads or cores()
         self._local: LocalCluster | None = None
         self._owned = False
+        self._seceded = False
         self.client: Client
 
     def __enter__(self) -> "Cluster":
@@ -80,6 +112,8 @@ class Cluster:
                 self.client = default_client()
             except ValueError:
                 self._embed()
+            else:
+                self._leave_the_pool()
         else:
             try:
                 self.client = Client(self._scheduler, timeout="15s", set_as_default=False)
@@ -111,7 +145,14 @@ class Cluster:
         finally:
             self._close()
 
+    def _leave_the_pool(self) -> None:
+        """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
+        if hasattr(thread_state, "execution_state"):
+            secede()
+            self._seceded = True
+
     def _embed(self) -> None:
+        _quiet_logs.hold()
         self._local = LocalCluster(
             processes=False,
             n_workers=1,
@@ -119,7 +160,7 @@ class Cluster:
             memory_limit=0,
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address="127.0.0.1:0",
-            silence_logs=logging.ERROR,
+            silence_logs=False,  # it would restore levels in the order of closing: two at once would undo each other
         )
         loop: Any = self._local.loop
         loop = loop.asyncio_loop
@@ -132,6 +173,9 @@ class Cluster:
             self.client.close()
         if self._local is not None:
             self._local.close()
+            _quiet_logs.release()
+        if self._seceded:
+            rejoin()
 
     @property
     def embedded(self) -> bool:

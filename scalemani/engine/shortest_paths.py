@@ -167,7 +167,8 @@ def rows_from_seeds(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: Arr
     """
     pointers = np.ascontiguousarray(indptr, np.int64)
     vertices = _vertices(graph, seeds)
-    lengths = np.ascontiguousarray(starts, np.float32)
+    with np.errstate(over="ignore"):  # too far for float32 is inf: no finite path
+        lengths = np.ascontiguousarray(starts, np.float32)
     rows = np.empty((len(pointers) - 1, graph.shape[0]), np.float32)
     _dijkstra(*_arrays(graph), pointers, vertices, lengths, rows)
     return rows

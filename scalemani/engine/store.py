@@ -51,6 +51,12 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         return "other"
 
 
+def beside(path: str | os.PathLike[str]) -> Path:
+    """A name beside a path that nothing has: what is made there is renamed when it is whole."""
+    target = Path(path).absolute()
+    return target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path at which no folder can be made, before any work; leaves nothing behind.
 
@@ -67,7 +73,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         probe.mkdir()
         probe.rmdir()
     except OSError as error:
-        raise ScalemaniError(f"the store {str(path)!r} can't be written: {error.strerror}; give another path") from error
+        raise ScalemaniError(
+            f"the store {str(path)!r} can't be written: {error.strerror}; give another path"
+        ) from error
 
 
 class RunStore:
@@ -111,13 +119,43 @@ class RunStore:
         found = kind_of(target)
         if found == "other":
             raise ScalemaniError(f"{target!r} exists and is not a scalemani run: it is left alone; give another path")
-        if found == "run":
-            if not replace:
-                raise ScalemaniError(f"a run exists at {target!r}: resume it, or replace it with overwrite")
-            shutil.rmtree(target)
-        document = {"format_version": FORMAT_VERSION, "id": uuid.uuid4().hex, "versions": _versions(), "stages": {}}
-        zarr.open_group(target, mode="w-", zarr_format=3, attributes={KEY: document})
-        return cls(target)
+        if found == "run" and not replace:
+            raise ScalemaniError(f"a run exists at {target!r}: resume it, or replace it with overwrite")
+        document = {
+            "format_version": FORMAT_VERSION,
+            "id": uuid.uuid4().hex,
+            "versions": _versions(),
+            "stages": {},
+        }
+        attributes: dict[str, Any] = {KEY: document}
+        partial = beside(target)
+        zarr.open_group(str(partial), mode="w-", zarr_format=3, attributes=attributes)
+        return cls(partial).moved_to(target)
+
+    def remove(self) -> None:
+        """Remove the whole run."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def moved_to(self, path: str | os.PathLike[str]) -> "RunStore":
+        """Put this run in the place of whatever run is at `path`, which is then removed.
+
+        Raises
+        ------
+        ScalemaniError
+            If another process makes a run there at this moment.
+        """
+        target, old = Path(path).absolute(), beside(path)
+        if kind_of(target) == "run":
+            target.rename(old)
+        try:
+            Path(self.path).rename(target)
+        except OSError as error:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise ScalemaniError(
+                f"another fit is making a run at {str(path)!r}: wait for it, or give another path"
+            ) from error
+        shutil.rmtree(old, ignore_errors=True)
+        return RunStore(target)
 
     # ---- root attributes: written by the client alone -------------------------------------------
 
@@ -185,7 +223,9 @@ class RunStore:
         try:
             data = np.asarray(array[...])
         except ValueError as error:
-            raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged ({error}); fit again with overwrite") from error
+            raise DamagedStoreError(
+                f"{self.path!r}: {name!r} is damaged ({error}); fit again with overwrite"
+            ) from error
         if checksum(data) != array.attrs.get("crc32c"):
             raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged (checksum differs); fit again with overwrite")
         return data
@@ -223,8 +263,7 @@ class RunStore:
 
     @cached_property
     def _distances(self) -> "zarr.Array[Any]":
-        array = zarr.open_array(self.path, path="distances", mode="r+", config={"write_empty_chunks": True})
-        return array
+        return zarr.open_array(self.path, path="distances", mode="r+", config={"write_empty_chunks": True})
 
     @property
     def blocks(self) -> Blocks:
@@ -258,7 +297,7 @@ class RunStore:
     def _put_once(self, name: str, text: str) -> None:
         """Put a small file in place by an exclusive link; the one that is there first stays."""
         target = Path(self.path) / name
-        partial = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+        partial = beside(target)
         with partial.open("w") as stream:
             stream.write(text)
         try:
@@ -330,7 +369,7 @@ class RunStore:
         if kind_of(target) != "nothing":
             raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
         check_writable(target)
-        partial = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+        partial = beside(target)
         try:
             left_out = shutil.ignore_patterns("distances", "ledger", "neighbors_*", "*.partial")
             shutil.copytree(self.path, partial, ignore=left_out)

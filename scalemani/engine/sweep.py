@@ -25,7 +25,13 @@ On a diagonal tile the operand rows of I are None, and so is the second share.""
 
 
 def sweep(
-    cluster: Cluster, store: RunStore, share: Share, operand: NDArray[Any], width: int, *, verify: bool = False
+    cluster: Cluster,
+    store: RunStore,
+    share: Share,
+    operand: NDArray[Any],
+    width: int,
+    *,
+    verify: bool = False,
 ) -> NDArray[np.float64]:
     """Read D once.
 

@@ -1,0 +1,81 @@
+"""Which run a fit works in: takes a path, the parameters and X's identity, gives a new run or the one that is there.
+
+A run that is there is resumed when its fields agree, stage by stage; other data, neighbours or graph
+is an error that names the field. One that is to be overwritten stays until the new run's graph is
+known to be right: the new run is begun beside it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scalemani.engine.store import RunStore, beside, kind_of
+from scalemani.errors import StoreMismatchError
+from scalemani.inputs import Input
+from scalemani.parameters import Parameters
+
+
+def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
+    """The run to work in, and the parameters with their seed resolved.
+
+    Raises
+    ------
+    StoreMismatchError
+        Naming the first field in which the run that is there differs.
+    ScalemaniError
+        If something else is there.
+    """
+    identity = {
+        "kind": given.kind,
+        "n_rows": given.n_rows,
+        "n_features": given.n_features,
+        "fingerprint": given.fingerprint,
+    }
+    found = kind_of(path)
+    if found != "run" or parameters.overwrite:
+        seeded = parameters.seeded(None)
+        store = RunStore.create(beside(path) if found == "run" else path)
+        store.finish("data", identity, seed=seeded.random_state, n_distinct=given.n_distinct)
+        return seeded, store
+    store = RunStore(path)
+    stages = store.document["stages"]
+    seeded = parameters.seeded(stages["data"]["seed"] if "data" in stages else None)
+    wanted = {"data": identity, **seeded.stage_fields(given.kind)}
+    # without a graph no distances hang on the neighbour lists: other ones may take their place
+    for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
+        _refuse_other(path, stages.get(stage), wanted[stage])
+    if "geodesics" in stages and not store.has_distances:
+        _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
+    return seeded, store
+
+
+@contextmanager
+def in_place(store: RunStore, path: str) -> Iterator[str]:
+    """Put a run that was begun beside `path` there when the block ends well; remove it when not.
+
+    Yields the path, at which the run is afterwards.
+    """
+    target = os.path.abspath(path)
+    try:
+        yield target
+    except BaseException:
+        if store.path != target:
+            store.remove()
+        raise
+    if store.path != target:
+        store.moved_to(target)
+
+
+def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
+    """Name the first field in which a finished stage differs from what is asked for."""
+    if state is None:
+        return
+    for name, value in wanted.items():
+        have = state["fields"].get(name)
+        if have != value:
+            shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+            asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
+            raise StoreMismatchError(
+                f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
+            )
