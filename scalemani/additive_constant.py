@@ -192,9 +192,11 @@ def solve(
         if c == 0:
             return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
         kernel = k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1))
-        v = sl.eigh(kernel, subset_by_index=[0, 0])[1][:, 0]
+        values, vectors = sl.eigh(kernel)
+        v = vectors[:, 0]
         slope = max(2 * float(v @ k1 @ v) + c, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
-        return Combination((2 * c, 1.0), c * c / 2, c, c * slope, (1 + RANK_TOLERANCE) * c * c / 2)
+        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
+        return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
 
     pairs = block_rayleigh_ritz(
         kernels.products,

@@ -7,7 +7,6 @@ from scipy.spatial.distance import cdist
 
 from scalemani.engine.store import RunStore
 
-
 # ---- points ------------------------------------------------------------------------------------
 
 

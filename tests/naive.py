@@ -69,9 +69,10 @@ def constant_by_matrix(D, imaginary=1e-6):
 
 def constant_by_bisection(D):
     """c*: the end of the set of c where K(c) is positive semidefinite on the complement of 1."""
+    off_ones = sl.null_space(np.ones((1, len(D))))
 
     def lowest(c):
-        return sl.eigvalsh(sl.null_space(np.ones((1, len(D)))).T @ kernel(D, c) @ sl.null_space(np.ones((1, len(D)))))[0]
+        return sl.eigvalsh(off_ones.T @ kernel(D, c) @ off_ones)[0]
 
     if lowest(0.0) >= 0:
         return 0.0

@@ -192,7 +192,7 @@ DAMAGES = [flip, truncate, empty, delete]
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_tile_is_an_error_that_names_the_store(run, damage):
     damage(chunk(run, 1, 3))
-    with pytest.raises(DamagedStoreError, match="tile.*1, 3"):
+    with pytest.raises(DamagedStoreError, match=r"tile.*1, 3"):
         run.read_tile(1, 3, verify=True)
     np.testing.assert_array_equal(run.read_tile(1, 2, verify=True).shape, (TILE, TILE))
 
@@ -218,7 +218,7 @@ def test_a_damaged_small_array_is_an_error(run, damage):
 def test_a_missing_array_is_an_error(run):
     with pytest.raises(DamagedStoreError, match="lacks 'vectors'"):
         run.read_array("vectors")
-    with pytest.raises(DamagedStoreError, match="lacks 'ledger'|not an array"):
+    with pytest.raises(DamagedStoreError, match=r"lacks 'ledger'|not an array"):
         run.read_array("ledger")
 
 
@@ -228,7 +228,7 @@ def test_a_missing_or_damaged_ledger_line_is_an_error(run, text):
     line.unlink()
     if text is not None:
         line.write_text(text)
-    with pytest.raises(DamagedStoreError, match="tile row 1|ledger"):
+    with pytest.raises(DamagedStoreError, match=r"tile row 1|ledger"):
         run.read_tile(1, 2, verify=True)
 
 
