@@ -29,14 +29,31 @@ EXPECTED_FAILURES: dict[str, str] = {}
 X = roll(80)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::scalemani.errors.RankWarning")  # some checks fit one feature or two clusters of points
-@pytest.mark.filterwarnings("ignore::scalemani.errors.LooksLikeDistancesWarning")
-@parametrize_with_checks(
-    [KernelIsomap(n_neighbors=5, disconnected="join"), Isomap(n_neighbors=5, disconnected="join")],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
-)
+def checked(estimator):
+    """scikit-learn's checks of one estimator, as parameters of a test."""
+    quiet = (
+        "ignore::sklearn.exceptions.SkipTestWarning",
+        "ignore::scalemani.errors.RankWarning",  # some checks fit one feature or two clusters of points
+        "ignore::scalemani.errors.LooksLikeDistancesWarning",  # one fits a kernel matrix
+    )
+    made = parametrize_with_checks([estimator], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+
+    def decorate(test):
+        for line in quiet:
+            test = pytest.mark.filterwarnings(line)(test)
+        return made(test)
+
+    return decorate
+
+
+@checked(KernelIsomap(n_neighbors=5, disconnected="join"))
 def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # the same code but for a parameter
+@checked(Isomap(n_neighbors=5, disconnected="join"))
+def test_scikit_learns_own_checks_of_isomap(estimator, check):
     check(estimator)
 
 
