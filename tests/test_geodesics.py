@@ -1,0 +1,259 @@
+"""D as tiles: the same numbers for every tile size, only what is missing computed, nothing wrong written."""
+
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import graph_of, line_graph, roll_graph, star_graph, store_of, torus_distances, torus_graph
+
+from scalemani import geodesics
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError
+from scalemani.geodesics import (
+    compute_distances,
+    power_of_two_scale,
+    sampled_median,
+    save_graph,
+    shared_graph,
+    write_given,
+)
+
+N = 120
+
+
+def quiet(stage, done, total):
+    pass
+
+
+def run_of(graph, tile, path, scale=1.0):
+    store = RunStore.create(path)
+    save_graph(store, graph, scale)
+    store.create_distances(graph.shape[0], tile)
+    return store
+
+
+def whole(store):
+    return store.read_rows(np.arange(store.blocks.n))
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return roll_graph(N)
+
+
+@pytest.mark.parametrize("tile", [7, 16, 60, 120, 300])
+def test_every_tile_size_gives_the_shortest_paths(cluster, tmp_path, graph, tile):
+    """Bit for bit the row of the earlier vertex; to rounding SciPy's."""
+    store = run_of(graph, tile, tmp_path / "run")
+    assert compute_distances(cluster, store, quiet) == len(store.blocks)
+    D = whole(store)
+    np.testing.assert_allclose(D, naive.geodesics(graph), rtol=1e-6)
+    np.testing.assert_array_equal(D, D.T)
+    rows = geodesic_rows(graph, np.arange(N))
+    upper = np.triu_indices(N)
+    np.testing.assert_array_equal(D[upper], rows[upper])
+
+
+def test_any_number_of_threads_writes_the_same_bytes(tmp_path, graph):
+    found = []
+    for threads in (1, 4):
+        with Cluster(threads=threads) as cluster:
+            store = run_of(graph, 16, tmp_path / f"{threads}")
+            compute_distances(cluster, store, quiet)
+        files = sorted(Path(store.path, "distances").rglob("*"))
+        ledger = sorted(Path(store.path, "ledger").iterdir())
+        found.append([path.read_bytes() for path in (*files, *ledger) if path.is_file()])
+    assert found[0] == found[1]
+
+
+def test_lengths_are_divided_by_the_scale_exactly(cluster, tmp_path, graph):
+    store, unit = run_of(graph, 64, tmp_path / "a", scale=2.0**-5), run_of(graph, 64, tmp_path / "b")
+    for made in (store, unit):
+        compute_distances(cluster, made, quiet)
+    np.testing.assert_array_equal(whole(store), whole(unit) * np.float32(32))
+
+
+def test_the_torus_has_its_closed_form(cluster, tmp_path):
+    store = run_of(torus_graph(6, 8), 16, tmp_path / "run")
+    compute_distances(cluster, store, quiet)
+    np.testing.assert_array_equal(whole(store), torus_distances(6, 8))
+
+
+def test_a_graph_is_read_back_with_its_stored_zeros(tmp_path):
+    store = run_of(graph_of([(0, 1), (1, 2)], [0.0, 3.0], 3), 16, tmp_path / "run", scale=2.0)
+    back = shared_graph(store.path, store.document["id"])
+    assert back.nnz == 4
+    assert sorted(back.data.tolist()) == [0, 0, 1.5, 1.5]
+    assert back.data.dtype == np.float32
+
+
+# ---- going on ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sources_seen(monkeypatch):
+    """Which sources the tasks ask the kernel for."""
+    seen = []
+
+    def counted(graph, sources):
+        seen.extend(np.asarray(sources).tolist())
+        return geodesic_rows(graph, sources)
+
+    monkeypatch.setattr(geodesics, "geodesic_rows", counted)
+    return seen
+
+
+def test_each_vertex_is_a_source_once(cluster, tmp_path, graph, sources_seen):
+    compute_distances(cluster, run_of(graph, 16, tmp_path / "run"), quiet)
+    assert sorted(sources_seen) == list(range(N))
+
+
+def test_only_missing_rows_are_computed_and_the_result_is_that_of_an_undisturbed_run(
+    cluster, tmp_path, graph, sources_seen
+):
+    """A stopped run: two lines of the ledger gone, one of them with a half-written tile."""
+    store = run_of(graph, 16, tmp_path / "run")
+    compute_distances(cluster, store, quiet)
+    before = whole(store)
+    for row in (1, 5):
+        Path(store.path, "ledger", f"{row}.json").unlink()
+    torn = Path(store.path, "distances", "c", "1", "3")
+    torn.write_bytes(torn.read_bytes()[:77])
+    sources_seen.clear()
+    assert compute_distances(cluster, store, quiet) == 2
+    assert sorted(sources_seen) == [*range(16, 32), *range(80, 96)]
+    np.testing.assert_array_equal(whole(store), before)
+
+
+def test_a_finished_run_computes_nothing(cluster, tmp_path, graph, sources_seen):
+    store = run_of(graph, 32, tmp_path / "run")
+    compute_distances(cluster, store, quiet)
+    sources_seen.clear()
+    assert compute_distances(cluster, store, quiet) == 0
+    assert sources_seen == []
+
+
+def test_a_task_that_is_run_again_looks_in_the_ledger_first(tmp_path, graph, sources_seen):
+    """A lost worker makes the scheduler repeat finished tasks; the second one may not write."""
+    store = run_of(graph, 32, tmp_path / "run")
+    geodesics._tile_row(store.path, store.document["id"], 1)
+    stamps = {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")}
+    count = len(sources_seen)
+    geodesics._tile_row(store.path, store.document["id"], 1)
+    assert len(sources_seen) == count
+    assert {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")} == stamps
+
+
+def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph, monkeypatch):
+    """A task's word is not enough."""
+    store = run_of(graph, 32, tmp_path / "run")
+    monkeypatch.setattr(geodesics, "_tile_row", pretend)
+    with pytest.raises(DamagedStoreError, match="4 of 4 tile rows of D were not written"):
+        compute_distances(cluster, store, quiet)
+
+
+def pretend(path, identity, row):
+    return row
+
+
+def test_progress_counts_rows_from_what_is_done(cluster, tmp_path, graph):
+    store, heard = run_of(graph, 32, tmp_path / "run"), []
+    geodesics._tile_row(store.path, store.document["id"], 2)
+    compute_distances(cluster, store, lambda *told: heard.append(told))
+    assert heard == [("geodesics", done, 4) for done in (1, 2, 3, 4)]
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+
+
+def test_a_directed_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path):
+    """Directed paths on a kNN graph are finite everywhere, and wrong."""
+    graph = roll_graph(60)
+    upper = sp.csr_array(sp.triu(graph) * 1.5 + sp.tril(graph))
+    store = run_of(upper, 64, tmp_path / "run")
+    with pytest.raises(DamagedStoreError, match="not symmetric"):
+        compute_distances(cluster, store, quiet)
+    assert store.missing_rows() == [0]
+
+
+def test_a_disconnected_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path):
+    store = run_of(graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4), 2, tmp_path / "run")
+    with pytest.raises(DamagedStoreError, match="infinite distances"):
+        compute_distances(cluster, store, quiet)
+    assert 0 in store.missing_rows()
+
+
+def test_honest_rounding_over_many_hops_is_not_refused(cluster, tmp_path):
+    """float32 sums from the two ends of 2,000 hops of 0.1 differ; the tile takes the upper half."""
+    store = run_of(line_graph(2000, 0.1), 2000, tmp_path / "run")
+    compute_distances(cluster, store, quiet)
+    D = store.read_tile(0, 0, verify=True)
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_allclose(D, 0.1 * np.abs(np.arange(2000)[:, None] - np.arange(2000)), rtol=1e-4)
+
+
+# ---- given distances, median, scale ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tile", [16, 50, 200])
+def test_given_distances_are_taken_as_they_are(tmp_path, tile):
+    """Scaled and rounded to float32; only the part at and behind each block's start is asked for."""
+    D = naive.geodesics(roll_graph(N))
+    store, asked, heard = RunStore.create(tmp_path / "run"), [], []
+    store.create_distances(N, tile)
+
+    def read_upper(here):
+        asked.append(here)
+        return D[here, here.start :]
+
+    write_given(store, read_upper, 4.0, lambda *told: heard.append(told))
+    np.testing.assert_allclose(whole(store), D / 4, rtol=1e-7)
+    assert asked == list(store.blocks)
+    assert heard[-1] == ("geodesics", len(asked), len(asked))
+    write_given(store, read_upper, 4.0, quiet)
+    assert asked == list(store.blocks), "what is done was read again"
+
+
+def test_given_distances_and_a_graph_give_the_same_store(cluster, tmp_path):
+    computed = run_of(torus_graph(5, 6), 16, tmp_path / "a")
+    compute_distances(cluster, computed, quiet)
+    given = store_of(torus_distances(5, 6), 16, tmp_path / "b")
+    np.testing.assert_array_equal(whole(computed), whole(given))
+
+
+@pytest.mark.parametrize("n", [2, 3, 40, 64])
+def test_the_median_is_the_dense_one_on_small_graphs(n):
+    graph = line_graph(n) if n < 4 else roll_graph(n)
+    dense = naive.geodesics(graph)[~np.eye(n, dtype=bool)]
+    assert sampled_median(graph, 0) == pytest.approx(np.median(dense), rel=1e-6)
+
+
+def test_the_median_of_a_sample_is_near_and_depends_on_the_seed_alone():
+    """The diagonal's zeros are left out; 64 of 400 sources give it to a few percent."""
+    graph = roll_graph(400)
+    dense = np.median(naive.geodesics(graph)[~np.eye(400, dtype=bool)])
+    assert sampled_median(graph, 0) == pytest.approx(dense, rel=0.1)
+    assert sampled_median(graph, 0) == sampled_median(graph, 0)
+    assert sampled_median(graph, 0) != sampled_median(graph, 1)
+
+
+def test_the_median_of_a_star_is_two_and_of_a_point_is_zero():
+    assert sampled_median(star_graph(50), 0) == 2.0
+    assert sampled_median(sp.csr_array((1, 1)), 0) == 0.0
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 1.0, 1e9, 1e300])
+def test_the_scale_is_a_power_of_two_that_brings_the_median_near_one(unit):
+    lengths = np.array([0.0, 0.0, 1.0, 2.5, 9.0]) * unit
+    scale = power_of_two_scale(lengths)
+    assert np.frexp(scale)[0] == 0.5
+    assert 1 <= 2.5 * unit / scale < 2
+    np.testing.assert_array_equal(lengths / scale * scale, lengths)
+
+
+def test_without_positive_lengths_the_scale_is_one():
+    assert power_of_two_scale(np.zeros(3)) == power_of_two_scale(np.empty(0)) == 1.0
