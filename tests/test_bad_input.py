@@ -1,0 +1,409 @@
+"""What can't be meant is refused in one line that says what came and what to do, before any file is made."""
+
+import os
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from data import roll
+from scipy.spatial.distance import cdist
+
+from scalemani import Isomap, KernelIsomap, load
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, StoreMismatchError
+
+pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+
+X = roll(40)
+D = cdist(X, X)
+G = sp.csr_array(np.where(D < 12, D, 0))
+
+
+def changed(array, **places):
+    """A copy with array[row, column] = value for "row_column" = value."""
+    out = array.copy()
+    for place, value in places.items():
+        row, column = map(int, place.strip("_").split("_"))
+        out[row, column] = value
+    return out
+
+
+def refused(message, X, arguments, path):
+    """fit refuses X with `message`, in one line, and nothing is at `path` then."""
+    with pytest.raises(ScalemaniError, match=message) as caught:
+        KernelIsomap(**{"n_neighbors": 5, "store": path, **arguments}).fit(X)
+    text = str(caught.value)
+    assert isinstance(caught.value, ValueError) and "\n" not in text and 20 < len(text) < 2000
+    assert not os.path.lexists(path)
+
+
+# ---- X -------------------------------------------------------------------------------------------
+
+POINTS = {
+    "nan": (changed(X, _7_1=np.nan), "NaN at row 7, column 1.*drop or fill"),
+    "inf": (changed(X, _7_1=-np.inf), "inf at row 7, column 1.*drop or fill"),
+    "nan in float16": (changed(X, _7_1=np.nan).astype(np.float16), "NaN at row 7, column 1"),
+    "inf from a long double": (changed(X.astype(np.longdouble), _7_1=np.longdouble("1e4000")), "inf at row 7, column 1"),
+    "nan in csr": (sp.csr_array(changed(X, _7_1=np.nan)), "NaN at row 7, column 1"),
+    "nan in dask": (da.from_array(changed(X, _37_1=np.nan), chunks=(9, 3)), "NaN at row 37, column 1"),
+    "complex": (X + 1j, "Complex data.*real numbers"),
+    "complex csr": (sp.csr_array(X + 1j), "Complex data.*real numbers"),
+    "strings": (X.astype(str), "dtype <U.*real numbers"),
+    "bytes": (X.astype(bytes), "dtype .S.*real numbers"),
+    "object strings": (np.array([["1", "x"]] * 9, object), "holds '1' at row 0, column 0"),
+    "dates": (np.zeros((9, 2), "datetime64[s]"), "datetime64.*real numbers"),
+    "structured": (np.zeros(9, [("a", float), ("b", float)]), "real numbers"),
+    "ragged": ([[1.0, 2.0], [3.0]], "matrix of numbers"),
+    "no rows": (X[:0], "0 sample"),
+    "no columns": (X[:, :0], "0 feature"),
+    "no rows in csr": (sp.csr_array((0, 3)), "0 sample"),
+    "none": (None, "0 dimensions"),
+    "a number": (np.float64(3), "0 dimensions"),
+    "1-d": (X[:, 0], r"shape \(40,\).*reshape"),
+    "3-d": (X[None], r"3 dimensions, shape \(1, 40, 3\)"),
+    "one row": (X[:1], "1 distinct.*minimum of 2"),
+    "all rows equal": (np.ones((40, 3)), "1 distinct.*39 of them repeats"),
+    "twins of zeros": (np.array([[0.0], [-0.0]]), "1 distinct"),
+    "integer beyond float64": (np.full((9, 2), 2**53 + 1), "2\\*\\*53"),
+    "masked": (np.ma.array(X, mask=X > 5), "masked entries; fill or drop"),
+}
+
+
+@pytest.mark.parametrize("case", POINTS)
+def test_points_that_are_none(case, tmp_path):
+    refused(POINTS[case][1], POINTS[case][0], {}, tmp_path / "run.zarr")
+
+
+def test_data_frames_with_text_name_the_place(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": np.arange(9.0), "b": ["x"] * 9})
+    refused("'x' at row 0, column 1", frame, {}, tmp_path / "run.zarr")
+
+
+def test_zarr_chunks_that_are_not_there_are_the_fill_value(tmp_path):
+    """zarr reads a missing chunk as fill: NaN is refused by row; 0 can't be told from data."""
+    stored = zarr.create_array(tmp_path / "x.zarr", shape=(40, 3), chunks=(10, 3), dtype="f8", fill_value=np.nan)
+    stored[:20] = X[:20]
+    refused("NaN at row 20, column 0", stored, {}, tmp_path / "run.zarr")
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+TWINS = np.concatenate([X[:6], X[:6]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "message"),
+    [
+        (X, {"n_neighbors": 40}, "n_neighbors=40 needs at least 41 distinct rows; X has 40"),
+        (X, {"n_neighbors": 10**30}, "distinct rows; X has 40"),
+        (TWINS, {"n_neighbors": 6}, r"n_neighbors=6 needs at least 7 distinct rows; X has 6 \(12 rows, 6 of them repeats\)"),
+        (X, {"n_components": 40}, "n_components=40 needs at least 41 distinct rows; X has 40"),
+        (TWINS, {"n_components": 6}, "n_components=6 needs at least 7 distinct rows; X has 6"),
+        (D, {"n_neighbors": 40, "metric": "precomputed"}, "n_neighbors=40 .* 40"),
+        (D, {"n_components": 40, "metric": "geodesic"}, "n_components=40 .* 40"),
+        (G, {"n_components": 40, "metric": "precomputed"}, "n_components=40 .* 40"),
+    ],
+)
+def test_too_few_rows_gives_both_numbers(rows, arguments, message, tmp_path):
+    refused(message, rows, arguments, tmp_path / "run.zarr")
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"radius": 3.0}, "both n_neighbors=5 and radius=3.0.*None"),
+        ({"n_neighbors": None}, "n_neighbors=None and radius=None: give one"),
+        ({"n_neighbors": 0}, "n_neighbors=0: an integer of 1 or more"),
+        ({"n_neighbors": -1}, "n_neighbors=-1"),
+        ({"n_neighbors": 5.0}, "n_neighbors=5.0: an integer"),
+        ({"n_neighbors": True}, "n_neighbors=True: an integer"),
+        ({"n_neighbors": "5"}, "n_neighbors='5': an integer"),
+        ({"n_neighbors": None, "radius": 0.0}, "radius=0.0: a positive number"),
+        ({"n_neighbors": None, "radius": -1}, "radius=-1: a positive number"),
+        ({"n_neighbors": None, "radius": np.nan}, "radius=nan: a positive number"),
+        ({"n_neighbors": None, "radius": np.inf}, "radius=inf: a positive number"),
+        ({"n_neighbors": None, "radius": "far"}, "radius='far': a positive number"),
+        ({"n_components": 0}, "n_components=0: an integer of 1 or more"),
+        ({"n_components": 2.0}, "n_components=2.0: an integer"),
+        ({"n_components": None}, "n_components=None: an integer"),
+        ({"metric": "euclid"}, "metric='euclid'.*euclidean"),
+        ({"metric": 5}, "metric=5"),
+        ({"metric": None}, "metric=None"),
+        ({"metric": "minkowski", "metric_params": {"q": 3}}, "q.*takes p"),
+        ({"metric": "minkowski", "metric_params": {"p": "x"}}, "metric_params.*p.*number"),
+        ({"metric": "mahalanobis", "metric_params": {"vinv": np.eye(2)}}, "."),
+        ({"graph": "both"}, "graph='both': one of 'union', 'mutual'"),
+        ({"graph": None}, "graph=None: one of"),
+        ({"disconnected": "ignore"}, "disconnected='ignore': one of 'error', 'join', 'largest'"),
+        ({"correction": "lingo"}, "correction='lingo': 'cailliez', None or a number >= 0"),
+        ({"correction": -1.0}, "correction=-1.0: .*>= 0"),
+        ({"correction": np.nan}, "correction=nan"),
+        ({"correction": np.inf}, "correction=inf"),
+        ({"correction": True}, "correction=True"),
+        ({"constant_solver": "lanczos"}, "constant_solver='lanczos': one of 'ritz', 'power', 'arnoldi'"),
+        ({"projection": "linear"}, "projection='linear': one of 'continuous', 'paper'"),
+        ({"knn": "faiss"}, "knn='faiss': one of 'auto', 'nndescent', 'exact'"),
+        ({"tol": 0}, "tol=0: a number between 0 and 1"),
+        ({"tol": 1.0}, "tol=1.0: a number between 0 and 1"),
+        ({"tol": None}, "tol=None: a number between 0 and 1"),
+        ({"random_state": -1}, "random_state=-1"),
+        ({"random_state": "seed"}, "random_state='seed'"),
+        ({"random_state": 1.5}, "random_state=1.5"),
+        ({"memory_limit": "much"}, "memory_limit='much': give bytes, or text such as '4GB'"),
+        ({"memory_limit": -1}, "memory_limit=-1: give a positive number"),
+        ({"memory_limit": 0}, "memory_limit=0"),
+        ({"memory_limit": np.nan}, "memory_limit=nan"),
+        ({"memory_limit": [1]}, r"memory_limit=\[1\]"),
+    ],
+    ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
+)
+def test_parameters_that_can_not_be_meant(arguments, message, tmp_path):
+    refused(message, X, arguments, tmp_path / "run.zarr")
+
+
+def test_parameters_are_refused_before_x_is_looked_at(tmp_path):
+    refused("tol", "not even data", {"tol": 2}, tmp_path / "run.zarr")
+
+
+def test_an_address_without_a_scheduler(tmp_path):
+    refused("'nowhere': .*check the address", X, {"scheduler": "nowhere"}, tmp_path / "run.zarr")
+
+
+# ---- distances and graphs ------------------------------------------------------------------------
+
+DISTANCES = {
+    "not square": (D[:, :-1], r"shape \(40, 39\): .*square"),
+    "1-d": (D[0], r"shape \(40,\): .*square"),
+    "empty": (D[:0, :0], "0 sample"),
+    "negative": (changed(D, _3_9=-1.0, _9_3=-1.0), "negative distance at row 3, column 9"),
+    "nan": (changed(D, _3_9=np.nan, _9_3=np.nan), "NaN at row 3, column 9"),
+    "asymmetric": (changed(D, _3_9=D[3, 9] * 1.001), "not symmetric: .* at row 3, column 9"),
+    "diagonal": (changed(D, _3_3=0.5), "0.5 on its diagonal at row 3"),
+    "complex": (D + 1j, "complex128.*real"),
+    "text": (D.astype(str), "real"),
+}
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "geodesic"])
+@pytest.mark.parametrize("case", DISTANCES)
+def test_distances_that_are_none(case, metric, tmp_path):
+    refused(DISTANCES[case][1], DISTANCES[case][0], {"metric": metric}, tmp_path / "run.zarr")
+
+
+@pytest.mark.parametrize("case", ["asymmetric", "nan", "negative", "diagonal"])
+def test_distances_in_zarr_are_checked_too(case, tmp_path):
+    stored = zarr.create_array(tmp_path / "d.zarr", shape=(40, 40), chunks=(7, 11), dtype="f8")
+    stored[:] = DISTANCES[case][0]
+    refused(DISTANCES[case][1], stored, {"metric": "geodesic"}, tmp_path / "run.zarr")
+
+
+def test_asymmetry_far_below_the_first_blocks_is_found(tmp_path, monkeypatch):
+    from scalemani import distance_matrix
+
+    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 8 * 40 * 7)
+    refused("not symmetric: .* at row 37, column 38", changed(D, _38_37=99.0), {"metric": "geodesic"}, tmp_path / "r")
+    refused("not symmetric: .* at row 1, column 38", changed(D, _38_1=99.0), {"metric": "geodesic"}, tmp_path / "r")
+
+
+def test_infinite_distances(tmp_path):
+    apart = D.copy()
+    apart[:10, 10:] = apart[10:, :10] = np.inf
+    refused("inf at row 0, column 10.*geodesic", apart, {"metric": "precomputed"}, tmp_path / "r")
+    with pytest.raises(DisconnectedGraphError, match=r"2 components \(sizes 30, 10\).*largest"):
+        KernelIsomap(metric="geodesic").fit(apart)
+    with pytest.raises(ScalemaniError, match="can't be joined"):
+        KernelIsomap(metric="geodesic", disconnected="join").fit(apart)
+    holes = D.copy()
+    holes[3, 9] = holes[9, 3] = np.inf
+    refused("infinite between some points", holes, {"metric": "geodesic", "disconnected": "largest"}, tmp_path / "r")
+
+
+GRAPHS = {
+    "not square": (G[:, :-1], r"square.*\(40, 39\)"),
+    "negative": (sp.csr_array(-G), r"-\d.* at \(\d+, \d+\).*not negative"),
+    "nan": (sp.csr_array(G * np.nan), "nan"),
+    "inf": (sp.csr_array(G * np.inf), "inf"),
+    "asymmetric": (sp.csr_array(np.triu(G.toarray())), "not symmetric: .*not stored"),
+    "complex": (sp.csr_array(G * 1j), "real.*complex"),
+    "empty": (sp.csr_array((0, 0)), "square"),
+}
+
+
+@pytest.mark.parametrize("case", GRAPHS)
+def test_graphs_that_are_none(case, tmp_path):
+    refused(GRAPHS[case][1], GRAPHS[case][0], {"metric": "precomputed"}, tmp_path / "run.zarr")
+
+
+def test_a_sparse_matrix_is_no_matrix_of_geodesics(tmp_path):
+    refused("sparse.*precomputed", G, {"metric": "geodesic"}, tmp_path / "run.zarr")
+
+
+def test_a_given_graph_in_pieces_can_not_be_joined():
+    pieces = sp.csr_array(sp.block_diag([G, G]))
+    with pytest.raises(DisconnectedGraphError, match="2 components of 40, 40.*impossible"):
+        KernelIsomap(metric="precomputed", disconnected="join").fit(pieces)
+
+
+# ---- the store -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A run that no test may change."""
+    path = tmp_path_factory.mktemp("run") / "run.zarr"
+    KernelIsomap(n_neighbors=8, store=path).fit(X)
+    return path
+
+
+def content(path):
+    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "words"),
+    [
+        (X, {"n_neighbors": 7}, "n_neighbors=8 where n_neighbors=7"),
+        (X, {"n_neighbors": None, "radius": 20.0}, "n_neighbors=8 where n_neighbors=None"),
+        (X, {"metric": "manhattan"}, "metric='euclidean' where metric='manhattan'"),
+        (X, {"metric": "minkowski", "metric_params": {"p": 3}}, "metric='euclidean' where metric='minkowski'"),
+        (X, {"graph": "mutual"}, "graph='union' where graph='mutual'"),
+        (X, {"disconnected": "join"}, "disconnected='error' where disconnected='join'"),
+        (X + 1, {}, "other data"),
+        (X[::-1], {}, "other data"),
+        (X[:-1], {}, "n_rows=40 where n_rows=39"),
+        (X[:, :2], {}, "n_features=3 where n_features=2"),
+        (D, {"metric": "geodesic"}, "kind='features' where kind='geodesic'"),
+    ],
+)
+def test_a_store_with_another_run_names_the_field(rows, arguments, words, store):
+    before = content(store)
+    with pytest.raises(StoreMismatchError, match=f"{words}.*another path, or overwrite") as caught:
+        KernelIsomap(**{"n_neighbors": 8, "store": store, **arguments}).fit(rows)
+    assert isinstance(caught.value, ScalemaniError) and "\n" not in str(caught.value)
+    assert content(store) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_no_run_is_never_touched(overwrite, tmp_path):
+    file, folder, array = tmp_path / "file", tmp_path / "folder", tmp_path / "array.zarr"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "note").write_text("mine")
+    zarr.create_array(array, shape=(3,), dtype="i4")[:] = 1
+    before = content(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nothing")
+    for path in (file, folder, array, link, file / "below"):
+        with pytest.raises(ScalemaniError, match="another path") as caught:
+            KernelIsomap(n_neighbors=8, store=path, overwrite=overwrite).fit(X)
+        assert "\n" not in str(caught.value)
+    assert content(tmp_path) == before
+
+
+def test_an_empty_folder_and_missing_parents_will_do(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "a" / "b" / "run.zarr", str(tmp_path / "text")):
+        assert KernelIsomap(n_neighbors=8, store=path).fit(X).store_ == str(path)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder where nobody may write")
+def test_a_place_where_nothing_can_be_written():
+    with pytest.raises(ScalemaniError, match="'/proc/run.zarr' can't be written: .*another path"):
+        KernelIsomap(n_neighbors=8, store="/proc/run.zarr").fit(X)
+
+
+def test_load_of_what_is_no_finished_run(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").write_text("")
+    for path, words in ((tmp_path / "none", "nothing is there"), (tmp_path / "folder", "not a scalemani run")):
+        with pytest.raises(ScalemaniError, match=words):
+            load(path)
+    with pytest.raises(DisconnectedGraphError):
+        KernelIsomap(n_neighbors=2, store=tmp_path / "half").fit(np.concatenate([X, X + 1000]))
+    with pytest.raises(ScalemaniError, match="not finished.*neighbors.*same fit again"):
+        load(tmp_path / "half")
+
+
+def test_export_writes_over_nothing(store, tmp_path):
+    model = load(store)
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path / "file", store):
+        with pytest.raises(ScalemaniError, match="exists"):
+            model.export(path)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_rows_of_d_that_are_not_there(store):
+    model = load(store)
+    for rows, words in (([40], "rows 0 to 39"), ([-41], "rows 0 to 39"), ([0.5], "row numbers"), ([[1]], "row numbers"), (["a"], "row numbers")):
+        with pytest.raises(ScalemaniError, match=words):
+            model.geodesics(rows)
+    np.testing.assert_array_equal(model.geodesics([-1]), model.geodesics(39))
+    assert model.geodesics([]).shape == (0, 40)
+
+
+# ---- what is odd, and right ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=0)[::2],
+        np.hstack([X, X])[:, ::2][:, [0, 1, 2]][:, ::-1][:, ::-1],
+        X.astype(object),
+        X.astype(">f8"),
+        np.ma.array(X),
+        np.asmatrix(X),
+        X.tolist(),
+        tuple(map(tuple, X)),
+        sp.coo_array(X),
+        sp.csc_matrix(X),
+        da.from_array(X, chunks=(9, 2)),
+    ],
+    ids=["fortran", "strided", "columns", "object", "big-endian", "masked", "matrix", "lists", "tuples", "coo", "csc", "dask"],
+)
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_every_other_form_of_the_same_rows_gives_the_same_coordinates(rows):
+    reference = Isomap(n_neighbors=8, knn="exact").fit_transform(X)
+    np.testing.assert_allclose(Isomap(n_neighbors=8, knn="exact").fit_transform(rows), reference, atol=1e-5 * 30)
+
+
+def test_the_users_array_is_not_changed_and_may_be_read_only():
+    rows = X.copy()
+    rows[3, 1] = -0.0
+    copy = rows.copy()
+    rows.setflags(write=False)
+    KernelIsomap(n_neighbors=8).fit(rows).transform(rows)
+    np.testing.assert_array_equal(rows, copy)
+    assert np.signbit(rows[3, 1])
+
+
+def test_bits_are_numbers():
+    bits = np.random.default_rng(0).random((60, 12)) < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = Isomap(n_neighbors=8, metric="hamming").fit(bits)
+        same = Isomap(n_neighbors=8, metric="hamming").fit(bits.astype(float))
+    np.testing.assert_array_equal(ours.embedding_, same.embedding_)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_smallest_fits(n):
+    rows = X[:n]
+    model = KernelIsomap(n_neighbors=n - 1, n_components=1).fit(rows)
+    assert model.additive_constant_ == 0 or n == 4
+    np.testing.assert_allclose(model.transform(rows), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max())
+
+
+def test_as_many_components_as_there_can_be():
+    flat = np.random.default_rng(0).random((30, 40))
+    model = KernelIsomap(n_neighbors=29, n_components=29).fit(flat)
+    assert model.additive_constant_ == 0
+    np.testing.assert_allclose(cdist(model.embedding_, model.embedding_), cdist(flat, flat), rtol=1e-5, atol=1e-5)
