@@ -12,6 +12,7 @@ import argparse
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from scalemani import KernelIsomap
 from scalemani.demo import aligned
+from scalemani.errors import AdditiveConstantWarning
 from scalemani.files import open_points, write_coordinates
 from scalemani.progress import terminal_reporter
 
@@ -46,6 +48,7 @@ def main() -> None:
         "--small", action="store_true", help="digits, 300 and 200 rows, with --compare-sklearn"
     )
     options = parser.parse_args()
+    warnings.filterwarnings("ignore", category=AdditiveConstantWarning)  # the table says it
     if options.small:
         options.train, options.test, options.compare_sklearn = 300, 200, True
         options.points, options.labels = digits()
