@@ -144,6 +144,9 @@ def test_candidates_with_self_missing_rows_and_repeats_become_full_lists():
     candidates[3, 2:] = -1
     candidates[7] = [7, 7, candidates[7, 1], candidates[7, 1], candidates[7, 2]]
     candidates[9] = candidates[9][::-1].copy()
+    candidates[11] = [*exact[11], exact[11, 0]]  # enough rows, and one of them twice
+    nearest_the_last = int(np.flatnonzero(exact[:, 0] == 59)[0])
+    candidates[nearest_the_last] = [*exact[nearest_the_last], -1]  # enough rows, and -1, which indexes row 59
     found, distances = complete_lists(search, candidates, 4)
     assert np.array_equal(found, exact)
     assert np.array_equal(distances, lengths)

@@ -129,7 +129,7 @@ def test_the_users_array_is_neither_changed_nor_shared():
 
 
 def test_repeated_and_stored_zero_entries_of_csr_do_not_hide_twins():
-    S = sp.csr_array(([1.0, 1.0, 2.0, 0.0], [0, 0, 0, 1], [0, 2, 4]), shape=(2, 2))
+    S = sp.csr_array(([2.0, 0.0, 1.0, 1.0], [0, 1, 0, 0], [0, 2, 4]), shape=(2, 2))
     points = read_points(S)
     assert points.n_distinct == 1
     assert points.rows.nnz == 1
