@@ -232,8 +232,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Raises
         ------
-        ScalemaniError
-            Wrong number of features, NaN or inf (named by row and column).
+        ValueError
+            Wrong number of features; as ScalemaniError: NaN or inf (named by row and column).
         """
         check_is_fitted(self)
         if not _out_of_memory(X):

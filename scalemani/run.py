@@ -259,8 +259,9 @@ class _LazyProjection:
     def __init__(self, key: tuple[str, str, str, str], folder: StoreFolder | None) -> None:
         self._key, self._folder = key, folder
 
-    def __call__(self, block: Any) -> NDArray[np.float64]:
-        return _project(self._key, _validated(self._key, block))
+    def __call__(self, block: Any, block_info: Any = None) -> NDArray[np.float64]:
+        start = block_info[0]["array-location"][0][0] if block_info else 0
+        return _project(self._key, _validated(self._key, block, 0 if np.isnan(start) else int(start)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_key": self._key, "_folder": None}

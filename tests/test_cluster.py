@@ -227,10 +227,11 @@ def test_a_path_that_a_worker_does_not_see_is_refused_before_any_file(client, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_path_other_processes_are_refused(client):
-    """store=None is this machine's temporary folder."""
-    with pytest.raises(ScalemaniError, match="give a store path"):
-        KernelIsomap(n_neighbors=6, disconnected="join").fit(roll(60))
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_without_a_path_workers_that_see_the_temporary_folder_are_used(client):
+    """What counts is whether they see it, not what they are."""
+    model = KernelIsomap(n_neighbors=6, disconnected="join").fit(roll(60))
+    assert np.isfinite(model.embedding_).all()
 
 
 # ---- a real cluster of processes ---------------------------------------------------------------
