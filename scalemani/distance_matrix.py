@@ -85,11 +85,11 @@ class DistanceMatrix:
         return np.asarray(self.matrix[rows, columns], np.float64)
 
     def part(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The distances of chosen rows to chosen columns (ascending)."""
+        """The distances of chosen rows to chosen columns, in the order given; runs of rows are read at once."""
         out = np.empty((len(rows), len(columns)))
         for at in range(0, len(rows), self.step):
             chosen = rows[at : at + self.step]
-            if len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1:
+            if len(chosen) and (np.diff(chosen) == 1).all():
                 out[at : at + self.step] = self.block(slice(int(chosen[0]), int(chosen[-1]) + 1))[:, columns]
             else:
                 for i, row in enumerate(chosen):

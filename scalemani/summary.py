@@ -24,6 +24,7 @@ def number(value: Any) -> str:
 
 
 def numbers(values: Any) -> str:
+    """Several numbers in one line."""
     return ", ".join(number(value) for value in values)
 
 

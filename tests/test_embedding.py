@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemani.additive_constant import solve
+from scalemani.blas_threads import single_blas_thread
 from scalemani.embedding import fixed_signs, load_embedding, make_embedding, save_embedding, spectrum_account
 from scalemani.engine.store import RunStore
 from scalemani.errors import AdditiveConstantWarning, RankWarning
 from scalemani.kernel import DenseKernels
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Small products are slower on more."""
+    with single_blas_thread():
+        yield
 
 
 def fit(D, p, scale=1.0, **options):

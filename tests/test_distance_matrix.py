@@ -1,0 +1,238 @@
+"""A matrix of distances is read by blocks, from any kind of array, and refused with row and column."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from data import flat_distances, random_distances
+
+from scalemani import distance_matrix
+from scalemani.distance_matrix import DistanceMatrix, distance_rows
+from scalemani.errors import ScalemaniError
+
+N = 30
+
+
+@pytest.fixture(params=[2, 7, N])
+def rows_a_block(request, monkeypatch):
+    """Blocks of two rows, of some, and all at once: nothing may depend on it."""
+    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", request.param * 8 * N)
+    return request.param
+
+
+@pytest.fixture
+def D():
+    return random_distances(N)
+
+
+def components(sizes):
+    """Distances inside components, inf between them; rows shuffled."""
+    n = sum(sizes)
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    D = random_distances(n)
+    D[labels[:, None] != labels] = np.inf
+    return D, labels
+
+
+# ---- what is read ------------------------------------------------------------------------------
+
+
+def test_every_kind_of_array_is_the_same_matrix(D, tmp_path, rows_a_block):
+    np.save(tmp_path / "D.npy", D)
+    stored = zarr.create_array(tmp_path / "D.zarr", shape=D.shape, dtype="f8", chunks=(8, 8))
+    stored[...] = D
+    kinds = [
+        D,
+        np.asfortranarray(D),
+        np.load(tmp_path / "D.npy", mmap_mode="r"),
+        D.tolist(),
+        da.from_array(D, chunks=(7, 11)),
+        stored,
+    ]
+    made = [DistanceMatrix(kind) for kind in kinds]
+    assert len({m.fingerprint for m in made}) == 1
+    for matrix in made:
+        assert matrix.n == N
+        np.testing.assert_array_equal(matrix.block(slice(3, 9), slice(2, 5)), D[3:9, 2:5])
+        np.testing.assert_array_equal(matrix.labels, np.zeros(N))
+
+
+def test_the_fingerprint_knows_content_and_order_and_not_blocks_or_dtype(D, monkeypatch):
+    D = np.rint(D * 100)
+    base = DistanceMatrix(D).fingerprint
+    assert DistanceMatrix(D.astype(np.int32)).fingerprint == base
+    assert DistanceMatrix(D.astype(np.uint8)).fingerprint == base
+    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 8 * N)
+    assert DistanceMatrix(D).fingerprint == base
+    swapped = D[np.ix_(np.r_[1, 0, 2:N], np.r_[1, 0, 2:N])]
+    other = D.copy()
+    other[3, 7] = other[7, 3] = D[3, 7] * (1 + 1e-15) + 1e-12
+    assert len({base, DistanceMatrix(swapped).fingerprint, DistanceMatrix(other).fingerprint}) == 3
+
+
+def test_it_is_never_read_whole(D, monkeypatch):
+    """No slice is larger than a block; the matrix is symmetric, so half is read twice."""
+    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 5 * 8 * N)
+    seen = []
+    block = DistanceMatrix.block
+
+    def counted(self, rows, columns=slice(None)):
+        found = block(self, rows, columns)
+        seen.append(found.size)
+        return found
+
+    monkeypatch.setattr(DistanceMatrix, "block", counted)
+    DistanceMatrix(D)
+    assert max(seen) <= 5 * N
+    assert sum(seen) <= 1.7 * D.size
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [np.arange(4, 11), np.array([3, 8, 20]), np.array([0, 2, 1, 3]), np.array([9, 8]), np.array([5, 5]), np.arange(0)],
+)
+def test_a_part_has_the_rows_and_columns_that_were_asked_for(D, rows_a_block, rows):
+    """In that order: rows that only begin and end like a run are not one."""
+    columns = np.array([0, 5, 6, 29])
+    np.testing.assert_array_equal(DistanceMatrix(D).part(rows, columns), D[np.ix_(rows, columns)])
+
+
+def test_the_sample_is_of_distances_off_the_diagonal(rows_a_block):
+    """All other distances are 2: a diagonal entry among them would be a 0."""
+    matrix = DistanceMatrix(2.0 * (1 - np.eye(N)))
+    assert len(matrix.sample) >= 1000
+    assert (matrix.sample == 2).all()
+
+
+def test_the_median_of_the_sample_is_near_the_dense_one(rows_a_block):
+    D = flat_distances(N)
+    sample = DistanceMatrix(D).sample
+    dense = D[~np.eye(N, dtype=bool)]
+    assert np.median(sample) == pytest.approx(np.median(dense), rel=0.1)
+    assert np.isin(sample, dense).all()
+
+
+def test_one_point_is_a_matrix():
+    matrix = DistanceMatrix(np.zeros((1, 1)))
+    assert (matrix.n, matrix.labels.tolist(), len(matrix.sample)) == (1, [0], 0)
+
+
+# ---- components --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [[30], [20, 10], [1, 28, 1], [10, 10, 10], [1] * 30])
+def test_components_are_found_from_the_pattern_of_inf(sizes, rows_a_block):
+    D, labels = components(sizes)
+    matrix = DistanceMatrix(D, allow_inf=True)
+    np.testing.assert_array_equal(matrix.labels[:, None] == matrix.labels, labels[:, None] == labels)
+    assert set(matrix.labels) == set(range(len(sizes)))
+    assert np.isfinite(matrix.sample).all()
+
+
+def test_inf_that_does_not_separate_components_is_refused(D, rows_a_block):
+    D[4, 17] = D[17, 4] = np.inf
+    with pytest.raises(ScalemaniError, match=r"infinite between some points that others connect \(row (4|17)\)"):
+        DistanceMatrix(D, allow_inf=True)
+
+
+def test_inf_on_one_side_alone_is_refused(D, rows_a_block):
+    for i, j in ((4, 17), (17, 4)):
+        bad = D.copy()
+        bad[i, j] = np.inf
+        with pytest.raises(ScalemaniError, match=r"not symmetric|others connect"):
+            DistanceMatrix(bad, allow_inf=True)
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+
+FAULTS = {
+    "NaN": (3, 8, np.nan, r"NaN at row 3, column 8: .*remove or fill"),
+    "negative": (8, 13, -1.0, r"a negative distance at row 8, column 13"),
+    "inf": (2, 20, np.inf, r"inf at row 2, column 20: .*disconnected='largest'"),
+    "minus inf": (2, 20, -np.inf, r"a negative distance at row 2, column 20"),
+    "diagonal": (11, 11, 0.5, r"0\.5 on its diagonal at row 11"),
+    "tiny diagonal": (29, 29, 1e-300, r"1e-300 on its diagonal at row 29"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_entry_is_named_by_row_and_column(D, rows_a_block, name):
+    i, j, value, message = FAULTS[name]
+    D[i, j] = D[j, i] = value
+    with pytest.raises(ScalemaniError, match=rf"^distances has {message}") as caught:
+        DistanceMatrix(D, "distances")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("i", "j"), [(0, 29), (29, 0), (5, 6), (16, 4)])
+def test_an_asymmetric_pair_is_named_with_both_numbers(D, rows_a_block, i, j):
+    D[min(i, j), max(i, j)], D[max(i, j), min(i, j)] = 0.25, 0.75
+    message = rf"not symmetric: 0\.25 at row {min(i, j)}, column {max(i, j)} and 0\.75 across.*\(D \+ D\.T\)/2"
+    with pytest.raises(ScalemaniError, match=message):
+        DistanceMatrix(D)
+
+
+def test_rounding_of_float32_is_no_asymmetry_and_a_relative_thousandth_is(D):
+    """At any scale: the tolerance is relative."""
+    rng = np.random.default_rng(0)
+    for scale in (1e-9, 1.0, 1e9):
+        DistanceMatrix(D * scale * (1 + 1e-7 * rng.standard_normal(D.shape)))
+        with pytest.raises(ScalemaniError, match="not symmetric"):
+            DistanceMatrix(D * scale * (1 + 1e-3 * rng.standard_normal(D.shape)))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.zeros((3, 4)), r"shape \(3, 4\): a distance matrix is square"),
+        (np.zeros(5), r"shape \(5,\)"),
+        (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\)"),
+        (np.zeros((0, 0)), r"0 sample\(s\)"),
+        (np.zeros((3, 3), complex), "(?i)complex"),
+        (sp.csr_array((3, 3)), "is sparse.*metric='precomputed'"),
+    ],
+)
+def test_what_is_no_matrix_of_distances_is_refused(matrix, message):
+    with pytest.raises(ScalemaniError, match=message):
+        DistanceMatrix(matrix)
+
+
+def test_text_and_objects_are_refused():
+    for matrix in (np.array([["a", "b"], ["c", "d"]]), np.array([[{}, 1], [1, {}]], object)):
+        with pytest.raises((ScalemaniError, TypeError), match=r"X "):
+            DistanceMatrix(matrix)
+
+
+# ---- rows of distances to the training points --------------------------------------------------
+
+
+def test_rows_of_distances_are_given_by_blocks_in_order(rows_a_block, D):
+    for T in (D[:11], da.from_array(D[:11], chunks=(4, 9)), D[:11].tolist()):
+        pieces = list(distance_rows(T, N, "T", sparse=False))
+        assert [start for start, _ in pieces] == list(range(0, 11, rows_a_block))
+        np.testing.assert_array_equal(np.concatenate([rows for _, rows in pieces]), D[:11])
+
+
+def test_stored_entries_of_sparse_rows_are_edges_and_repeats_count_by_their_minimum():
+    T = sp.coo_array(([0.0, 5.0, 2.0, 3.0], ([0, 1, 1, 1], [4, 2, 2, 0])), shape=(3, 6))
+    ((_, rows),) = distance_rows(T, 6, "T", sparse=True)
+    assert rows.indptr.tolist() == [0, 1, 3, 3]
+    assert dict(zip(rows.indices.tolist(), rows.data.tolist(), strict=True)) == {4: 0.0, 0: 3.0, 2: 2.0}
+
+
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-2.0, "-2.0")])
+def test_a_wrong_row_of_distances_is_named(D, rows_a_block, value, shown):
+    T = D[:11].copy()
+    T[7, 3] = value
+    with pytest.raises(ScalemaniError, match=rf"T has {shown} at row 107, column 3"):
+        list(distance_rows(T, N, "T", sparse=False, first=100))
+    with pytest.raises(ScalemaniError, match=rf"T has {shown} at a stored entry"):
+        list(distance_rows(sp.csr_array(T), N, "T", sparse=True))
+
+
+def test_rows_to_another_number_of_points_are_refused(D):
+    with pytest.raises(ScalemaniError, match=rf"shape \(4, 29\): distances to the {N} training rows"):
+        list(distance_rows(D[:4, :29], N, "T", sparse=False))
+    with pytest.raises(ScalemaniError, match=r"sparse: .* dense"):
+        list(distance_rows(sp.csr_array(D), N, "T", sparse=False))
