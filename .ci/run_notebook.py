@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import nbformat
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 
@@ -14,9 +13,7 @@ def main(path: str) -> None:
     if kept:
         raise SystemExit(f"{path}: cells {kept} have output stored; clear it before committing")
     resources = {"metadata": {"path": str(Path(path).parent)}}
-    # A socket file: no port is opened.
-    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
-    NotebookClient(notebook, km=kernel, timeout=300, resources=resources).execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
     print(f"{path}: {len(notebook.cells)} cells ran")
 
 
