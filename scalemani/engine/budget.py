@@ -2,9 +2,10 @@
 
 What a worker thread holds at once, in bytes, for n vertices, tiles of b and sweeps of m columns:
  - a geodesic task: one block of rows, 4 b n, the search's own 12 n, and the check of the rows:
-   flags, b n, then four copies of the diagonal tile, 16 b²;
- - a sweep task: a tile, and it and its square in the product's precision, 4 b² + 16 b², its shares
-   of the two products while they are put together, 64 m b, the operand and the sums, 24 m n.
+   flags, b n, then four copies of the diagonal tile, 16 b², and Zarr's own of a tile, 4 b²;
+ - a sweep task: a tile, Zarr's copy of it, and it and its square in the product's precision,
+   8 b² + 16 b², its shares of the two products while they are put together, 64 m b, the operand
+   and the sums, 24 m n.
 The larger of the two, times the threads of the worker, plus the graph, must stay below
 `memory_limit`.
 """
@@ -50,8 +51,8 @@ def _free_memory() -> int:
 
 def task_bytes(n: int, tile: int) -> int:
     """The most that one task holds at once (module docstring)."""
-    geodesics = 4 * tile * n + 12 * n + max(tile * n, 16 * tile * tile)
-    sweep = 20 * tile * tile + SWEEP_COLUMNS * (24 * n + 64 * tile)
+    geodesics = 4 * tile * n + 12 * n + max(tile * n, 20 * tile * tile)
+    sweep = 24 * tile * tile + SWEEP_COLUMNS * (24 * n + 64 * tile)
     return max(geodesics, sweep)
 
 
