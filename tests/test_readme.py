@@ -1,0 +1,52 @@
+"""README's code and commands run as they stand."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scalemani.cli import cli
+from scalemani.console import run
+from scalemani.datasets import swiss_roll
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def block(language, word):
+    """The one fenced block of a language that holds a word."""
+    (found,) = [text for text in re.findall(rf"```{language}\n(.*?)```", README, re.S) if word in text]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_five_lines_of_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"X": swiss_roll(150, random_state=0).points, "new_points": swiss_roll(9, random_state=1).points}
+    lines = block("python", "KernelIsomap")
+    assert lines.count("\n") == 5
+    exec(lines, names)
+    assert names["model"].embedding_.shape == (150, 2)
+
+
+def test_five_lines_of_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, n in (("points", 150), ("new", 9)):
+        rows = swiss_roll(n, random_state=n).points
+        text = "".join(f"{i},{','.join(map(repr, row))}\n" for i, row in enumerate(rows.tolist()))
+        Path(f"{name}.csv").write_text("name,x,y,z\n" + text)
+    lines = block("bash", "scalemani export").splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "scalemani"
+        assert run(cli, arguments) == 0, capsys.readouterr().err
+    assert len(np.loadtxt("coordinates.csv", delimiter=",", skiprows=1)) == 9
+
+
+def test_links_lead_somewhere():
+    targets = re.findall(r"\]\((?!https)([^)]+)\)", README)
+    assert len(targets) >= 5
+    for target in targets:
+        assert (Path(__file__).parent.parent / target).exists(), target
