@@ -1,0 +1,365 @@
+"""A store is the fit: what it says is done is not done again, and a stopped run goes on to the same bits."""
+
+import gc
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import roll, two
+from scipy.spatial.distance import cdist
+
+from scalemani import Isomap, KernelIsomap, load
+from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError, DisconnectedGraphError, ScalemaniError, StoreMismatchError
+from scalemani.inputs import FeatureInput
+
+pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+
+X = roll(200)
+T = roll(20, seed=1)
+TILE_ROWS = 7  # of 32 vertices each
+
+
+class Work:
+    """Counts what a fit does."""
+
+    def __init__(self, monkeypatch):
+        self.reset()
+        for kind, name in ((RunStore, "write_tile_row"), (RunStore, "read_tile"), (FeatureInput, "_lists")):
+            self.count(monkeypatch, kind, name)
+
+    def reset(self):
+        self.counts = {"write_tile_row": 0, "read_tile": 0, "_lists": 0}
+        self.rows = []
+
+    def count(self, monkeypatch, kind, name):
+        real = getattr(kind, name)
+
+        def counted(this, *args, **kwargs):
+            self.counts[name] += 1
+            if name == "write_tile_row":
+                self.rows.append(args[0])
+            return real(this, *args, **kwargs)
+
+        monkeypatch.setattr(kind, name, counted)
+
+
+@pytest.fixture
+def work(monkeypatch):
+    return Work(monkeypatch)
+
+
+def fitted(path, kind=KernelIsomap, **arguments):
+    return kind(**{"n_neighbors": 8, "store": path, **arguments}).fit(X)
+
+
+def same(a, b):
+    """Two models have the same bits."""
+    for name in ("embedding_", "eigenvalues_", "residuals_"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert a.additive_constant_ == b.additive_constant_
+    np.testing.assert_array_equal(a.transform(T), b.transform(T))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """An undisturbed run; no test may change it."""
+    return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
+
+
+def test_the_same_fit_again_does_no_work(work, tmp_path):
+    first = fitted(tmp_path / "r")
+    assert work.counts["write_tile_row"] == TILE_ROWS and work.counts["_lists"] == 1
+    assert work.counts["read_tile"] == first.n_passes_ * TILE_ROWS * (TILE_ROWS + 1) // 2
+    work.reset()
+    again = fitted(tmp_path / "r")
+    assert work.counts == {"write_tile_row": 0, "read_tile": 0, "_lists": 0}
+    same(first, again)
+    assert again.n_passes_ == first.n_passes_
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_components": 3}, {"correction": None}, {"correction": 2.5}, {"tol": 1e-3}, {"constant_solver": "arnoldi"}]
+)
+def test_late_parameters_solve_again_and_nothing_else(change, work, reference, tmp_path):
+    fitted(tmp_path / "r")
+    work.reset()
+    changed = fitted(tmp_path / "r", **change)
+    assert work.counts["write_tile_row"] == work.counts["_lists"] == 0 < work.counts["read_tile"]
+    for name, value in change.items():
+        assert load(tmp_path / "r").get_params()[name] == value
+    fresh = fitted(None, **change)
+    same(changed, fresh)
+    same(fitted(tmp_path / "r"), reference)  # and back
+
+
+def test_projection_alone_takes_no_work_at_all(work, tmp_path):
+    first = fitted(tmp_path / "r")
+    work.reset()
+    paper = fitted(tmp_path / "r", projection="paper")
+    assert set(work.counts.values()) == {0}
+    np.testing.assert_array_equal(paper.embedding_, first.embedding_)
+    assert np.abs(paper.transform(T) - load(tmp_path / "r").transform(T)).max() == 0
+    assert np.abs(paper.transform(T) - fitted(None).transform(T)).max() > 1e-3
+
+
+def test_both_estimators_share_a_store(work, tmp_path):
+    fitted(tmp_path / "r")
+    work.reset()
+    plain = fitted(tmp_path / "r", kind=Isomap)
+    assert work.counts["write_tile_row"] == 0
+    assert type(load(tmp_path / "r")) is Isomap
+    same(plain, fitted(None, kind=Isomap))
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"n_neighbors": 9}, "n_neighbors=8"),
+        ({"metric": "manhattan"}, "metric='euclidean'"),
+        ({"graph": "mutual"}, "graph='union'"),
+        ({"disconnected": "join"}, "disconnected='error'"),
+        ({"knn": "exact"}, "knn='auto'"),
+    ],
+)
+def test_other_distances_are_refused_by_the_field(change, field, work, reference):
+    with pytest.raises(StoreMismatchError, match=f"{field} where"):
+        fitted(reference.store_, **change)
+    with pytest.raises(StoreMismatchError, match="other data"):
+        KernelIsomap(n_neighbors=8, store=reference.store_).fit(X + 1e-12)
+    assert set(work.counts.values()) == {0}
+
+
+def test_overwrite_replaces_a_run(work, tmp_path):
+    first = fitted(tmp_path / "r")
+    work.reset()
+    other = fitted(tmp_path / "r", overwrite=True, n_neighbors=9)
+    assert work.counts["write_tile_row"] == TILE_ROWS
+    assert load(tmp_path / "r").n_neighbors == 9
+    assert np.abs(other.embedding_ - first.embedding_).max() > 1e-3
+    work.reset()
+    fitted(tmp_path / "r", overwrite=True, n_neighbors=9)  # it replaces even the same run
+    assert work.counts["write_tile_row"] == TILE_ROWS
+
+
+# ---- interruptions -------------------------------------------------------------------------------
+
+
+def stopper(stage, after):
+    """A progress function that stops the fit."""
+
+    def report(now, done, total):
+        if now == stage and done >= after:
+            raise KeyboardInterrupt
+
+    return report
+
+
+@pytest.mark.parametrize(
+    ("stage", "done"),
+    [("neighbors", 0), ("neighbors", 1), ("graph", 0), ("graph", 1), ("geodesics", 0), ("geodesics", 3), ("solve", 1)],
+)
+def test_an_interrupted_fit_goes_on_to_the_same_bits(stage, done, work, reference, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "r", progress=stopper(stage, done))
+    with pytest.raises(ScalemaniError, match="not finished"):
+        load(tmp_path / "r")
+    written = list(work.rows)
+    if stage == "geodesics" and done == 3:
+        assert 3 <= len(written) < TILE_ROWS + 4
+    work.reset()
+    same(fitted(tmp_path / "r"), reference)
+    assert not set(written) & set(work.rows), "finished tile rows were computed again"
+    assert sorted(written + work.rows) == list(range(TILE_ROWS))
+    assert work.counts["_lists"] == (1 if (stage, done) == ("neighbors", 0) else 0)
+
+
+def test_tiles_without_a_line_in_the_ledger_are_made_again(work, reference, tmp_path):
+    """A task that was killed after its tiles and before its line: what it left is not read."""
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "r", progress=stopper("geodesics", TILE_ROWS))
+    (tmp_path / "r" / "ledger" / "2.json").unlink()
+    for chunk in (tmp_path / "r" / "distances" / "c" / "2").iterdir():
+        chunk.write_bytes(chunk.read_bytes()[:100])  # a write that was cut short
+    work.reset()
+    same(fitted(tmp_path / "r"), reference)
+    assert work.rows == [2]
+
+
+@pytest.mark.parametrize("damage", ["delete", "zero", "cut", "flip"])
+def test_a_damaged_tile_is_never_read_as_distances(damage, tmp_path):
+    fitted(tmp_path / "r")
+    chunk = tmp_path / "r" / "distances" / "c" / "1" / "4"
+    content = chunk.read_bytes()
+    new = {"zero": bytes(len(content)), "cut": content[:77], "flip": bytes([content[0] ^ 1]) + content[1:]}
+    if damage == "delete":
+        chunk.unlink()
+    else:
+        chunk.write_bytes(new[damage])
+    with pytest.raises(DamagedStoreError, match=r"tile \(1, 4\)"):
+        fitted(tmp_path / "r", n_components=3)
+    with pytest.raises(DamagedStoreError, match=r"tile \(1, 4\)"):
+        load(tmp_path / "r").geodesics(np.arange(200))
+
+
+def test_a_refused_graph_leaves_its_path_open_to_other_parameters(tmp_path):
+    rows = two(60)
+    with pytest.raises(DisconnectedGraphError):
+        KernelIsomap(n_neighbors=5, store=tmp_path / "r").fit(rows)
+    joined = KernelIsomap(n_neighbors=5, disconnected="join", store=tmp_path / "r").fit(rows)
+    same_way = KernelIsomap(n_neighbors=5, disconnected="join").fit(rows)
+    np.testing.assert_array_equal(joined.embedding_, same_way.embedding_)
+    with pytest.raises(DisconnectedGraphError):
+        KernelIsomap(n_neighbors=5, store=tmp_path / "k").fit(rows)
+    more = KernelIsomap(n_neighbors=31, store=tmp_path / "k").fit(rows)
+    np.testing.assert_array_equal(more.embedding_, KernelIsomap(n_neighbors=31).fit(rows).embedding_)
+
+
+# ---- without distances ---------------------------------------------------------------------------
+
+
+def test_a_model_without_distances_does_all_but_solve_again(work, reference, tmp_path):
+    model = fitted(tmp_path / "r", keep_distances=False)
+    assert not (tmp_path / "r" / "distances").exists() and not (tmp_path / "r" / "ledger").exists()
+    there = load(tmp_path / "r")
+    for one in (model, there):
+        same(one, reference)
+        np.testing.assert_allclose(one.geodesics([0, 7, -1]), reference.geodesics([0, 7, -1]), rtol=1e-6)
+    work.reset()
+    same(fitted(tmp_path / "r", keep_distances=False), reference)
+    assert set(work.counts.values()) == {0}
+    with pytest.raises(StoreMismatchError, match="n_components=2 where n_components=3 .*distances were dropped"):
+        fitted(tmp_path / "r", n_components=3)
+    same(load(tmp_path / "r"), reference)
+
+
+def test_an_export_is_the_model_without_its_distances(reference, tmp_path):
+    reference.export(tmp_path / "model.zarr")
+    assert not (tmp_path / "model.zarr" / "distances").exists()
+    size = sum(f.stat().st_size for f in (tmp_path / "model.zarr").rglob("*") if f.is_file())
+    assert size < sum(f.stat().st_size for f in Path(reference.store_).rglob("*") if f.is_file()) / 2
+    there = load(tmp_path / "model.zarr")
+    same(there, reference)
+    np.testing.assert_allclose(there.geodesics([0, 7]), reference.geodesics([0, 7]), rtol=1e-6)
+    there.export(tmp_path / "again.zarr")
+    same(load(tmp_path / "again.zarr"), reference)
+
+
+def test_given_distances_that_were_dropped_are_said_to_be_gone(tmp_path):
+    D = cdist(X[:50], X[:50])
+    model = KernelIsomap(metric="geodesic", store=tmp_path / "r", keep_distances=False).fit(D)
+    np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max())
+    with pytest.raises(ScalemaniError, match="not kept"):
+        model.geodesics([0])
+
+
+def test_geodesics_are_rows_of_d_in_the_users_order(reference):
+    """Order of rows, unit, twins and asked-for order, against SciPy on the same graph."""
+    near = cdist(X, X)
+    listed = np.argsort(near, axis=1)[:, 1:9]
+    rows = np.repeat(np.arange(200), 8)
+    G = sp.csr_array((near[rows, listed.ravel()], (rows, listed.ravel())), shape=near.shape)
+    D = naive.geodesics(sp.csr_array(G.maximum(G.T)))
+    asked = [5, 3, 3, -1, 199, 0]
+    np.testing.assert_allclose(reference.geodesics(asked), D[asked], rtol=1e-6)
+    shuffled = np.random.default_rng(0).permutation(np.r_[np.arange(200), :50])
+    twins = KernelIsomap(n_neighbors=8).fit(X[shuffled])
+    np.testing.assert_allclose(twins.geodesics(np.arange(250)), D[np.ix_(shuffled, shuffled)], rtol=1e-6)
+
+
+# ---- seeds, processes, temporary stores ----------------------------------------------------------
+
+
+def test_a_seed_of_none_is_recorded_and_taken_up_again(work, tmp_path):
+    first = fitted(tmp_path / "r", random_state=None)
+    seed = first.random_state_
+    assert isinstance(seed, int) and load(tmp_path / "r").random_state_ == seed
+    work.reset()
+    again = fitted(tmp_path / "r", random_state=None)
+    assert set(work.counts.values()) == {0} and again.random_state_ == seed
+    same(first, again)
+    same(fitted(tmp_path / "s", random_state=seed), first)
+    assert fitted(None, random_state=None).random_state_ != seed
+
+
+def test_generators_give_seeds(tmp_path):
+    for make in (np.random.RandomState, np.random.default_rng):
+        assert fitted(None, random_state=make(3)).random_state_ == fitted(None, random_state=make(3)).random_state_
+
+
+def test_a_fresh_process_loads_the_model(reference, tmp_path):
+    np.save(tmp_path / "t.npy", T)
+    program = (
+        "import sys, numpy as np; from scalemani import load; m = load(sys.argv[1]); d = sys.argv[2]; "
+        "np.savez(d + '/y.npz', y=m.transform(np.load(d + '/t.npy')), e=m.embedding_, g=m.geodesics([1]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program, reference.store_, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with np.load(tmp_path / "y.npz") as out:
+        np.testing.assert_array_equal(out["y"], reference.transform(T))
+        np.testing.assert_array_equal(out["e"], reference.embedding_)
+        np.testing.assert_array_equal(out["g"], reference.geodesics([1]))
+
+
+def temporaries():
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), "scalemani-*")))
+
+
+def test_temporary_stores_go_with_their_model_and_after_errors(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for broken in (
+        lambda: KernelIsomap(n_neighbors=8).fit(X * np.nan),
+        lambda: KernelIsomap(n_neighbors=5).fit(two(60)),
+        lambda: KernelIsomap(n_neighbors=5, n_components=40, disconnected="largest").fit(two(60)),
+        lambda: KernelIsomap(n_neighbors=8, scheduler="nowhere").fit(X),
+    ):
+        with pytest.raises(ScalemaniError):
+            broken()
+    for stage in ("points", "neighbors", "graph", "geodesics", "solve"):
+        with pytest.raises(KeyboardInterrupt):
+            KernelIsomap(n_neighbors=8, progress=stopper(stage, 1)).fit(X)
+    gc.collect()
+    assert temporaries() == set()
+    model = fitted(None)
+    assert {model.store_} == temporaries()
+    model.transform(T)
+    del model
+    gc.collect()
+    assert temporaries() == set()
+
+
+def test_a_users_store_stays_when_the_model_goes(tmp_path):
+    model = fitted(tmp_path / "r")
+    del model
+    gc.collect()
+    assert load(tmp_path / "r").embedding_.shape == (200, 2)
+
+
+def test_a_store_that_was_moved_is_the_same_model(reference, tmp_path):
+    shutil.copytree(reference.store_, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / "moved")
+    same(load(tmp_path / "moved"), reference)
+
+
+def test_progress_names_the_stages_in_order_and_counts_up(tmp_path):
+    seen = []
+    fitted(tmp_path / "r", progress=lambda *call: seen.append(call))
+    stages = list(dict.fromkeys(stage for stage, _, _ in seen))
+    assert stages == ["points", "neighbors", "graph", "geodesics", "solve"]
+    done = [d for stage, d, total in seen if stage == "geodesics"]
+    assert done == list(range(TILE_ROWS + 1))
