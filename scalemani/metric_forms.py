@@ -34,6 +34,18 @@ from scalemani.distance_forms import (
 from scalemani.errors import ScalemaniError
 from scalemani.function_metrics import FunctionForm, pynndescent_function
 from scalemani.metrics import canonical_name, checked_parameters
+from scalemani.pair_formulas import (
+    braycurtis,
+    canberra,
+    jensen_shannon,
+    kulsinski,
+    ratio,
+    rogerstanimoto,
+    russellrao,
+    symmetric_kl,
+    tsss,
+    yule,
+)
 
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)  # pynndescent's smoothing of distributions
 
@@ -228,63 +240,6 @@ def _bits(rows: F64) -> F64:
     return np.unpackbits(rows.astype(np.uint8), axis=1).astype(np.float64)
 
 
-def _canberra(a: F64, b: F64) -> F64:
-    total = np.abs(a) + np.abs(b)
-    share = np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0)
-    return np.asarray(np.add.reduce(share, axis=1))
-
-
-def _braycurtis(a: F64, b: F64) -> F64:
-    total = np.add.reduce(np.abs(a + b), axis=1)
-    gap = np.add.reduce(np.abs(a - b), axis=1)
-    return np.asarray(np.divide(gap, total, out=np.zeros_like(gap), where=total > 0))
-
-
-def _jensen_shannon(a: F64, b: F64) -> F64:
-    middle = (a + b) / 2
-    terms = (a * np.log(a / middle) + b * np.log(b / middle)) / 2
-    return np.asarray(np.maximum(np.add.reduce(terms, axis=1), 0.0))
-
-
-def _symmetric_kl(a: F64, b: F64) -> F64:
-    logarithms = np.log(a) - np.log(b)  # not of a / b, whose rounding is another one for b / a
-    return np.asarray(np.add.reduce((a - b) * logarithms, axis=1))
-
-
-def _tsss(a: F64, b: F64) -> F64:
-    norm_a, norm_b = (np.sqrt(np.add.reduce(x * x, axis=1)) for x in (a, b))
-    gap = a - b
-    distance = np.sqrt(np.add.reduce(gap * gap, axis=1))
-    product = norm_a * norm_b
-    cosine = np.divide(np.add.reduce(a * b, axis=1), product, out=np.zeros_like(product), where=product > 0)
-    theta = np.arccos(np.clip(cosine, -1, 1)) + np.radians(10)
-    sector = (distance + np.abs(norm_a - norm_b)) ** 2 * theta / 2
-    return np.asarray(product * np.sin(theta) / 2 * sector)
-
-
-def _yule(tt: F64, a: F64, b: F64, d: float) -> Any:
-    tf, ft = a - tt, b - tt
-    return np.where((tf == 0) | (ft == 0), 0.0, 2 * tf * ft / (tt * (d - tt - tf - ft) + tf * ft))
-
-
-def _russellrao(tt: F64, a: F64, b: F64, d: float) -> Any:
-    return np.where((tt == a) & (tt == b), 0.0, (d - tt) / d)
-
-
-def _kulsinski(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return np.where(unequal == 0, 0.0, (unequal - tt + d) / (unequal + d))
-
-
-def _rogerstanimoto(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return 2 * unequal / (d + unequal)
-
-
-def _ratio(part: Any, whole: Any) -> Any:
-    return np.where(part == 0, 0.0, part / whole)
-
-
 _FORMS: dict[str, Callable[[str, dict[str, Any], F64], Form]] = {
     "euclidean": _norm(2.0, csr=lambda rows: rows),
     "sqeuclidean": _norm(2.0, SQUARE, csr=lambda rows: rows),
@@ -305,21 +260,21 @@ _FORMS: dict[str, Callable[[str, dict[str, Any], F64], Form]] = {
     "circular_kantorovich": _circular,
     "kantorovich": _transport,
     "sinkhorn": _transport,
-    "canberra": _pair(_canberra, "canberra"),
-    "braycurtis": _pair(_braycurtis, "braycurtis"),
+    "canberra": _pair(canberra, "canberra"),
+    "braycurtis": _pair(braycurtis, "braycurtis"),
     "hamming": _pair(lambda a, b: np.count_nonzero(a != b, axis=1) / a.shape[1], "hamming"),
-    "jensen_shannon": _pair(_jensen_shannon, smoothed=True),
-    "symmetric_kl": _pair(_symmetric_kl, smoothed=True),
-    "tsss": _pair(_tsss),
-    "jaccard": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - tt)),
-    "dice": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b)),
+    "jensen_shannon": _pair(jensen_shannon, smoothed=True),
+    "symmetric_kl": _pair(symmetric_kl, smoothed=True),
+    "tsss": _pair(tsss),
+    "jaccard": _count(lambda tt, a, b, d: ratio(a + b - 2 * tt, a + b - tt)),
+    "dice": _count(lambda tt, a, b, d: ratio(a + b - 2 * tt, a + b)),
     "matching": _count(lambda tt, a, b, d: (a + b - 2 * tt) / d),
-    "kulsinski": _count(_kulsinski),
-    "rogerstanimoto": _count(_rogerstanimoto),
-    "sokalmichener": _count(_rogerstanimoto),
-    "russellrao": _count(_russellrao),
-    "sokalsneath": _count(lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - 1.5 * tt)),
-    "yule": _count(_yule),
+    "kulsinski": _count(kulsinski),
+    "rogerstanimoto": _count(rogerstanimoto),
+    "sokalmichener": _count(rogerstanimoto),
+    "russellrao": _count(russellrao),
+    "sokalsneath": _count(lambda tt, a, b, d: ratio(a + b - 2 * tt, a + b - 1.5 * tt)),
+    "yule": _count(yule),
     "bit_hamming": _count(lambda tt, a, b, d: a + b - 2 * tt, _bits),
     "bit_jaccard": _count(lambda tt, a, b, d: np.where(a + b == 0, 0.0, -np.log(tt / (a + b - tt))), _bits),
 }

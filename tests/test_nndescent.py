@@ -43,6 +43,13 @@ def test_the_lists_are_those_of_the_exact_search(rows, lists):
     assert np.array_equal(lists.distances.reshape(-1, K)[same], exact.distances.reshape(-1, K)[same])
 
 
+def test_nearly_every_row_gets_k_others_from_the_descent_itself(rows):
+    """Rows with fewer are searched exactly, which would hide a descent that counts the row as its neighbour."""
+    candidates = descent_candidates(search_for(read_points(rows)), K, 3)
+    others = (candidates >= 0) & (candidates != np.arange(len(rows))[:, None])
+    assert np.mean(others.sum(axis=1) >= K) > 0.99
+
+
 def test_every_row_lists_k_others_once(lists):
     table = lists.indices.reshape(-1, K)
     assert all(len(set(row)) == K and i not in row for i, row in enumerate(table.tolist()))
@@ -74,9 +81,12 @@ def test_two_threads_at_once_take_turns(rows, lists):
     assert np.array_equal(found[0], found[1])
 
 
-@pytest.mark.parametrize("change", [lambda X: X + 1e6, lambda X: X * 2.0**-30, lambda X: X * 2.0**30])
+CHANGES = [lambda X: X + 1e6, lambda X: X + 1e8, lambda X: X * 2.0**-30, lambda X: X * 2.0**30]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_an_offset_or_a_scale_loses_no_neighbour(rows, lists, change):
-    """Float32 has no digit left of a roll at 1e6, unless it is centred first."""
+    """Float32 steps by 8 at 1e8, where the roll is 30 across: it must be centred before."""
     moved = find_neighbors(read_points(change(rows)), n_neighbors=K, knn="nndescent", random_state=3)
     assert moved.recall > 0.98
     first, second = (np.sort(found.indices.reshape(-1, K), axis=1) for found in (moved, lists))
