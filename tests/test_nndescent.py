@@ -44,7 +44,7 @@ def test_the_lists_are_those_of_the_exact_search(rows, lists):
 
 
 def test_nearly_every_row_gets_k_others_from_the_descent_itself(rows):
-    """Rows with fewer are searched exactly, which would hide a descent that counts the row as its neighbour."""
+    """Rows with fewer are searched exactly, which would hide a descent that counts the row itself."""
     candidates = descent_candidates(search_for(read_points(rows)), K, 3)
     others = (candidates >= 0) & (candidates != np.arange(len(rows))[:, None])
     assert np.mean(others.sum(axis=1) >= K) > 0.99
