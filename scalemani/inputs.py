@@ -8,7 +8,6 @@ geodesic   metric="geodesic", dense: D itself; there is no graph
 
 import hashlib
 import warnings
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,13 +18,12 @@ from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
 from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, ScalemaniError
-from scalemani.exact_search import ExactSearch
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
-from scalemani.neighbors import NeighborLists, find_neighbors
+from scalemani.neighbors import NeighborLists, find_neighbors, search_for
 from scalemani.parameters import LARGEST, Parameters
 from scalemani.points import Points, looks_like_distances, read_points
 from scalemani.precomputed_search import PrecomputedSearch
-from scalemani.projection import content_rank, save_rows
+from scalemani.projection import save_rows
 
 
 class Input(Protocol):
@@ -70,23 +68,39 @@ class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
 
     n_distinct: int
+    _searched: Any  # what find_neighbors takes
+    _search: Any = None
 
-    def _search(self, parameters: Parameters) -> Any:
-        raise NotImplementedError
+    def _make_search(self, parameters: Parameters) -> Any:
+        raise AssertionError("each input makes its own search")
 
     def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
-        raise NotImplementedError
+        if self._search is None:
+            self._search = self._make_search(parameters)
+        return find_neighbors(
+            self._searched,
+            n_neighbors=n_neighbors,
+            radius=parameters.radius,
+            metric=parameters.metric,
+            metric_params=parameters.metric_params,
+            knn=parameters.knn,
+            random_state=parameters.random_state,
+            search=self._search,
+        )
 
     def lists(self, parameters: Parameters) -> NeighborLists:
         """Neighbours of every distinct point."""
         return self._lists(parameters, parameters.n_neighbors)
 
-    def graph(self, parameters: Parameters, lists: NeighborLists) -> Graph:
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The connected graph in vertex order."""
+        if self._search is None:
+            self._search = self._make_search(parameters)
+        assert lists is not None
         return make_graph(
             symmetric_graph(lists, parameters.graph),
             disconnected=parameters.disconnected,
-            search=self._search(parameters),
+            search=self._search,
             n_neighbors=parameters.n_neighbors,
             radius=parameters.radius,
             kind=parameters.graph,
@@ -104,6 +118,7 @@ class FeatureInput(_Searched):
         self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
         self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
         self.fingerprint = self.points.fingerprint()
+        self._searched = self.points
         check_magnitude(self.points.rows)
         if self.n_rows == self.n_features and looks_like_distances(X):
             warnings.warn(
@@ -118,21 +133,8 @@ class FeatureInput(_Searched):
         save_rows(store, self.points.rows)
         store.write_array("digests", self.points.digests)
 
-    def _search(self, parameters: Parameters) -> ExactSearch:
-        ranks = content_rank(self.points.digests)
-        return ExactSearch(self.points.rows, parameters.metric, parameters.metric_params, tie_rank=ranks)
-
-    def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
-        return find_neighbors(
-            self.points,
-            n_neighbors=n_neighbors,
-            radius=parameters.radius,
-            metric=parameters.metric,
-            metric_params=parameters.metric_params,
-            knn=parameters.knn,
-            random_state=parameters.random_state,
-            threads=cores(),
-        )
+    def _make_search(self, parameters: Parameters) -> Any:
+        return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores())
 
 
 class DistanceInput(_Searched):
@@ -147,27 +149,12 @@ class DistanceInput(_Searched):
         self.n_rows = self.n_features = self.n_distinct = checked.n
         self.distinct = np.arange(checked.n)
         self.fingerprint = checked.fingerprint
-
-    @cached_property
-    def _by_matrix(self) -> PrecomputedSearch:
-        return PrecomputedSearch(self.matrix)
+        self._searched = self.matrix
+        self._search = PrecomputedSearch(self.matrix)
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken."""
-        store.write_array("tie_rank", self._by_matrix.tie_rank)
-
-    def _search(self, parameters: Parameters) -> PrecomputedSearch:
-        return self._by_matrix
-
-    def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
-        search, own = self._by_matrix, np.arange(self.n_rows)
-        if parameters.radius is not None:
-            indptr, indices, lengths = search.within(self.matrix, parameters.radius, exclude=own)
-        else:
-            k = min(int(n_neighbors or 1), self.n_rows - 1)
-            nearest, far = search.nearest(self.matrix, k, exclude=own)
-            indptr, indices, lengths = np.arange(0, nearest.size + 1, k), nearest.ravel(), far.ravel()
-        return NeighborLists(indptr, indices, lengths, "precomputed", 1.0)
+        store.write_array("tie_rank", self._search.tie_rank)
 
 
 class GraphInput(_ByEdges):

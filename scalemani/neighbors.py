@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scalemani.descent import descent_candidates, descent_obstacle
 from scalemani.errors import LowRecallWarning, ScalemaniError
 from scalemani.exact_search import ExactSearch
-from scalemani.points import Points, row_digests
+from scalemani.points import Points, content_rank, row_digests
 from scalemani.precomputed_search import PrecomputedSearch
 from scalemani.search_costs import descent_seconds, exact_seconds
 
@@ -142,9 +142,7 @@ def search_for(
         return PrecomputedSearch(points.rows if isinstance(points, Points) else points)
     rows = points.rows if isinstance(points, Points) else points
     digests = points.digests if isinstance(points, Points) else row_digests(rows)
-    rank = np.empty(len(digests), np.int64)
-    rank[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(digests))
-    return ExactSearch(rows, metric, metric_params, tie_rank=rank, threads=threads)
+    return ExactSearch(rows, metric, metric_params, tie_rank=content_rank(digests), threads=threads)
 
 
 def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:

@@ -142,6 +142,15 @@ def row_digests(block: Any) -> NDArray[np.uint64]:
     return np.frombuffer(raw, dtype="<u8").astype(np.uint64).reshape(-1, 2)
 
 
+def content_rank(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Rank of each row by its digest (m, 2): the order in which ties are broken, by content.
+
+    >>> content_rank(np.array([[7, 0], [1, 9], [1, 2]], np.uint64)).tolist()
+    [2, 1, 0]
+    """
+    return np.lexsort((digests[:, 1], digests[:, 0])).argsort()
+
+
 class RowIndex:
     """Finds rows by content.
 

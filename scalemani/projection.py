@@ -30,7 +30,7 @@ from scalemani.engine.store import RunStore
 from scalemani.exact_search import ExactSearch
 from scalemani.geodesics import shared_graph
 from scalemani.metric_functions import function_of, is_function_name
-from scalemani.points import RowIndex, row_blocks, row_digests
+from scalemani.points import RowIndex, content_rank, row_blocks, row_digests
 
 Vectors = NDArray[np.float64]
 BATCH_BYTES = 32 << 20  # geodesic rows held at once by one task, float64
@@ -201,11 +201,6 @@ class Projector:
         y[:, axes.active] = k @ axes.vectors[:, axes.active] * self._gains
         y[lost] = np.nan
         return y
-
-
-def content_rank(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Rank of each row by its digest (m, 2): the order in which ties are broken, by content."""
-    return np.lexsort((digests[:, 1], digests[:, 0])).argsort()
 
 
 def save_rows(store: RunStore, rows: Any) -> None:
