@@ -51,6 +51,7 @@ class _QuietLogs:
 
 
 _quiet_logs = _QuietLogs()
+_starting = threading.Lock()  # the first scheduler of a process imports its pages, which two at once trip over
 
 
 def _read_text(path: str) -> str:
@@ -153,15 +154,16 @@ class Cluster:
 
     def _embed(self) -> None:
         _quiet_logs.hold()
-        self._local = LocalCluster(
-            processes=False,
-            n_workers=1,
-            threads_per_worker=self._threads,
-            memory_limit=0,
-            dashboard_address="127.0.0.1:0",
-            worker_dashboard_address="127.0.0.1:0",
-            silence_logs=False,  # it would restore levels in the order of closing: two at once would undo each other
-        )
+        with _starting:
+            self._local = LocalCluster(
+                processes=False,
+                n_workers=1,
+                threads_per_worker=self._threads,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                worker_dashboard_address="127.0.0.1:0",
+                silence_logs=False,  # it would restore levels in the order of closing: two at once would undo each other
+            )
         loop: Any = self._local.loop
         loop = loop.asyncio_loop
         loop.call_soon_threadsafe(loop.set_exception_handler, _quiet_timeouts)
