@@ -71,7 +71,12 @@ def test_zarr_array_and_group(tmp_path):
     [
         ("1.5,-0.0,3e-300\n4,5.25,-6.125\n", {}, None, "id"),
         ("a,b,c\n1.5,-0.0,3e-300\n4,5.25,-6.125\n", {}, None, "id"),
-        ("\ufeffa,b,c\r\n1.5,-0.0,3e-300\r\n\r\n4,5.25,-6.125\r\n", {}, None, "id"),
+        (
+            "\ufeffwho,a,b,c\r\nx,1.5,-0.0,3e-300\r\n\r\ny,4,5.25,-6.125\r\n",
+            {"id_column": "who"},
+            ["x", "y"],
+            "who",
+        ),
         ("a;b;c\n1.5;-0.0;3e-300\n4;5.25;-6.125\n", {"delimiter": ";"}, None, "id"),
         ("a\tb\tc\n1.5\t-0.0\t3e-300\n4\t5.25\t-6.125\n", {"delimiter": r"\t"}, None, "id"),
         ('1.5,-0.0,"Gauß, K.",3e-300\n4,5.25,7,-6.125\n', {"id_column": "3"}, ["Gauß, K.", "7"], "id"),
