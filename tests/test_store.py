@@ -269,7 +269,7 @@ def test_what_is_not_a_run_is_never_removed(tmp_path, make, replace):
         RunStore.create(path, replace=replace)
     assert tree(tmp_path) == before
     assert os.path.lexists(path)
-    with pytest.raises(ScalemaniError, match="no run at"):
+    with pytest.raises(ScalemaniError, match="is not a scalemani run"):
         RunStore(path)
 
 
