@@ -181,18 +181,23 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ScalemaniError
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
-        if not _out_of_memory(X):
-            validate_data(self, X, skip_check_array=True)
+        self._check_features(X, reset=True)
         arguments = self.get_params(deep=False)
         reporter = _reporter(arguments.pop("progress"))
-        if arguments["store"] is not None:
-            arguments["store"] = str(arguments["store"])
         self._adopt(pipeline.fit(X, Parameters(**{**self._fixed(), **arguments}), reporter, type(self).__name__))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
         return self.fit(X).embedding_
+
+    def _check_features(self, X: Any, *, reset: bool) -> None:
+        """scikit-learn's checks of the number and names of features; Dask and Zarr arrays have no names."""
+        if not _out_of_memory(X):
+            try:
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            except ValueError as error:
+                raise ScalemaniError(str(error)) from error
 
     def _fixed(self) -> dict[str, Any]:
         """Arguments of the pipeline that are not parameters of this estimator."""
@@ -232,14 +237,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Raises
         ------
-        ValueError
-            Wrong number of features; as ScalemaniError: NaN or inf (named by row and column).
+        ScalemaniError
+            Wrong number of features, NaN or inf (named by row and column).
         """
         check_is_fitted(self)
         if not _out_of_memory(X):
             T = as_source(X, "X")
             check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
-            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_features(X, reset=False)
             X = X if issparse(X) else T  # sparse rows of distances keep their stored zeros
         return self._run.transform(X, self.scheduler, _reporter(self.progress))
 
@@ -304,8 +309,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.metric != "geodesic"
-        tags.input_tags.pairwise = self.metric in GIVEN_METRICS
+        given = isinstance(self.metric, str) and self.metric in GIVEN_METRICS
+        tags.input_tags.sparse = not given or self.metric == "precomputed"
+        tags.input_tags.pairwise = given
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

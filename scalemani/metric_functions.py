@@ -5,6 +5,7 @@ code, so that another function of the same name is another metric. The process t
 function; others import it by its name.
 """
 
+import functools
 import hashlib
 import importlib
 from typing import Any
@@ -20,13 +21,17 @@ def function_name(function: Any) -> str:
     Raises
     ------
     ScalemaniError
-        If it has no name of its own (a partial, a callable object).
+        If it has no name of its own (a callable object).
 
     >>> def city_block(x, y): return abs(x - y).sum()
     >>> function_name(city_block).split("#")[0].split(":")[1]
     'city_block'
     """
-    python = getattr(function, "py_func", function)  # what numba compiled
+    bound = ""
+    if isinstance(function, functools.partial):
+        bound = repr((function.args, sorted(function.keywords.items())))
+    python = function.func if bound else function
+    python = getattr(python, "py_func", python)  # what numba compiled
     code = getattr(python, "__code__", None)
     module, qualified = getattr(python, "__module__", None), getattr(python, "__qualname__", None)
     if module is None or qualified is None:
@@ -36,6 +41,7 @@ def function_name(function: Any) -> str:
     text = (
         b"" if code is None else code.co_code + repr([c for c in code.co_consts if not hasattr(c, "co_code")]).encode()
     )
+    text += bound.encode()
     name = f"{module}:{qualified}#{hashlib.blake2b(text, digest_size=4).hexdigest()}"
     _known[name] = function
     return name

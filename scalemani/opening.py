@@ -6,14 +6,18 @@ known to be right: the new run is begun beside it.
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from scalemani.engine.store import RunStore, beside, kind_of
-from scalemani.errors import StoreMismatchError
+from scalemani.errors import ScalemaniError, StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters
+
+_lock = threading.Lock()
+_at_work: set[str] = set()
 
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
@@ -51,6 +55,26 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
 
 
 @contextmanager
+def sole_fit(path: str) -> Iterator[None]:
+    """Refuse a second fit of this process on the same path while one is at work there.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    target = os.path.realpath(path)
+    with _lock:
+        if target in _at_work:
+            raise ScalemaniError(f"another fit is at work on the store {path!r}: wait for it, or give another path")
+        _at_work.add(target)
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work.discard(target)
+
+
+@contextmanager
 def in_place(store: RunStore, path: str) -> Iterator[str]:
     """Put a run that was begun beside `path` there when the block ends well; remove it when not.
 
@@ -64,7 +88,7 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
             store.remove()
         raise
     if store.path != target:
-        store.moved_to(target)
+        store.moved_to(target, replace=True)
 
 
 def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:

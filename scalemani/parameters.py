@@ -4,6 +4,7 @@ Takes the estimators' arguments, gives :class:`Parameters`; everything that can 
 the data is refused here.
 """
 
+import os
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any
@@ -53,7 +54,7 @@ class Parameters:
     projection: str = "continuous"
     knn: str = "auto"
     tol: float = 1e-6
-    store: str | None = None
+    store: Any = None
     scheduler: Any = None
     memory_limit: Any = None
     random_state: Any = 0
@@ -74,18 +75,20 @@ class Parameters:
             if not isinstance(value, str) or value not in allowed:
                 raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
         _check_count("n_components", self.n_components)
-        self._check_neighborhood()
         if callable(self.metric):
             function_name(self.metric)
         elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:
             canonical_name(self.metric)
+        self._check_neighborhood()
         if not _is_number(self.tol) or not 0 < self.tol < 1:
             raise ScalemaniError(f"tol={self.tol!r}: a number between 0 and 1 is needed")
         c = self.correction
         if isinstance(c, str) and c != "cailliez":
-            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
+            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number from 0 to 1e150 is allowed")
         if c is not None and not isinstance(c, str) and not (_is_number(c) and 0 <= c <= LARGEST):
-            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number >= 0 is allowed")
+            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number from 0 to 1e150 is allowed")
+        if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
+            raise ScalemaniError(f"store={self.store!r}: a path, or None for a temporary folder, is needed")
         if self.tile_size is not None:
             _check_count("tile_size", self.tile_size)
 

@@ -23,7 +23,7 @@ from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
 from scalemani.metrics import canonical_name, checked_parameters
 from scalemani.neighbors import NeighborLists
-from scalemani.opening import in_place, open_run
+from scalemani.opening import in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
 from scalemani.run import Run, StoreFolder
 
@@ -53,7 +53,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
 
     Notes
     -----
-    One fit at a time works on a store.
+    One fit at a time works on a store: a second one of this process is refused, another process's is not noticed.
     """
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
@@ -63,7 +63,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     report("points", 1, 1)
     folder = StoreFolder(parameters.store)
     try:
-        with Cluster(parameters.scheduler) as cluster:
+        with sole_fit(folder.path), Cluster(parameters.scheduler) as cluster:
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
@@ -76,7 +76,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             store = RunStore(place)
             _geodesics(store, given, parameters, cluster, limit, report)
             _solve(store, parameters, cluster, fields, report)
-        _finish(store, parameters, kind)
+            _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
         raise

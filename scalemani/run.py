@@ -42,7 +42,7 @@ class StoreFolder:
 
     def __init__(self, path: str | None) -> None:
         self.temporary = path is None
-        self.path = tempfile.mkdtemp(prefix="scalemani-") if path is None else str(path)
+        self.path = tempfile.mkdtemp(prefix="scalemani-") if path is None else os.fspath(path)
         if self.temporary:
             self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 

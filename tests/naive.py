@@ -10,12 +10,12 @@ def geodesics(graph):
     return dijkstra(graph, directed=True)
 
 
-def float32_rows(graph, sources):
-    """Shortest paths as float32 sums in the order of the path: relax every edge until nothing changes."""
+def rounded_rows(graph, sources):
+    """Float32 weights summed in float64, rounded once to float32: relax every edge until nothing changes."""
     n = graph.shape[0]
     tails = np.repeat(np.arange(n), np.diff(graph.indptr))
     heads, weights = graph.indices, graph.data.astype(np.float32)
-    rows = np.full((len(sources), n), np.inf, np.float32)
+    rows = np.full((len(sources), n), np.inf)
     for row, source in zip(rows, sources, strict=True):
         row[source] = 0
         while True:
@@ -23,7 +23,7 @@ def float32_rows(graph, sources):
             np.minimum.at(row, heads, before[tails] + weights)
             if np.array_equal(row, before):
                 break
-    return rows
+    return rows.astype(np.float32)
 
 
 def centring(n):

@@ -17,13 +17,13 @@ RTOL = 1e-6  # a path of h edges sums h float32 roundings of 6e-8 at most; these
 
 @settings(max_examples=80, deadline=None)
 @given(graphs(), st.data())
-def test_any_sources_give_the_float32_fixpoint_bit_for_bit(graph, data):
+def test_any_sources_give_the_fixpoint_of_relaxations_bit_for_bit(graph, data):
     """Any vertices, in any order, with repeats; zero weights and components included."""
     vertex = st.integers(0, graph.shape[0] - 1)
     sources = data.draw(st.lists(vertex, max_size=6))
     rows = geodesic_rows(graph, sources)
     assert rows.dtype == np.float32
-    np.testing.assert_array_equal(rows, naive.float32_rows(graph, sources))
+    np.testing.assert_array_equal(rows, naive.rounded_rows(graph, sources))
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,7 +38,7 @@ def test_a_roll_agrees_with_scipy_and_with_the_fixpoint():
     sources = np.random.default_rng(0).integers(0, 600, 40)
     rows = geodesic_rows(graph, sources)
     np.testing.assert_allclose(rows, naive.geodesics(graph)[sources], rtol=RTOL)
-    np.testing.assert_array_equal(rows, naive.float32_rows(graph, sources))
+    np.testing.assert_array_equal(rows, naive.rounded_rows(graph, sources))
 
 
 def test_a_row_has_the_same_bits_whatever_else_is_in_the_batch():
@@ -87,7 +87,7 @@ def test_no_path_is_infinite_and_never_zero():
 def test_the_state_of_one_source_does_not_leak_into_the_next():
     """A source in a small component after one in a large one, and back."""
     graph = graph_of([(0, 1), (1, 2), (3, 4)], [1.0, 5.0, 2.0], 5)
-    np.testing.assert_array_equal(geodesic_rows(graph, [0, 3, 2, 4, 0]), naive.float32_rows(graph, [0, 3, 2, 4, 0]))
+    np.testing.assert_array_equal(geodesic_rows(graph, [0, 3, 2, 4, 0]), naive.rounded_rows(graph, [0, 3, 2, 4, 0]))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -131,7 +131,7 @@ def test_rows_from_seeds_are_rows_of_the_extended_graph(graph, data):
             ),
             shape=(n + 1, n + 1),
         )
-        np.testing.assert_array_equal(row, naive.float32_rows(extended, [n])[0, :n])
+        np.testing.assert_array_equal(row, naive.rounded_rows(extended, [n])[0, :n])
 
 
 def test_a_seed_at_no_distance_gives_the_vertex_s_own_row():

@@ -51,7 +51,7 @@ class _QuietLogs:
 
 
 _quiet_logs = _QuietLogs()
-_starting = threading.Lock()  # the first scheduler of a process imports its pages, which two at once trip over
+_starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
 
 
 def _read_text(path: str) -> str:

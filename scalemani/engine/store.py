@@ -97,7 +97,10 @@ class RunStore:
         found = kind_of(self.path)
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
-            raise ScalemaniError(f"no run at {self.path!r}: {what}; make one with fit")
+            raise ScalemaniError(
+                f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
+                "with the model that made it)"
+            )
         self._group = zarr.open_group(self.path, mode="r+", zarr_format=3)
         version = self.document.get("format_version")
         if version != FORMAT_VERSION:
@@ -130,14 +133,14 @@ class RunStore:
         attributes: dict[str, Any] = {KEY: document}
         partial = beside(target)
         zarr.open_group(str(partial), mode="w-", zarr_format=3, attributes=attributes)
-        return cls(partial).moved_to(target)
+        return cls(partial).moved_to(target, replace=replace)
 
     def remove(self) -> None:
         """Remove the whole run."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def moved_to(self, path: str | os.PathLike[str]) -> "RunStore":
-        """Put this run in the place of whatever run is at `path`, which is then removed.
+    def moved_to(self, path: str | os.PathLike[str], *, replace: bool) -> "RunStore":
+        """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
 
         Raises
         ------
@@ -145,7 +148,7 @@ class RunStore:
             If another process makes a run there at this moment.
         """
         target, old = Path(path).absolute(), beside(path)
-        if kind_of(target) == "run":
+        if replace and kind_of(target) == "run":
             target.rename(old)
         try:
             Path(self.path).rename(target)
@@ -162,8 +165,12 @@ class RunStore:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON object of the run, read afresh."""
-        self._group = zarr.open_group(self.path, mode="r+", zarr_format=3)
-        document = self._group.attrs[KEY]
+        try:
+            document = json.loads((Path(self.path) / "zarr.json").read_bytes())["attributes"][KEY]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedStoreError(
+                f"{self.path!r}: the root attributes can't be read ({error}); fit again with overwrite"
+            ) from error
         if not isinstance(document, dict):
             raise DamagedStoreError(f"{self.path!r}: the root attributes are damaged; fit again with overwrite")
         return dict(document)
