@@ -10,11 +10,14 @@ eigenvalue, which is negative and is not c*.
 """
 
 import argparse
+import json
+from pathlib import Path
 
 import numpy as np
+from scipy.sparse.linalg import eigs
 from sklearn.datasets import load_digits
 
-from scalemani.additive_constant import arnoldi_constant, power_constant, solve
+from scalemani.additive_constant import CailliezOperator, arnoldi_constant, power_constant, solve
 from scalemani.datasets import swiss_roll
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.errors import SolverError
@@ -46,10 +49,6 @@ def geodesic_distances(points: np.ndarray, k: int) -> np.ndarray:
 
 def dominant(distances: np.ndarray) -> float:
     """Eigenvalue of largest modulus of [[0, 2 K2], [-I, -4 K1]], by Arnoldi: what plain power iteration finds."""
-    from scipy.sparse.linalg import eigs
-
-    from scalemani.additive_constant import CailliezOperator
-
     operator = CailliezOperator(DenseKernels(distances))
     start = np.random.default_rng(0).standard_normal(operator.shape[0])
     return float(eigs(operator, k=1, which="LM", v0=start, return_eigenvectors=False)[0].real)
@@ -58,7 +57,9 @@ def dominant(distances: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="120 points: a smoke test")
-    n = 120 if parser.parse_args().small else 1000
+    parser.add_argument("--out", type=Path, help="directory for the table as constant_solvers.json")
+    options = parser.parse_args()
+    n, table = 120 if options.small else 1000, []
     print(f"{'data':22} {'n':>5} {'c*/median':>9} {'ritz':>6} {'power':>6} {'arnoldi':>7} {'apart':>8} {'dominant/c*':>11}")
     for name, points in data_sets(n).items():
         distances = geodesic_distances(points, 10)
@@ -73,11 +74,15 @@ def main() -> None:
                 apart = max(apart, abs(found / constant - 1))
             except SolverError:
                 reads[solver] = "-"
+        table.append({"data": name, "n": len(distances), "constant": constant, "reads": reads})
         median = np.median(distances[np.triu_indices(len(distances), 1)])
         print(
             f"{name:22} {len(distances):5d} {constant / median:9.2f} {reads['ritz']:>6} {reads['power']:>6} "
             f"{reads['arnoldi']:>7} {apart:8.0e} {dominant(distances) / constant:11.1f}"
         )
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "constant_solvers.json").write_text(json.dumps(table, indent=1))
 
 
 if __name__ == "__main__":

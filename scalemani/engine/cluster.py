@@ -162,7 +162,7 @@ class Cluster:
                 memory_limit=0,
                 dashboard_address="127.0.0.1:0",
                 worker_dashboard_address="127.0.0.1:0",
-                silence_logs=False,  # it would restore levels in the order of closing: two at once would undo each other
+                silence_logs=False,  # restores levels in the order of closing: two at once undo each other
             )
         loop: Any = self._local.loop
         loop = loop.asyncio_loop
