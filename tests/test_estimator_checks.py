@@ -98,9 +98,9 @@ def test_isomap_has_no_correction():
 
 
 def test_before_fit_every_use_says_so():
-    for use in (lambda m: m.transform(X), lambda m: m.geodesics([0]), lambda m: m.export("x"), lambda m: m.transform_to(X, "x")):
+    for name, arguments in (("transform", [X]), ("geodesics", [[0]]), ("export", ["x"]), ("transform_to", [X, "x"])):
         with pytest.raises(NotFittedError):
-            use(KernelIsomap())
+            getattr(KernelIsomap(), name)(*arguments)
 
 
 def test_output_is_a_data_frame_where_that_is_set(model):
@@ -147,6 +147,20 @@ def test_a_deep_copy_is_the_same_model(model):
     np.testing.assert_array_equal(copy.deepcopy(model).transform(X[:5]), model.transform(X[:5]))
 
 
+def test_a_copy_outlives_its_original_and_a_pickle_says_what_is_gone():
+    model = KernelIsomap(n_neighbors=8).fit(X)
+    copies, text = [copy.deepcopy(model), copy.copy(model)], pickle.dumps(model)
+    expected, path = model.transform(X), model.store_
+    del model
+    gc.collect()
+    while copies:
+        np.testing.assert_array_equal(copies.pop().transform(X), expected)
+    gc.collect()
+    assert not os.path.exists(path)
+    with pytest.raises(ValueError, match="nothing is there"):
+        pickle.loads(text)
+
+
 def test_load_gives_the_fitted_estimator_back(model):
     there = load(model.store_)
     assert type(there) is KernelIsomap
@@ -155,7 +169,8 @@ def test_load_gives_the_fitted_estimator_back(model):
     assert {name: value for name, value in there.get_params().items() if name not in passing} == kept
     for name in ("embedding_", "eigenvalues_", "residuals_", "kept_"):
         np.testing.assert_array_equal(getattr(there, name), getattr(model, name))
-    for name in ("additive_constant_", "n_passes_", "knn_recall_", "spectrum_", "store_", "random_state_", "n_features_in_"):
+    names = ("additive_constant_", "n_passes_", "knn_recall_", "spectrum_", "store_", "random_state_", "n_features_in_")
+    for name in names:
         assert getattr(there, name) == getattr(model, name)
     np.testing.assert_array_equal(there.transform(X + 0.1), model.transform(X + 0.1))
 

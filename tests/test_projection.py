@@ -84,7 +84,8 @@ def test_training_rows_of_sparse_counts_land_on_themselves_under_cosine(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "arguments", [{"metric": "precomputed"}, {"metric": "precomputed", "n_neighbors": None, "radius": 9.0}, {"metric": "geodesic"}]
+    "arguments",
+    [{"metric": "precomputed"}, {"metric": "precomputed", "n_neighbors": None, "radius": 9.0}, {"metric": "geodesic"}],
 )
 def test_training_rows_of_distances_land_on_themselves(arguments, form):
     D = cdist(X, X)
@@ -123,6 +124,37 @@ def test_twins_have_the_same_coordinates_and_minus_zero_is_zero():
     assert_same(placed, model.embedding_)
     for same in (rows.astype(object), np.asfortranarray(rows), rows.astype(np.longdouble), sp.csr_array(rows)):
         np.testing.assert_allclose(model.transform(same), placed, rtol=0, atol=1e-10)
+
+
+def test_sparse_rows_of_distances_keep_their_zeros():
+    """Stored entries are a test point's edges, and a stored 0 says which training point it is."""
+    G, _ = graph_of_rows(X, 8)
+    model = KernelIsomap(metric="precomputed", n_components=3).fit(G)
+    own = sp.csr_array((np.zeros(120), np.arange(120), np.arange(121)), shape=(120, 120))
+    assert_same(model.transform(own), model.embedding_)
+    near = cdist(T, X)
+    nearest = np.argsort(near, axis=1)[:, :8]
+    lengths = np.take_along_axis(near, nearest, 1)
+    edges = sp.csr_array((lengths.ravel(), nearest.ravel(), np.arange(0, 321, 8)), (40, 120))
+    assert_same(model.transform(edges), KernelIsomap(n_neighbors=8, n_components=3).fit(X).transform(T))
+
+
+def taxi(a, b):
+    """A function is a metric."""
+    return float(np.abs(a - b).sum())
+
+
+def test_a_function_of_two_rows_is_projected_too(tmp_path):
+    model = KernelIsomap(n_neighbors=8, metric=taxi, store=tmp_path / "r").fit(X)
+    assert_same(model.transform(X), model.embedding_)
+    named = KernelIsomap(n_neighbors=8, metric="manhattan").fit(X)
+    assert_same(model.transform(T), named.transform(T))
+    try:
+        there = load(tmp_path / "r").transform(T)
+    except ScalemaniError as error:  # a test module can't always be imported again
+        assert "taxi" in str(error)
+    else:
+        np.testing.assert_array_equal(there, model.transform(T))
 
 
 # ---- all other points are on the same scale ------------------------------------------------------
@@ -172,7 +204,8 @@ def digits_models(digits, tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = {
-            form: KernelIsomap(n_neighbors=10, n_components=10, projection=form, store=folder / "run.zarr", disconnected="join")
+            form: KernelIsomap(n_neighbors=10, n_components=10, projection=form, store=folder / "run.zarr")
+            .set_params(disconnected="join")
             .fit(digits[0])
             .transform(digits[1])
             for form in FORMS
@@ -220,7 +253,8 @@ def test_the_batch_the_order_and_the_threads_change_nothing(form, tmp_path):
         assert np.abs(alone).max() > 1e-3 * np.abs(whole).max()
     np.testing.assert_allclose(model.transform(rows[::-1])[::-1], whole, **close)
     for threads in (1, 4):
-        with Client(processes=False, n_workers=1, threads_per_worker=threads, dashboard_address="127.0.0.1:0") as client:
+        options = {"processes": False, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}
+        with Client(threads_per_worker=threads, **options) as client:
             there = load(model.store_)
             there.set_params(scheduler=client)
             np.testing.assert_allclose(there.transform(rows), whole, **close)
@@ -297,6 +331,9 @@ def test_dask_in_is_lazy_dask_out(run):
     np.testing.assert_allclose(run.transform(unknown).compute(), whole[T[:, 0] > 0], **close)
     with pytest.raises(ScalemaniError, match="3"):
         run.transform(da.from_array(T[:, :2], chunks=(11, 2)))  # before anything is computed
+    for kind in (complex, str):
+        with pytest.raises(ScalemaniError, match="dtype"):
+            run.transform(da.from_array(T.astype(kind), chunks=(11, 3)))  # before anything is computed
     with pytest.raises(ScalemaniError, match="NaN"):
         run.transform(da.from_array(np.where(T > 5, np.nan, T), chunks=(11, 3))).compute()
 
@@ -327,11 +364,23 @@ def test_zarr_to_zarr_goes_by_blocks(run, tmp_path):
     with pytest.raises(ScalemaniError, match="Zarr"):
         run.transform_to(T, tmp_path / "z.zarr")
     narrow = zarr.create_array(tmp_path / "n.zarr", shape=(5, 2), chunks=(5, 2), dtype="f4")
-    with pytest.raises(ScalemaniError, match="2 features.* 3 features"):
+    with pytest.raises(ScalemaniError, match=r"2 features.* 3 features"):
         run.transform_to(narrow, tmp_path / "z.zarr")
     assert not (tmp_path / "z.zarr").exists()
     empty = zarr.create_array(tmp_path / "e.zarr", shape=(0, 3), chunks=(5, 3), dtype="f4")
     assert run.transform_to(empty, tmp_path / "ye.zarr").shape == (0, 3)
+
+
+def test_zarr_rows_that_are_wrong_leave_no_half_written_result(run, tmp_path):
+    bad = T.copy()
+    bad[33, 1] = np.nan
+    source = zarr.create_array(tmp_path / "t.zarr", shape=T.shape, chunks=(7, 3), dtype="f8")
+    source[:] = bad
+    with pytest.raises(ScalemaniError, match="NaN at row 33, column 1"):
+        run.transform_to(source, tmp_path / "y.zarr")
+    assert not (tmp_path / "y.zarr").exists()
+    with pytest.raises(ScalemaniError, match=r"'/proc/y.zarr' can't be written"):
+        run.transform_to(zarr.array(T), "/proc/y.zarr")
 
 
 # ---- rows that have no place ---------------------------------------------------------------------
@@ -386,12 +435,30 @@ def test_rows_of_dropped_components_are_nan():
     assert set(model.spectrum_["component_sizes"]) == {30, 10} and len(lost) == 40
     assert model.embedding_.shape == (70, 2)  # always a row for each row that came
     assert np.isnan(model.embedding_[lost]).all() and not np.isnan(model.embedding_[model.kept_]).any()
-    with pytest.warns(UnreachableWarning, match=f"{len(lost)} of 70") as caught:
+    with pytest.warns(UnreachableWarning, match=rf"{len(lost)} of 70") as caught:
         placed = model.transform(rows)
     assert len(caught) == 1
     assert_same(placed, model.embedding_)
     D = model.geodesics(np.arange(70))
-    assert np.isnan(D[lost]).all() and np.isnan(D[:, lost]).all() and np.isfinite(D[np.ix_(model.kept_, model.kept_)]).all()
+    assert np.isnan(D[lost]).all() and np.isnan(D[:, lost]).all()
+    assert np.isfinite(D[np.ix_(model.kept_, model.kept_)]).all()
+
+
+def test_infinite_distances_between_components_are_accepted_as_in_the_fit():
+    apart = cdist(X[:60], X[:60])
+    apart[:20, 20:] = apart[20:, :20] = np.inf
+    model = KernelIsomap(metric="geodesic", disconnected="largest").fit(apart)
+    with pytest.warns(UnreachableWarning, match="20 of 60"):
+        placed = model.transform(apart)
+    assert_same(placed, model.embedding_)
+
+
+def test_a_point_beyond_float32_is_said_to_be_so(run):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UnreachableWarning)
+        placed = run.transform(np.full((1, 3), 1e45))
+    assert placed.shape == (1, 3)
 
 
 def test_axes_past_the_rank_are_zero_in_the_projection_too():

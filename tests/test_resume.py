@@ -87,7 +87,8 @@ def test_the_same_fit_again_does_no_work(work, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"n_components": 3}, {"correction": None}, {"correction": 2.5}, {"tol": 1e-3}, {"constant_solver": "arnoldi"}]
+    "change",
+    [{"n_components": 3}, {"correction": None}, {"correction": 2.5}, {"tol": 1e-3}, {"constant_solver": "arnoldi"}],
 )
 def test_late_parameters_solve_again_and_nothing_else(change, work, reference, tmp_path):
     fitted(tmp_path / "r")
@@ -223,6 +224,26 @@ def test_a_refused_graph_leaves_its_path_open_to_other_parameters(tmp_path):
     np.testing.assert_array_equal(more.embedding_, KernelIsomap(n_neighbors=31).fit(rows).embedding_)
 
 
+def test_a_model_whose_store_was_solved_again_does_not_answer_for_the_other(tmp_path):
+    old = fitted(tmp_path / "r")
+    expected = old.transform(T)
+    fitted(tmp_path / "r", n_components=3, correction=None)
+    try:
+        placed = old.transform(T)
+    except ScalemaniError as error:
+        assert "again" in str(error)
+    else:
+        np.testing.assert_array_equal(placed, expected)
+
+
+def test_overwrite_keeps_the_old_run_until_the_new_graph_is_possible(tmp_path):
+    good = fitted(tmp_path / "r")
+    for arguments in ({"n_neighbors": 2}, {"disconnected": "largest", "n_neighbors": 2, "n_components": 55}):
+        with pytest.raises(ScalemaniError):
+            KernelIsomap(store=tmp_path / "r", overwrite=True, **arguments).fit(two(60))
+        same(load(tmp_path / "r"), good)
+
+
 # ---- without distances ---------------------------------------------------------------------------
 
 
@@ -236,7 +257,7 @@ def test_a_model_without_distances_does_all_but_solve_again(work, reference, tmp
     work.reset()
     same(fitted(tmp_path / "r", keep_distances=False), reference)
     assert set(work.counts.values()) == {0}
-    with pytest.raises(StoreMismatchError, match="n_components=2 where n_components=3 .*distances were dropped"):
+    with pytest.raises(StoreMismatchError, match=r"n_components=2 where n_components=3 .*distances were dropped"):
         fitted(tmp_path / "r", n_components=3)
     same(load(tmp_path / "r"), reference)
 
