@@ -1,6 +1,7 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -266,7 +267,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ScalemaniError(
                 f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others"
             )
-        return self._run.transform_to(X, str(out), self.scheduler, _reporter(self.progress))
+        return self._run.transform_to(X, os.fspath(out), self.scheduler, _reporter(self.progress))
 
     def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X's rows."""
@@ -276,7 +277,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def export(self, path: Any) -> None:
         """Copy the model, without D, to a new store."""
         check_is_fitted(self)
-        self._run.export(str(path))
+        self._run.export(os.fspath(path))
 
     @property
     def _n_features_out(self) -> int:
@@ -389,7 +390,7 @@ def load(path: Any) -> KernelIsomap:
     ScalemaniError
         If there is no finished run.
     """
-    run = Run(RunStore(str(path)))
+    run = Run(RunStore(path))
     recorded = run.parameters
     if is_function_name(recorded["metric"]):
         recorded["metric"] = function_of(recorded["metric"])

@@ -38,13 +38,24 @@ def function_name(function: Any) -> str:
         raise ScalemaniError(
             f"metric={type(function).__name__} object has no name that a store can record: define the metric with def"
         )
-    text = (
-        b"" if code is None else code.co_code + repr([c for c in code.co_consts if not hasattr(c, "co_code")]).encode()
-    )
+    text = b"" if code is None else _content(python, code)
     text += bound.encode()
     name = f"{module}:{qualified}#{hashlib.blake2b(text, digest_size=4).hexdigest()}"
     _known[name] = function
     return name
+
+
+def _content(function: Any, code: Any) -> bytes:
+    """What a function does: its byte code with the names, constants, defaults and closed-over values it uses."""
+    constants = [c.co_code if hasattr(c, "co_code") else c for c in code.co_consts]
+    closed = [_shown(cell.cell_contents) for cell in function.__closure__ or ()]
+    kept = (code.co_names, constants, function.__defaults__, function.__kwdefaults__, closed)
+    return bytes(code.co_code) + repr(kept).encode()
+
+
+def _shown(value: Any) -> str:
+    """A closed-over value in words that are the same in every process."""
+    return str(getattr(value, "__qualname__", None) or repr(value))
 
 
 def is_function_name(metric: Any) -> bool:
