@@ -46,9 +46,7 @@ def cli(ctx: click.Context) -> None:
 @click.argument("points")
 @click.argument("store")
 @estimator_options
-@click.option(
-    "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv or .zarr."
-)
+@click.option("--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv or .zarr.")
 @click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
 @reading
 @manners
@@ -131,9 +129,7 @@ def project(
     model = load(store)
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
-        raise ScalemaniError(
-            f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those"
-        )
+        raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     with _progress(quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
         coordinates = np.asarray(model.transform(source.values))
@@ -154,9 +150,7 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
     from scalemani.summary import info_lines, info_record
 
     model = load(store)
-    click.echo(
-        json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model))
-    )
+    click.echo(json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model)))
 
 
 @cli.command()

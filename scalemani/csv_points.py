@@ -17,9 +17,7 @@ _LIKELY_DELIMITERS = (";", "\t", "|", " ")
 _ROWS_A_BLOCK = 4096
 
 
-def read_csv(
-    path: Path, delimiter: str, id_column: str | None
-) -> tuple[NDArray[np.float64], list[str] | None, str]:
+def read_csv(path: Path, delimiter: str, id_column: str | None) -> tuple[NDArray[np.float64], list[str] | None, str]:
     r"""Read a table whose columns are numbers, but for one that may name the rows.
 
     The first line is a heading if the id column is given by name, or else if a column other than the
@@ -133,9 +131,7 @@ def _id_position(path: Path, heading: list[str] | None, width: int, id_column: s
     if id_column.isdigit() and 1 <= int(id_column) <= width:
         return int(id_column) - 1
     known = ", ".join(heading) if heading else "no heading"
-    raise ScalemaniError(
-        f"{path} has no column {id_column!r} ({known}); give a heading or a number from 1 to {width}"
-    )
+    raise ScalemaniError(f"{path} has no column {id_column!r} ({known}); give a heading or a number from 1 to {width}")
 
 
 def _refuse_text(

@@ -90,9 +90,7 @@ def run_demo(
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ScalemaniError(
-            f"{out}: no directory can be made there ({error.strerror}); give another"
-        ) from error
+        raise ScalemaniError(f"{out}: no directory can be made there ({error.strerror}); give another") from error
     train = swiss_roll(n_train, noise_variance=NOISE_VARIANCE, random_state=seed)
     test = swiss_roll(n_test, noise_variance=NOISE_VARIANCE, random_state=seed + 1_000_003)
     say(
@@ -281,9 +279,7 @@ def _comparison(outcomes: dict[str, Outcome]) -> list[str]:
     ]
 
 
-def _page(
-    train: Manifold, test: Manifold, outcomes: dict[str, Outcome], pictures: dict[str, report.Picture]
-) -> str:
+def _page(train: Manifold, test: Manifold, outcomes: dict[str, Outcome], pictures: dict[str, report.Picture]) -> str:
     sections = [
         report.Section("Figures", tables=[report.Table(*table(outcomes))]),
         report.Section("Embeddings and projections", pictures=[pictures["figure1"], pictures["unrolling"]]),

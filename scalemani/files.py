@@ -147,9 +147,7 @@ def _read_zarr(path: Path, member: str | None) -> Any:
                 member = names[0]
             if member is None:
                 listed = ", ".join(names) or "none at its top level"
-                raise ScalemaniError(
-                    f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})"
-                )
+                raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
             node = node[member]
         elif member is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
@@ -164,9 +162,7 @@ def _read_zarr(path: Path, member: str | None) -> Any:
 
 
 def _holds_objects(path: Path) -> ScalemaniError:
-    return ScalemaniError(
-        f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype"
-    )
+    return ScalemaniError(f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype")
 
 
 def _not_whole(path: Path, error: Exception) -> ScalemaniError:
@@ -198,9 +194,7 @@ def check_output(spec: str, *, overwrite: bool = False) -> Path:
         from scalemani.engine.store import kind_of
 
         if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
-            raise ScalemaniError(
-                f"{spec} is a directory or a fitted model, never replaced; give another name"
-            )
+            raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass

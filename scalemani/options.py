@@ -114,12 +114,8 @@ _ESTIMATOR = [
         read=_correction,
         help="Constant added to distances: the least that gives a kernel, none (plain Isomap), or this.",
     ),
-    _option(
-        "--constant-solver", default="ritz", metavar="ritz|power|arnoldi", help="How the constant is found."
-    ),
-    _option(
-        "--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."
-    ),
+    _option("--constant-solver", default="ritz", metavar="ritz|power|arnoldi", help="How the constant is found."),
+    _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
     _option("--knn", default="auto", metavar="auto|nndescent|exact", help="How neighbours are searched."),
     _option("--tol", default=1e-6, of=float, help="Relative residual at which eigenpairs are done."),
     _option(
@@ -136,9 +132,7 @@ _ESTIMATOR = [
         help="A Dask scheduler, such as tcp://host:8786; threads of this process unless given.",
     ),
     _option("--memory-limit", metavar="SIZE", help="Most memory a worker may use, such as 4GB."),
-    click.option(
-        "--overwrite", is_flag=True, help="Replace STORE (and the file of --embedding) if it is there."
-    ),
+    click.option("--overwrite", is_flag=True, help="Replace STORE (and the file of --embedding) if it is there."),
     click.option(
         "--keep-distances/--drop-distances",
         default=True,
