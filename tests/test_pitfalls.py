@@ -226,7 +226,7 @@ def test_distances_are_symmetric_where_lists_are_not(k):
         np.testing.assert_allclose(D, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1e9])
+@pytest.mark.parametrize("scale", [1e-9, 1e9, 1e-45, 1e45])  # the last two are beyond float32
 def test_twins_and_rank_do_not_hang_on_the_unit(scale):
     rows = np.concatenate([roll(80), roll(80)[:9]])
     model = KernelIsomap(n_neighbors=8, n_components=3).fit(rows * scale)
@@ -341,7 +341,7 @@ def test_a_file_with_nan_is_no_success(tmp_path):
     rows = np.concatenate([rows, rows[:20] + [[0, 500, 0]]])
     np.save(tmp_path / "x.npy", rows)
     KernelIsomap(n_neighbors=5, disconnected="largest", store=tmp_path / "r.zarr").fit(rows)
-    command = [sys.executable, "-c", "from scalemani.cli import main; main()", "project", "r.zarr", "x.npy", "y.npy"]
+    command = [sys.executable, "-c", "from scalemani.terminal.cli import main; main()", "project", "r.zarr", "x.npy", "y.npy"]
     environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 1, done

@@ -244,6 +244,20 @@ def test_overwrite_keeps_the_old_run_until_the_new_graph_is_possible(tmp_path):
         same(load(tmp_path / "r"), good)
 
 
+def test_functions_of_one_name_are_not_one_metric(tmp_path):
+    def taxi(a, b):
+        return float(np.abs(a - b).sum())
+
+    first = taxi
+    KernelIsomap(n_neighbors=8, metric=first, store=tmp_path / "r").fit(X)
+
+    def taxi(a, b):
+        return float(np.abs(a - b).max())
+
+    with pytest.raises(ScalemaniError, match="metric"):
+        KernelIsomap(n_neighbors=8, metric=taxi, store=tmp_path / "r").fit(X)
+
+
 # ---- without distances ---------------------------------------------------------------------------
 
 
