@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from scalemani.edges import csr_of, row_numbers, two_directions
+from scalemani.engine.edges import csr_of, row_numbers, two_directions
 
 if TYPE_CHECKING:
     from scalemani.neighbors import NeighborLists
@@ -28,7 +28,7 @@ F64 = NDArray[np.float64]
 
 
 class BridgeSearch(Protocol):
-    """What is asked of a search among m distinct rows; see :class:`scalemani.exact_search.ExactSearch`."""
+    """What is asked of a search among m distinct rows; see :class:`scalemani.search.exact.ExactSearch`."""
 
     @property
     def rows(self) -> Any:

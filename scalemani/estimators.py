@@ -15,10 +15,10 @@ from scalemani import pipeline
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
-from scalemani.metric_functions import function_of, is_function_name
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
+from scalemani.search.metric_functions import function_of, is_function_name
 
 
 class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -331,8 +331,8 @@ class Isomap(KernelIsomap):
     >>> import numpy as np
     >>> from scalemani import Isomap
     >>> line = np.arange(20.0)[:, None] * [[1.0, 1.0]]
-    >>> np.ptp(Isomap(n_neighbors=2, n_components=1).fit_transform(line)).round(6)
-    np.float64(26.870058)
+    >>> round(float(np.ptp(Isomap(n_neighbors=2, n_components=1).fit_transform(line))), 3)
+    26.87
     """
 
     def __init__(
@@ -413,7 +413,7 @@ def _reporter(progress: Any) -> pipeline.Report:
         report: pipeline.Report = progress
         return report
     if progress:
-        from scalemani.progress import terminal_reporter
+        from scalemani.terminal.progress import terminal_reporter
 
         return terminal_reporter()
     return pipeline.quiet

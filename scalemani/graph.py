@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
 from scalemani.bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
-from scalemani.edges import csr_of, renumbered, row_numbers, two_directions, with_edges
+from scalemani.engine.edges import csr_of, renumbered, row_numbers, two_directions, with_edges
 from scalemani.engine.vertex_order import vertex_order
 from scalemani.errors import DisconnectedGraphError, ScalemaniError
 

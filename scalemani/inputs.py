@@ -22,8 +22,8 @@ from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_grap
 from scalemani.neighbors import NeighborLists, find_neighbors, search_for
 from scalemani.parameters import LARGEST, Parameters
 from scalemani.points import Points, looks_like_distances, read_points
-from scalemani.precomputed_search import PrecomputedSearch
 from scalemani.projection import save_rows
+from scalemani.search.precomputed import PrecomputedSearch
 
 
 class Input(Protocol):

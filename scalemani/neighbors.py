@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.descent import descent_candidates, descent_obstacle
 from scalemani.errors import LowRecallWarning, ScalemaniError
-from scalemani.exact_search import ExactSearch
 from scalemani.points import Points, content_rank, row_digests
-from scalemani.precomputed_search import PrecomputedSearch
-from scalemani.search_costs import descent_seconds, exact_seconds
+from scalemani.search.costs import descent_seconds, exact_seconds
+from scalemani.search.descent import descent_candidates, descent_obstacle
+from scalemani.search.exact import ExactSearch
+from scalemani.search.precomputed import PrecomputedSearch
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -77,7 +77,7 @@ def find_neighbors(
     radius : float, optional
         All other rows at this distance or less, so that lists may be empty; always an exact search.
     metric, metric_params
-        See :class:`scalemani.exact_search.ExactSearch`, or "precomputed".
+        See :class:`scalemani.search.exact.ExactSearch`, or "precomputed".
     knn : {"auto", "exact", "nndescent"}
         "auto" takes the exact search while its projected cost is the smaller; the choice follows from the
         rows, ``n_neighbors`` and the metric alone, never from a clock or the number of threads.
@@ -134,7 +134,7 @@ def search_for(
     points : Points or array
         Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
     metric, metric_params, threads
-        See :class:`scalemani.exact_search.ExactSearch`.
+        See :class:`scalemani.search.exact.ExactSearch`.
     """
     if isinstance(metric, str) and metric == "precomputed":
         if metric_params:

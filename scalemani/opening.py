@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scalemani.engine.store import RunStore, beside, kind_of
+from scalemani.engine.store import RunStore, kind_of
+from scalemani.engine.tiles import beside
 from scalemani.errors import ScalemaniError, StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters

@@ -13,9 +13,9 @@ import numpy as np
 
 from scalemani.additive_constant import CONSTANT_SOLVERS
 from scalemani.errors import ScalemaniError
-from scalemani.metric_functions import function_name
-from scalemani.metrics import canonical_name
 from scalemani.projection import PROJECTIONS
+from scalemani.search.metric_functions import function_name
+from scalemani.search.metrics import canonical_name
 
 GIVEN_METRICS = ("precomputed", "geodesic")
 NOT_RECORDED = (

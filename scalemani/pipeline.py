@@ -21,11 +21,11 @@ from scalemani.errors import ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
-from scalemani.metrics import canonical_name, checked_parameters
 from scalemani.neighbors import NeighborLists
 from scalemani.opening import in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
 from scalemani.run import Run, StoreFolder
+from scalemani.search.metrics import canonical_name, checked_parameters
 
 Report = Callable[[str, int, int], None]
 

@@ -27,10 +27,10 @@ from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
 from scalemani.engine.shortest_paths import rows_from_seeds
 from scalemani.engine.store import RunStore
-from scalemani.exact_search import ExactSearch
 from scalemani.geodesics import shared_graph
-from scalemani.metric_functions import function_of, is_function_name
 from scalemani.points import RowIndex, content_rank, row_blocks, row_digests
+from scalemani.search.exact import ExactSearch
+from scalemani.search.metric_functions import function_of, is_function_name
 
 Vectors = NDArray[np.float64]
 BATCH_BYTES = 32 << 20  # geodesic rows held at once by one task, float64

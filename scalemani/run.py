@@ -11,21 +11,21 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.store import RunStore, check_writable, shared_run
-from scalemani.engine.user_arrays import new_output, open_output, write_chunk
+from scalemani.engine.store import RunStore, check_writable
+from scalemani.engine.user_arrays import new_output, open_output
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_graph
 from scalemani.projection import Projector
+from scalemani.projection_tasks import LazyProjection, ModelKey, project, project_chunk, shared_projector
 from scalemani.row_blocks import as_source, check_shape
 
 Report = Callable[[str, int, int], None]
@@ -154,7 +154,7 @@ class Run:
     # ---- projection ------------------------------------------------------------------------------
 
     @property
-    def _key(self) -> tuple[str, str, str, str]:
+    def _key(self) -> ModelKey:
         """What names this fitted model in any process: path, run, solution, projection."""
         if not os.path.isdir(self.store.path):
             raise ScalemaniError(
@@ -190,7 +190,7 @@ class Run:
         total = int(T.shape[0]) if hasattr(T, "shape") else len(T)
         with Cluster(scheduler) as cluster:
             blocks = self._blocks(T, projector, cluster)
-            for piece in cluster.map(_project, ((self._key, block) for _, block in blocks)):
+            for piece in cluster.map(project, ((self._key, block) for _, block in blocks)):
                 pieces.append(piece)
                 if report is not None:
                     report("project", sum(map(len, pieces)), total)
@@ -211,7 +211,7 @@ class Run:
             lost = done = 0
             with new_output(out, (T.shape[0], self.n_components), step) as partial:
                 tasks = ((self._key, T, at, step, partial) for at in range(0, T.shape[0], step))
-                for missing in cluster.map(_project_chunk, tasks):
+                for missing in cluster.map(project_chunk, tasks):
                     lost += missing
                     done = min(done + step, T.shape[0])
                     if report is not None:
@@ -236,7 +236,7 @@ class Run:
         self._check_test_set(T)
         whole = T.rechunk({1: -1})
         return whole.map_blocks(
-            _LazyProjection(self._key, self.folder),
+            LazyProjection(self._key, self.folder),
             dtype=np.float64,
             chunks=(whole.chunks[0], (self.n_components,)),
             meta=np.empty((0, 0)),
@@ -251,51 +251,6 @@ class Run:
             If something is at `path`.
         """
         self.store.copy_without_distances(path)
-
-
-class _LazyProjection:
-    """The function of a lazy result; it keeps a temporary run's folder, and travels without it."""
-
-    def __init__(self, key: tuple[str, str, str, str], folder: StoreFolder | None) -> None:
-        self._key, self._folder = key, folder
-
-    def __call__(self, block: Any, block_info: Any = None) -> NDArray[np.float64]:
-        start = block_info[0]["array-location"][0][0] if block_info else 0
-        return _project(self._key, _validated(self._key, block, 0 if np.isnan(start) else int(start)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_key": self._key, "_folder": None}
-
-    def __dask_tokenize__(self) -> tuple[str, ...]:
-        return self._key
-
-
-@lru_cache(maxsize=4)
-def shared_projector(path: str, identity: str, revision: str, form: str) -> Projector:
-    """The projector of a model, made once in each process."""
-    return Projector(shared_run(path, identity), form)
-
-
-def _validated(key: tuple[str, str, str, str], block: Any, start: int = 0) -> Any:
-    """A block checked as a test set; `start` is its first row's number."""
-    projector = shared_projector(*key)
-    pieces = [piece for _, piece in projector.blocks(block, "T", start)]
-    if len(pieces) == 1:
-        return pieces[0]
-    if not pieces:
-        return np.empty((0, projector.n_features))
-    return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
-
-
-def _project(key: tuple[str, str, str, str], block: Any) -> NDArray[np.float64]:
-    return shared_projector(*key).coordinates(block)
-
-
-def _project_chunk(key: tuple[str, str, str, str], T: Any, start: int, step: int, out: str) -> int:
-    """One task of `transform_to`: read rows, place them, write their chunk; how many are NaN."""
-    rows = _project(key, _validated(key, np.asarray(T[start : start + step]), start))
-    write_chunk(out, start, rows)
-    return int(np.isnan(rows).any(axis=1).sum())
 
 
 def _warn_unreachable(lost: int, total: int) -> None:

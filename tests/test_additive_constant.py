@@ -32,7 +32,7 @@ from scalemani.additive_constant import (
     projected_constant,
     solve,
 )
-from scalemani.blas_threads import single_blas_thread
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import ConvergenceWarning, SolverError
 from scalemani.kernel import CentredKernels, DenseKernels
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from scalemani.blas_threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
+from scalemani.engine.blas_threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
 from scalemani.engine.cluster import Cluster
 
 

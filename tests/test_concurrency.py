@@ -84,6 +84,7 @@ def test_an_active_client_is_taken_with_the_default_arguments(expected):
         np.testing.assert_allclose(model.transform(X), expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_can_fit_where_its_parent_only_imported(tmp_path):
     program = """

@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from scalemani import load
-from scalemani.datasets import swiss_roll
-from scalemani.demo import run_demo, table
+from scalemani.demonstration.datasets import swiss_roll
+from scalemani.demonstration.experiment import run_demo, table
 from scalemani.errors import AdditiveConstantWarning, ScalemaniError
 
 

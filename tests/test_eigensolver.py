@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalemani import eigensolver
-from scalemani.blas_threads import single_blas_thread
 from scalemani.eigensolver import Combination, block_rayleigh_ritz
+from scalemani.engine.blas_threads import single_blas_thread
 
 
 @pytest.fixture(autouse=True, scope="module")

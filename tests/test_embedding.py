@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemani.additive_constant import solve
-from scalemani.blas_threads import single_blas_thread
 from scalemani.embedding import fixed_signs, load_embedding, make_embedding, save_embedding, spectrum_account
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.store import RunStore
 from scalemani.errors import AdditiveConstantWarning, RankWarning
 from scalemani.kernel import DenseKernels

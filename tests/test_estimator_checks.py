@@ -46,6 +46,7 @@ def checked(estimator):
     return decorate
 
 
+@pytest.mark.slow
 @checked(KernelIsomap(n_neighbors=5, disconnected="join"))
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
-from scalemani import brute_search, exact_search, tree_search
 from scalemani.errors import ScalemaniError
-from scalemani.exact_search import ExactSearch
-from scalemani.metrics import ALIASES, REFUSED, canonical_name, metric_names
-from scalemani.precomputed_search import PrecomputedSearch
-from scalemani.prepared_rows import PreparedRows
+from scalemani.search import brute as brute_search
+from scalemani.search import exact as exact_search
+from scalemani.search import tree as tree_search
+from scalemani.search.exact import ExactSearch
+from scalemani.search.metrics import ALIASES, REFUSED, canonical_name, metric_names
+from scalemani.search.precomputed import PrecomputedSearch
+from scalemani.search.prepared_rows import PreparedRows
 
 
 def roll(n=1000, seed=0):

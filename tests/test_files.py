@@ -11,10 +11,10 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalemani import files
 from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
-from scalemani.files import check_output, open_points, write_coordinates
+from scalemani.terminal import files
+from scalemani.terminal.files import check_output, open_points, write_coordinates
 
 ROWS = np.array([[1.5, -0.0, 3e-300], [4.0, 5.25, -6.125]])
 
@@ -193,7 +193,7 @@ def test_written_zarr_and_its_ids_replaced_when_asked(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["y.zarr"]
 
 
-@pytest.mark.parametrize(("name", "writer"), [("y.csv", "_write_csv"), ("y.zarr", "_write_zarr")])
+@pytest.mark.parametrize(("name", "writer"), [("y.csv", "_write_csv"), ("y.zarr", "write_table")])
 def test_a_failure_while_writing_leaves_what_was_there(tmp_path, monkeypatch, name, writer):
     out = tmp_path / name
     write_coordinates(out, COORDINATES)

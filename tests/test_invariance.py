@@ -144,7 +144,11 @@ def bytes_as_float64():
     return rows, model.embedding_, model.transform(rows.astype(np.float64))
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.float32, np.float16, np.longdouble, ">f4", object])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.uint8, np.float32, object]
+    + [pytest.param(d, marks=pytest.mark.slow) for d in (np.int16, np.int64, np.float16, np.longdouble, ">f4")],
+)
 def test_the_dtype_changes_nothing(dtype, bytes_as_float64):
     """Values 0 to 255 are exact in all of these; their differences and squares are not."""
     rows, embedding, placed = bytes_as_float64

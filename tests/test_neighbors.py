@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from scalemani import neighbors
-from scalemani.blas_threads import single_blas_thread
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import LowRecallWarning, ScalemaniError
-from scalemani.exact_search import ExactSearch
 from scalemani.neighbors import complete_lists, find_neighbors, measured_recall, search_for
 from scalemani.points import read_points
-from scalemani.search_costs import descent_seconds, exact_seconds
+from scalemani.search.costs import descent_seconds, exact_seconds
+from scalemani.search.exact import ExactSearch
 
 
 def rows_of(lists):

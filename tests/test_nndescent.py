@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import wasserstein_distance
 
-from scalemani.descent import descent_candidates
-from scalemani.distance_forms import CountForm
-from scalemani.exact_search import ExactSearch
-from scalemani.metrics import ALIASES, PARAMETERS, REFUSED, metric_names
 from scalemani.neighbors import find_neighbors, search_for
 from scalemani.points import read_points
+from scalemani.search.descent import descent_candidates
+from scalemani.search.distance_forms import CountForm
+from scalemani.search.exact import ExactSearch
+from scalemani.search.metrics import ALIASES, PARAMETERS, REFUSED, metric_names
 
 pytestmark = [pytest.mark.slow, pytest.mark.nndescent]
 

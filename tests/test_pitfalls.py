@@ -341,7 +341,8 @@ def test_a_file_with_nan_is_no_success(tmp_path):
     rows = np.concatenate([rows, rows[:20] + [[0, 500, 0]]])
     np.save(tmp_path / "x.npy", rows)
     KernelIsomap(n_neighbors=5, disconnected="largest", store=tmp_path / "r.zarr").fit(rows)
-    command = [sys.executable, "-c", "from scalemani.terminal.cli import main; main()", "project", "r.zarr", "x.npy", "y.npy"]
+    program = "from scalemani.terminal.cli import main; main()"
+    command = [sys.executable, "-c", program, "project", "r.zarr", "x.npy", "y.npy"]
     environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ""}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 1, done

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from scalemani import progress
-from scalemani.progress import LineReporter, TerminalReporter, duration, terminal_reporter
+from scalemani.terminal import progress
+from scalemani.terminal.progress import LineReporter, TerminalReporter, duration, terminal_reporter
 
 
 class Clock:

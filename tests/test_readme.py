@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scalemani.cli import cli
-from scalemani.console import run
-from scalemani.datasets import swiss_roll
+from scalemani.demonstration.datasets import swiss_roll
+from scalemani.terminal.cli import cli
+from scalemani.terminal.console import run
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from scalemani.pictures import four_panels, png, spectra, unrolling
-from scalemani.report import Picture, Section, Table, page
+from scalemani.demonstration.pictures import four_panels, png, spectra, unrolling
+from scalemani.demonstration.report import Picture, Section, Table, page
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -86,7 +86,7 @@ def test_pictures_hold_every_point_and_are_the_same_twice():
 
 
 def test_pictures_leave_pyplot_alone():
-    code = "import sys, scalemani.pictures; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, scalemani.demonstration.pictures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -11,7 +11,7 @@ import pytest
 import zarr
 from data import random_distances, store_of
 
-from scalemani.engine import store as store_module
+from scalemani.engine import tiles as tiles_module
 from scalemani.engine.store import RunStore, check_writable, checksum, kind_of, shared_run
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
@@ -144,7 +144,7 @@ def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch)
             raise KeyboardInterrupt
         return checksum(tile)
 
-    monkeypatch.setattr(store_module, "checksum", stop)
+    monkeypatch.setattr(tiles_module, "checksum", stop)
     with pytest.raises(KeyboardInterrupt):
         store.write_tile_row(0, distances[:TILE])
     assert not store.tile_row_done(0)

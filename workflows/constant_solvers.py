@@ -18,7 +18,7 @@ from scipy.sparse.linalg import eigs
 from sklearn.datasets import load_digits
 
 from scalemani.additive_constant import CailliezOperator, arnoldi_constant, power_constant, solve
-from scalemani.datasets import swiss_roll
+from scalemani.demonstration.datasets import swiss_roll
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.errors import SolverError
 from scalemani.graph import make_graph, symmetric_graph
@@ -60,7 +60,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="directory for the table as constant_solvers.json")
     options = parser.parse_args()
     n, table = 120 if options.small else 1000, []
-    print(f"{'data':22} {'n':>5} {'c*/median':>9} {'ritz':>6} {'power':>6} {'arnoldi':>7} {'apart':>8} {'dominant/c*':>11}")
+    print(f"{'data':22} {'n':>5} {'c*/median':>9} ", end="")
+    print(f"{'ritz':>6} {'power':>6} {'arnoldi':>7} {'apart':>8} {'dominant/c*':>11}")
     for name, points in data_sets(n).items():
         distances = geodesic_distances(points, 10)
         kernels = DenseKernels(distances)

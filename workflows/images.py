@@ -19,10 +19,10 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from scalemani import KernelIsomap
-from scalemani.demo import aligned
+from scalemani.demonstration.experiment import aligned
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.files import open_points, write_coordinates
-from scalemani.progress import terminal_reporter
+from scalemani.terminal.files import open_points, write_coordinates
+from scalemani.terminal.progress import terminal_reporter
 
 CORRECTIONS: dict[str, str | None] = {"none": None, "cailliez": "cailliez"}
 

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from scalemani import KernelIsomap, report
-from scalemani.datasets import semi_sphere, swiss_roll
-from scalemani.demo import NOISE_VARIANCE, TITLES, Outcome, aligned, fit_both, table
+from scalemani import KernelIsomap
+from scalemani.demonstration import report
+from scalemani.demonstration.datasets import semi_sphere, swiss_roll
+from scalemani.demonstration.experiment import NOISE_VARIANCE, TITLES, Outcome, aligned, fit_both, table
+from scalemani.demonstration.pictures import four_panels, png
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.pictures import four_panels, png
-from scalemani.progress import terminal_reporter
 from scalemani.quality import embedded_distances, residual_variance
+from scalemani.terminal.progress import terminal_reporter
 
 DATA_SETS = {
     "noisy Swiss roll": lambda n, seed: swiss_roll(n, noise_variance=NOISE_VARIANCE, random_state=seed),

@@ -20,7 +20,7 @@ from typing import Any
 from distributed import Client, LocalCluster, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
-from scalemani.blas_threads import hold_blas, release_blas
+from scalemani.engine.blas_threads import hold_blas, release_blas
 from scalemani.errors import ScalemaniError
 
 

@@ -1,37 +1,28 @@
-"""One run on disk: the only file that imports zarr. Takes arrays and stage states, gives them back whole.
+"""One run on disk: takes arrays and stage states, gives them back whole. D itself is in :mod:`.tiles`.
 
 A run is one Zarr v3 group. Its root attributes hold, as one JSON object under "scalemani", the
 format version, the package versions, and a state per finished stage: the fields that identify it
-(its fingerprint) and what it found. Small arrays are written whole and carry a CRC32C in their
-stage's state. D is `distances`: upper tiles only, float32, fill NaN, inf where there is no path,
-uncompressed (Zarr's default codec is 4 times slower and saves 19 %). A row of tiles is done when
-`ledger/<row>.json` exists: it is put there by an exclusive link after the tiles are in place, with
-a CRC32C each; chunk files alone prove nothing. Nothing here is ever unpickled.
+(its fingerprint) and what it found. Small arrays are written whole and carry a CRC32C in their own
+attributes. Nothing here is ever unpickled.
 """
 
 import json
 import os
 import shutil
 import uuid
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from scalemani.engine.blocks import Blocks
+from scalemani.engine.tiles import Tiles, beside, checksum
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 FORMAT_VERSION = 1
 KEY = "scalemani"
-
-
-def checksum(array: NDArray[Any]) -> int:
-    """CRC32C of an array's bytes in C order."""
-    return int(google_crc32c.value(np.ascontiguousarray(array).tobytes()))
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
@@ -49,12 +40,6 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         return "run" if KEY in document["attributes"] else "other"
     except (OSError, ValueError, KeyError, TypeError):
         return "other"
-
-
-def beside(path: str | os.PathLike[str]) -> Path:
-    """A name beside a path that nothing has: what is made there is renamed when it is whole."""
-    target = Path(path).absolute()
-    return target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -78,7 +63,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-class RunStore:
+class RunStore(Tiles):
     """A run's folder, open for reading and writing.
 
     Parameters
@@ -93,7 +78,7 @@ class RunStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(path)
+        super().__init__(os.path.abspath(path))
         found = kind_of(self.path)
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
@@ -236,133 +221,6 @@ class RunStore:
         if checksum(data) != array.attrs.get("crc32c"):
             raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged (checksum differs); fit again with overwrite")
         return data
-
-    def has_array(self, name: str) -> bool:
-        """Whether an array of that name is there."""
-        return (Path(self.path) / name / "zarr.json").exists()
-
-    # ---- distances ---------------------------------------------------------------------------
-
-    def create_distances(self, n: int, tile: int) -> None:
-        """Make the empty array of distance tiles and an empty ledger."""
-        self.drop_distances()
-        self._group.create_array(
-            "distances",
-            shape=(n, n),
-            chunks=(tile, tile),
-            dtype="float32",
-            fill_value=np.nan,
-            compressors=None,
-            attributes={"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
-        )
-        (Path(self.path) / "ledger").mkdir()
-
-    def drop_distances(self) -> None:
-        """Remove D and its ledger."""
-        self.__dict__.pop("_distances", None)
-        shutil.rmtree(Path(self.path) / "ledger", ignore_errors=True)
-        shutil.rmtree(Path(self.path) / "distances", ignore_errors=True)
-
-    @property
-    def has_distances(self) -> bool:
-        """Whether D is there (finished or not)."""
-        return self.has_array("distances")
-
-    @cached_property
-    def _distances(self) -> "zarr.Array[Any]":
-        return zarr.open_array(self.path, path="distances", mode="r+", config={"write_empty_chunks": True})
-
-    @property
-    def blocks(self) -> Blocks:
-        """The blocks that D was cut into when it was made."""
-        return Blocks(int(self._distances.shape[0]), int(self._distances.chunks[0]))
-
-    def write_tile_row(self, row: int, upper: NDArray[np.float32]) -> None:
-        """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
-
-        Parameters
-        ----------
-        row : int
-            Block number.
-        upper : ndarray of float32, shape (rows of the block, n - start of the block)
-            The diagonal tile's upper half is copied down: float32 sums of a path taken from its two
-            ends can differ in the last bits, and D must be symmetric.
-        """
-        blocks = self.blocks
-        here = blocks[row]
-        sums = []
-        for column in range(row, len(blocks)):
-            there = blocks[column]
-            tile = np.ascontiguousarray(upper[:, there.start - here.start : there.stop - here.start])
-            if column == row:
-                below = np.tril_indices(len(tile), -1)
-                tile[below] = tile.T[below]
-            self._distances[here, there] = tile
-            sums.append(checksum(tile))
-        self._put_once(f"ledger/{row}.json", json.dumps({"crc32c": sums}))
-
-    def _put_once(self, name: str, text: str) -> None:
-        """Put a small file in place by an exclusive link; the one that is there first stays."""
-        target = Path(self.path) / name
-        partial = beside(target)
-        with partial.open("w") as stream:
-            stream.write(text)
-        try:
-            os.link(partial, target)
-        except FileExistsError:
-            pass
-        finally:
-            partial.unlink(missing_ok=True)
-
-    def tile_row_done(self, row: int) -> bool:
-        """Whether the ledger says that this row of tiles is in place."""
-        return (Path(self.path) / "ledger" / f"{row}.json").exists()
-
-    def missing_rows(self) -> list[int]:
-        """Rows of tiles that the ledger does not have."""
-        return [row for row in range(len(self.blocks)) if not self.tile_row_done(row)]
-
-    def read_tile(self, row: int, column: int, *, verify: bool = False) -> NDArray[np.float32]:
-        """One upper tile.
-
-        Raises
-        ------
-        DamagedStoreError
-            If its chunk has the wrong length; with `verify`, if the ledger lacks it or its CRC32C differs.
-        """
-        blocks = self.blocks
-        try:
-            tile: NDArray[np.float32] = np.asarray(self._distances[blocks[row], blocks[column]])
-        except ValueError as error:
-            raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged ({error})") from error
-        if verify and checksum(tile) != self._recorded(row)[column - row]:
-            raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged (checksum differs)")
-        return tile
-
-    def _recorded(self, row: int) -> list[int]:
-        try:
-            sums = list(json.loads((Path(self.path) / "ledger" / f"{row}.json").read_bytes())["crc32c"])
-            if len(sums) != len(self.blocks) - row:
-                raise ValueError(f"{len(sums)} checksums")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedStoreError(f"{self.path!r}: the ledger of tile row {row} is missing or damaged") from error
-        return sums
-
-    def read_rows(self, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked with its CRC32C."""
-        blocks = self.blocks
-        rows = np.empty((len(vertices), blocks.n), np.float32)
-        block_of = vertices // blocks.size
-        for block in np.unique(block_of):
-            wanted = np.flatnonzero(block_of == block)
-            inside = vertices[wanted] - blocks[int(block)].start
-            for other in range(len(blocks)):
-                if other < block:
-                    part = self.read_tile(other, int(block), verify=True)[:, inside].T
-                else:
-                    part = self.read_tile(int(block), other, verify=True)[inside]
-                rows[wanted, blocks[other]] = part
-        return rows
 
     def copy_without_distances(self, path: str | os.PathLike[str]) -> None:
         """Copy the model: everything but D, its ledger and the neighbour lists.

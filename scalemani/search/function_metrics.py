@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.distance_forms import F64, Form, require_non_negative
 from scalemani.errors import ScalemaniError
+from scalemani.search.distance_forms import F64, Form, require_non_negative
 
 
 class FunctionForm(Form):

@@ -7,20 +7,21 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from scalemani import __version__
-from scalemani.console import IncompleteResult, run
 from scalemani.errors import ScalemaniError
-from scalemani.options import estimator_options, manners, reading
+from scalemani.terminal.console import IncompleteResult, run
+from scalemani.terminal.options import estimator_options, manners, reading
 
 __all__ = ["cli", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.console` states."""
+    """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.terminal.console` states."""
     sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
 
 
@@ -66,7 +67,7 @@ def fit(
     \b
     scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
     """
-    from scalemani.files import check_output, open_points, write_coordinates
+    from scalemani.terminal.files import check_output, open_points, write_coordinates
 
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     if embedding is not None:
@@ -74,7 +75,7 @@ def fit(
     if parameters["radius"] is not None and not _given("n_neighbors"):
         parameters["n_neighbors"] = None  # as in scikit-learn: a radius takes the place of a number
     from scalemani import KernelIsomap
-    from scalemani.summary import fit_lines
+    from scalemani.terminal.summary import fit_lines
 
     with _progress(quiet) as report:
         model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
@@ -118,7 +119,8 @@ def project(
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
-    from scalemani.files import check_output, open_points, write_coordinates
+    from scalemani.engine.user_arrays import is_zarr
+    from scalemani.terminal.files import check_output, open_points, renamed_when_complete, write_coordinates
 
     check_output(out, overwrite=overwrite)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
@@ -132,8 +134,12 @@ def project(
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     with _progress(quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
-        coordinates = np.asarray(model.transform(source.values))
-    write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite)
+        if is_zarr(source.values) and out.endswith(".zarr"):
+            with renamed_when_complete(Path(out)) as partial:
+                coordinates = np.asarray(model.transform_to(source.values, partial)[...])
+        else:
+            coordinates = np.asarray(model.transform(source.values))
+            write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite)
     if not quiet:
         click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes")
     if not allow_nan:
@@ -147,7 +153,7 @@ def project(
 def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
     """Say what STORE holds."""
     from scalemani import load
-    from scalemani.summary import info_lines, info_record
+    from scalemani.terminal.summary import info_lines, info_record
 
     model = load(store)
     click.echo(json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model)))
@@ -181,7 +187,7 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
     A noisy Swiss roll is unrolled by Isomap and by kernel Isomap: 1,200 points are fitted with 4
     neighbours and 3 components, and 3,000 others projected.
     """
-    from scalemani.demo import run_demo
+    from scalemani.demonstration.experiment import run_demo
 
     with _progress(quiet) as report:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
@@ -198,7 +204,7 @@ def _progress(quiet: bool) -> Iterator[Any]:
     if quiet:
         yield False
         return
-    from scalemani.progress import terminal_reporter
+    from scalemani.terminal.progress import terminal_reporter
 
     reporter = terminal_reporter()
     try:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from scalemani.blas_threads import single_blas_thread
-from scalemani.brute_search import BruteSearch
-from scalemani.distance_forms import F64, Form
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import ScalemaniError
-from scalemani.metric_forms import make_form
-from scalemani.prepared_rows import BLOCK_BYTES, I64, PreparedRows
-from scalemani.tree_search import TreeSearch
+from scalemani.search.brute import BruteSearch
+from scalemani.search.distance_forms import F64, Form
+from scalemani.search.metric_forms import make_form
+from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
+from scalemani.search.tree import TreeSearch
 
 TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 normal rows
 

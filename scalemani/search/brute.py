@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.distance_forms import EPS, F64, NormForm
-from scalemani.prepared_rows import BLOCK_BYTES, I64, PreparedRows
+from scalemani.search.distance_forms import EPS, F64, NormForm
+from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 
 _TABLE_ROWS, _TABLE_COLUMNS = 512, 2048  # 8 MiB a table of bounds, a few tables at once
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.distance_forms import F64
+from scalemani.search.distance_forms import F64
 
 
 def canberra(a: F64, b: F64) -> F64:

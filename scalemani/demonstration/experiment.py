@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
-from scalemani import report
-from scalemani.datasets import Manifold, swiss_roll
+from scalemani.demonstration import report
+from scalemani.demonstration.datasets import Manifold, swiss_roll
+from scalemani.demonstration.pictures import four_panels, png, spectra, unrolling
 from scalemani.errors import ScalemaniError
-from scalemani.pictures import four_panels, png, spectra, unrolling
 from scalemani.quality import residual_variance, residual_variances
 
 __all__ = ["Outcome", "fit_both", "run_demo", "table"]

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from scalemani.distance_forms import CountForm, Form, NormForm
 from scalemani.errors import ScalemaniError
-from scalemani.exact_search import ExactSearch
-from scalemani.function_metrics import FunctionForm
-from scalemani.prepared_rows import BLOCK_BYTES
+from scalemani.search.distance_forms import CountForm, Form, NormForm
+from scalemani.search.exact import ExactSearch
+from scalemani.search.function_metrics import FunctionForm
+from scalemani.search.prepared_rows import BLOCK_BYTES
 
 # numba's workqueue layer aborts the process when two threads are in parallel code at once
 _LOCK = threading.Lock()

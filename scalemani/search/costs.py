@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
-from scalemani.distance_forms import CountForm, NormForm, PairForm
-from scalemani.exact_search import ExactSearch
-from scalemani.function_metrics import FunctionForm
+from scalemani.search.distance_forms import CountForm, NormForm, PairForm
+from scalemani.search.exact import ExactSearch
+from scalemani.search.function_metrics import FunctionForm
 
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison

@@ -46,9 +46,7 @@ def two_directions(
     return rows, columns, there, back
 
 
-def csr_of(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64], m: int
-) -> csr_array:
+def csr_of(rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64], m: int) -> csr_array:
     """An (m, m) CSR array with sorted indices of edges that are given once each; zeros stay stored."""
     order = np.argsort(rows * m + columns)
     indptr = np.zeros(m + 1, dtype=np.int64)

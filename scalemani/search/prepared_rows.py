@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from scalemani.distance_forms import F64, Form
 from scalemani.errors import ScalemaniError
+from scalemani.search.distance_forms import F64, Form
 
 I64 = NDArray[np.int64]
 

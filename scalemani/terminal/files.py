@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.csv_points import read_csv
+from scalemani.engine.user_arrays import open_member, write_table
 from scalemani.errors import ScalemaniError
+from scalemani.terminal.csv_points import read_csv
 
 __all__ = ["PointsFile", "check_output", "open_points", "write_coordinates"]
 
@@ -86,7 +87,7 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
     readers: dict[str, Callable[[Path, str | None], Any]] = {
         ".npy": _read_npy,
         ".npz": _read_npz,
-        ".zarr": _read_zarr,
+        ".zarr": open_member,
     }
     return PointsFile(readers[kind](path, member))
 
@@ -134,31 +135,6 @@ def _read_npz(path: Path, member: str | None) -> Any:
         if "pickle" in str(error).lower():
             raise _holds_objects(path) from error
         raise _not_whole(path, error) from error
-
-
-def _read_zarr(path: Path, member: str | None) -> Any:
-    import zarr
-
-    try:
-        node = zarr.open(str(path), mode="r")
-        if isinstance(node, zarr.Group):
-            names = sorted(name for name, _ in node.arrays())
-            if member is None and len(names) == 1:
-                member = names[0]
-            if member is None:
-                listed = ", ".join(names) or "none at its top level"
-                raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
-            node = node[member]
-        elif member is not None:
-            raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
-    except ScalemaniError:
-        raise
-    except Exception as error:  # each codec and store of zarr raises its own kinds
-        name = f"{path}:{member}" if member else str(path)
-        raise ScalemaniError(f"{name} can't be opened as a Zarr array ({_first_line(error)})") from error
-    if isinstance(node, zarr.Group):
-        raise ScalemaniError(f"{path}:{member} is a group, not an array; give the path of an array in it")
-    return node
 
 
 def _holds_objects(path: Path) -> ScalemaniError:
@@ -218,7 +194,7 @@ def write_coordinates(
     ----------
     spec : str or Path
         ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to
-        ``y.ids.csv`` beside it. ``y.zarr``: a group of ``coordinates`` and, if there are any, ``ids``.
+        ``y.ids.csv`` beside it. ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``.
     coordinates : ndarray, shape (n, p)
     ids : sequence of str, length n, optional
     id_name : str
@@ -234,22 +210,22 @@ def write_coordinates(
     heading = list(names) if names is not None else [f"axis_{a + 1}" for a in range(coordinates.shape[1])]
     kind = path.suffix.lower()
     if kind == ".csv":
-        with _renamed_when_complete(path) as partial:
+        with renamed_when_complete(path) as partial:
             _write_csv(partial, coordinates, heading, ids, id_name)
     elif kind == ".npy":
-        with _renamed_when_complete(path) as partial:
+        with renamed_when_complete(path) as partial:
             if ids is not None:
-                with _renamed_when_complete(path.with_suffix(".ids.csv")) as partial_ids:
+                with renamed_when_complete(path.with_suffix(".ids.csv")) as partial_ids:
                     _write_csv(partial_ids, coordinates[:, :0], [], ids, id_name)
             with partial.open("wb") as file:
                 np.save(file, coordinates, allow_pickle=False)
     else:
-        with _renamed_when_complete(path) as partial:
-            _write_zarr(partial, coordinates, heading, ids, id_name)
+        with renamed_when_complete(path) as partial:
+            write_table(partial, coordinates, heading, ids, id_name)
 
 
 @contextlib.contextmanager
-def _renamed_when_complete(path: Path) -> Any:
+def renamed_when_complete(path: Path) -> Any:
     """A name beside ``path`` to write to; it takes the place of ``path`` if the block ends well."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
@@ -283,26 +259,3 @@ def _write_csv(
             # repr of a Python float is the shortest text that reads back as the same number.
             cells = [repr(float(value)) for value in row]
             writer.writerow(cells if ids is None else [ids[i], *cells])
-
-
-def _write_zarr(
-    path: Path,
-    coordinates: NDArray[np.floating[Any]],
-    heading: list[str],
-    ids: Sequence[str] | None,
-    id_name: str,
-) -> None:
-    import zarr
-
-    group = zarr.open_group(str(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
-    rows_a_chunk = max(1, min(len(coordinates), (8 << 20) // max(1, 8 * coordinates.shape[1])))
-    array = group.create_array(
-        "coordinates",
-        shape=coordinates.shape,
-        chunks=(rows_a_chunk, max(1, coordinates.shape[1])),
-        dtype=coordinates.dtype,
-    )
-    array[:] = coordinates
-    if ids is not None:
-        names = group.create_array("ids", shape=(len(ids),), chunks=(rows_a_chunk,), dtype="string")
-        names[:] = np.array(ids, dtype=object)

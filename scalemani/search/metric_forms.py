@@ -14,7 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 from scipy.stats import rankdata
 
-from scalemani.distance_forms import (
+from scalemani.errors import ScalemaniError
+from scalemani.search.distance_forms import (
     ARC,
     ARC_SHARE,
     CLIPPED,
@@ -31,10 +32,9 @@ from scalemani.distance_forms import (
     Scale,
     require_non_negative,
 )
-from scalemani.errors import ScalemaniError
-from scalemani.function_metrics import FunctionForm, pynndescent_function
-from scalemani.metrics import canonical_name, checked_parameters
-from scalemani.pair_formulas import (
+from scalemani.search.function_metrics import FunctionForm, pynndescent_function
+from scalemani.search.metrics import canonical_name, checked_parameters
+from scalemani.search.pair_formulas import (
     braycurtis,
     canberra,
     jensen_shannon,
@@ -60,7 +60,7 @@ def make_form(
     metric : str or callable
         pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
     metric_params : mapping, optional
-        See :func:`scalemani.metrics.checked_parameters`; keyword arguments of a function.
+        See :func:`scalemani.search.metrics.checked_parameters`; keyword arguments of a function.
     n_features : int
         Number of columns.
     centre : NDArray[float64], shape (n_features,), optional

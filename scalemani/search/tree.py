@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from scalemani.distance_forms import EPS, F64, NormForm
-from scalemani.prepared_rows import BLOCK_BYTES, I64, PreparedRows
+from scalemani.search.distance_forms import EPS, F64, NormForm
+from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 
 
 class TreeSearch:

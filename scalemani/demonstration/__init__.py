@@ -1,0 +1,1 @@
+"""The paper's experiment: data sets with known parameters, pictures, and a page that opens offline."""

@@ -1,0 +1,65 @@
+"""Stage 8, as tasks: takes the key of a fitted model and rows, gives their coordinates, in any process.
+
+A process makes the projector of a model once, from its store, and keeps it. The key changes when
+the store is fitted again, so that no process answers for another solution.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from scalemani.engine.store import shared_run
+from scalemani.engine.user_arrays import write_chunk
+from scalemani.projection import Projector
+
+ModelKey = tuple[str, str, str, str]
+"""Path of the store, id of its run, revision of its solution, form of the projection."""
+
+
+class LazyProjection:
+    """The function of a lazy result; it keeps a temporary run's folder, and travels without it."""
+
+    def __init__(self, key: ModelKey, folder: Any) -> None:
+        self._key, self._folder = key, folder
+
+    def __call__(self, block: Any, block_info: Any = None) -> NDArray[np.float64]:
+        start = block_info[0]["array-location"][0][0] if block_info else 0
+        return project(self._key, validated(self._key, block, 0 if np.isnan(start) else int(start)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_key": self._key, "_folder": None}
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return self._key
+
+
+@lru_cache(maxsize=4)
+def shared_projector(path: str, identity: str, revision: str, form: str) -> Projector:
+    """The projector of a model, made once in each process."""
+    return Projector(shared_run(path, identity), form)
+
+
+def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
+    """A block checked as a test set; `start` is its first row's number."""
+    projector = shared_projector(*key)
+    pieces = [piece for _, piece in projector.blocks(block, "T", start)]
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return np.empty((0, projector.n_features))
+    return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+
+def project(key: ModelKey, block: Any) -> NDArray[np.float64]:
+    """One task of `transform`: coordinates of a validated block."""
+    return shared_projector(*key).coordinates(block)
+
+
+def project_chunk(key: ModelKey, T: Any, start: int, step: int, out: str) -> int:
+    """One task of `transform_to`: read rows, place them, write their chunk; how many are NaN."""
+    rows = project(key, validated(key, np.asarray(T[start : start + step]), start))
+    write_chunk(out, start, rows)
+    return int(np.isnan(rows).any(axis=1).sum())

@@ -1,0 +1,197 @@
+"""The store IS the saved model: without D, copied, moved, in another process, and temporary ones that go."""
+
+import gc
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import roll, two
+from scipy.spatial.distance import cdist
+
+from scalemani import KernelIsomap, load
+from scalemani.engine.store import RunStore
+from scalemani.errors import ScalemaniError, StoreMismatchError
+
+pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+
+X = roll(200)
+T = roll(20, seed=1)
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """Tiles that were read or written."""
+    seen = []
+    for name in ("write_tile_row", "read_tile"):
+        real = getattr(RunStore, name)
+        monkeypatch.setattr(RunStore, name, lambda *a, real=real, name=name, **k: (seen.append(name), real(*a, **k))[1])
+    return seen
+
+
+def fitted(path, kind=KernelIsomap, **arguments):
+    return kind(**{"n_neighbors": 8, "store": path, **arguments}).fit(X)
+
+
+def same(a, b):
+    """Two models have the same bits."""
+    for name in ("embedding_", "eigenvalues_", "residuals_"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert a.additive_constant_ == b.additive_constant_
+    np.testing.assert_array_equal(a.transform(T), b.transform(T))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """An undisturbed run; no test may change it."""
+    return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
+
+
+def stopper(stage, after):
+    """A progress function that stops the fit."""
+
+    def report(now, done, total):
+        if now == stage and done >= after:
+            raise KeyboardInterrupt
+
+    return report
+
+
+# ---- without distances ---------------------------------------------------------------------------
+
+
+def test_a_model_without_distances_does_all_but_solve_again(work, reference, tmp_path):
+    model = fitted(tmp_path / "r", keep_distances=False)
+    assert not (tmp_path / "r" / "distances").exists() and not (tmp_path / "r" / "ledger").exists()
+    there = load(tmp_path / "r")
+    for one in (model, there):
+        same(one, reference)
+        np.testing.assert_allclose(one.geodesics([0, 7, -1]), reference.geodesics([0, 7, -1]), rtol=1e-6)
+    work.clear()
+    same(fitted(tmp_path / "r", keep_distances=False), reference)
+    assert not work
+    with pytest.raises(StoreMismatchError, match=r"n_components=2 where n_components=3 .*distances were dropped"):
+        fitted(tmp_path / "r", n_components=3)
+    same(load(tmp_path / "r"), reference)
+
+
+def test_an_export_is_the_model_without_its_distances(reference, tmp_path):
+    reference.export(tmp_path / "model.zarr")
+    assert not (tmp_path / "model.zarr" / "distances").exists()
+    size = sum(f.stat().st_size for f in (tmp_path / "model.zarr").rglob("*") if f.is_file())
+    assert size < sum(f.stat().st_size for f in Path(reference.store_).rglob("*") if f.is_file()) / 2
+    there = load(tmp_path / "model.zarr")
+    same(there, reference)
+    np.testing.assert_allclose(there.geodesics([0, 7]), reference.geodesics([0, 7]), rtol=1e-6)
+    there.export(tmp_path / "again.zarr")
+    same(load(tmp_path / "again.zarr"), reference)
+
+
+def test_given_distances_that_were_dropped_are_said_to_be_gone(tmp_path):
+    D = cdist(X[:50], X[:50])
+    model = KernelIsomap(metric="geodesic", store=tmp_path / "r", keep_distances=False).fit(D)
+    np.testing.assert_allclose(model.transform(D), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max())
+    with pytest.raises(ScalemaniError, match="not kept"):
+        model.geodesics([0])
+
+
+def test_geodesics_are_rows_of_d_in_the_users_order(reference):
+    """Order of rows, unit, twins and asked-for order, against SciPy on the same graph."""
+    near = cdist(X, X)
+    listed = np.argsort(near, axis=1)[:, 1:9]
+    rows = np.repeat(np.arange(200), 8)
+    G = sp.csr_array((near[rows, listed.ravel()], (rows, listed.ravel())), shape=near.shape)
+    D = naive.geodesics(sp.csr_array(G.maximum(G.T)))
+    asked = [5, 3, 3, -1, 199, 0]
+    np.testing.assert_allclose(reference.geodesics(asked), D[asked], rtol=1e-6)
+    shuffled = np.random.default_rng(0).permutation(np.r_[np.arange(200), :50])
+    twins = KernelIsomap(n_neighbors=8).fit(X[shuffled])
+    np.testing.assert_allclose(twins.geodesics(np.arange(250)), D[np.ix_(shuffled, shuffled)], rtol=1e-6)
+
+
+# ---- seeds, processes, temporary stores ----------------------------------------------------------
+
+
+def test_a_seed_of_none_is_recorded_and_taken_up_again(work, tmp_path):
+    first = fitted(tmp_path / "r", random_state=None)
+    seed = first.random_state_
+    assert isinstance(seed, int) and load(tmp_path / "r").random_state_ == seed
+    work.clear()
+    again = fitted(tmp_path / "r", random_state=None)
+    assert not work and again.random_state_ == seed
+    same(first, again)
+    same(fitted(tmp_path / "s", random_state=seed), first)
+    assert fitted(None, random_state=None).random_state_ != seed
+
+
+def test_generators_give_seeds(tmp_path):
+    for make in (np.random.RandomState, np.random.default_rng):
+        assert fitted(None, random_state=make(3)).random_state_ == fitted(None, random_state=make(3)).random_state_
+
+
+def test_a_fresh_process_loads_the_model(reference, tmp_path):
+    np.save(tmp_path / "t.npy", T)
+    program = (
+        "import sys, numpy as np; from scalemani import load; m = load(sys.argv[1]); d = sys.argv[2]; "
+        "np.savez(d + '/y.npz', y=m.transform(np.load(d + '/t.npy')), e=m.embedding_, g=m.geodesics([1]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program, reference.store_, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with np.load(tmp_path / "y.npz") as out:
+        np.testing.assert_array_equal(out["y"], reference.transform(T))
+        np.testing.assert_array_equal(out["e"], reference.embedding_)
+        np.testing.assert_array_equal(out["g"], reference.geodesics([1]))
+
+
+def temporaries():
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), "scalemani-*")))
+
+
+def test_temporary_stores_go_with_their_model_and_after_errors(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for broken in (
+        lambda: KernelIsomap(n_neighbors=8).fit(X * np.nan),
+        lambda: KernelIsomap(n_neighbors=5).fit(two(60)),
+        lambda: KernelIsomap(n_neighbors=5, n_components=40, disconnected="largest").fit(two(60)),
+        lambda: KernelIsomap(n_neighbors=8, scheduler="nowhere").fit(X),
+    ):
+        with pytest.raises(ScalemaniError):
+            broken()
+    for stage in ("points", "neighbors", "graph", "geodesics", "solve"):
+        with pytest.raises(KeyboardInterrupt):
+            KernelIsomap(n_neighbors=8, progress=stopper(stage, 1)).fit(X)
+    gc.collect()
+    assert temporaries() == set()
+    model = fitted(None)
+    assert {model.store_} == temporaries()
+    model.transform(T)
+    del model
+    gc.collect()
+    assert temporaries() == set()
+
+
+def test_a_users_store_stays_when_the_model_goes(tmp_path):
+    model = fitted(tmp_path / "r")
+    del model
+    gc.collect()
+    assert load(tmp_path / "r").embedding_.shape == (200, 2)
+
+
+def test_a_store_that_was_moved_is_the_same_model(reference, tmp_path):
+    shutil.copytree(reference.store_, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / "moved")
+    same(load(tmp_path / "moved"), reference)
