@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import uuid
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +252,7 @@ def shared_run(path: str, identity: str) -> RunStore:
     return store
 
 
+@cache
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
