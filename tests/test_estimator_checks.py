@@ -197,6 +197,7 @@ def test_attributes_have_the_shapes_and_meanings_that_are_documented(model):
     np.testing.assert_allclose(model.spectrum_["share"], model.eigenvalues_ / model.spectrum_["trace"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_stands_in_a_pipeline_and_in_a_search():
     y = (X[:, 0] > 0).astype(int)
     chain = make_pipeline(StandardScaler(), Isomap(n_neighbors=8), KNeighborsClassifier(3)).fit(X, y)

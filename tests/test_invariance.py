@@ -55,7 +55,7 @@ def close(ours, theirs, relative=1e-5):
 # ---- plan ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tile", [16, 37, 300, LARGEST_TILE])
+@pytest.mark.parametrize("tile", [16, 37, *(pytest.param(tile, marks=pytest.mark.slow) for tile in (300, LARGEST_TILE))])
 def test_the_tile_size_changes_nothing(tile, reference):
     run = pipeline.fit(X, Parameters(n_neighbors=K, n_components=P, knn="exact", tile_size=tile))
     assert run.stages["geodesics"]["fields"]["tile_size"] == tile
@@ -66,7 +66,7 @@ def test_the_tile_size_changes_nothing(tile, reference):
     np.testing.assert_allclose(run.geodesics(rows), reference.geodesics(rows), rtol=1e-6)
 
 
-@pytest.mark.parametrize("tile", [64, 151])
+@pytest.mark.parametrize("tile", [64, pytest.param(151, marks=pytest.mark.slow)])
 def test_the_tile_size_changes_nothing_where_the_solver_iterates(tile):
     """Above 300 points the solver starts from a random block: its path, and so its bits, hang on the sums."""
     rows = roll(700)
@@ -126,7 +126,7 @@ def test_a_correction_in_numbers_has_the_unit_of_the_data():
     close(large.embedding_ / 1e3, small.embedding_)
 
 
-@pytest.mark.parametrize("offset", [1e6, -1e6])
+@pytest.mark.parametrize("offset", [1e6])
 def test_a_common_offset_changes_nothing(offset):
     rows = np.round(X * 2**20) / 2**20  # exact with the offset
     close(fitted(rows + offset).embedding_, fitted(rows).embedding_)
@@ -203,7 +203,7 @@ def test_the_constant_of_rings_and_tori_is_the_closed_form(name):
         assert round(c, 3) == 4.486
 
 
-@pytest.mark.parametrize("name", ["ring40", "ring101", "torus"])
+@pytest.mark.parametrize("name", ["ring40", "torus"])
 def test_the_eigenvalues_of_rings_and_tori_are_taken_by_value_and_not_by_modulus(name):
     """RING(40) without a constant has 40, 40, 4.52, 4.52 by value, and 40, 40, -10.1, -10.1 by modulus."""
     graph, _, D, c = closed(name)

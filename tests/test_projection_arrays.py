@@ -33,7 +33,7 @@ def run(tmp_path_factory):
 # ---- each row's result depends on that row alone -------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["continuous", "paper"])
+@pytest.mark.parametrize("form", ["continuous", pytest.param("paper", marks=pytest.mark.slow)])
 def test_the_batch_the_order_and_the_threads_change_nothing(form, tmp_path):
     model = KernelIsomap(n_neighbors=8, n_components=3, projection=form, store=tmp_path / "run.zarr").fit(X)
     rows = np.concatenate([T, X[:30]])

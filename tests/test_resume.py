@@ -80,7 +80,7 @@ def test_the_same_fit_again_does_no_work(work, tmp_path):
     [
         {"n_components": 3},
         {"correction": None},
-        {"correction": 2.5},
+        pytest.param({"correction": 2.5}, marks=pytest.mark.slow),
         pytest.param({"tol": 1e-3}, marks=pytest.mark.slow),
         pytest.param({"constant_solver": "arnoldi"}, marks=pytest.mark.slow),
     ],

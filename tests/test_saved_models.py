@@ -131,11 +131,13 @@ def test_a_seed_of_none_is_recorded_and_taken_up_again(work, tmp_path):
     assert fitted(None, random_state=None).random_state_ != seed
 
 
+@pytest.mark.slow
 def test_generators_give_seeds(tmp_path):
     for make in (np.random.RandomState, np.random.default_rng):
         assert fitted(None, random_state=make(3)).random_state_ == fitted(None, random_state=make(3)).random_state_
 
 
+@pytest.mark.slow
 def test_a_fresh_process_loads_the_model(reference, tmp_path):
     np.save(tmp_path / "t.npy", T)
     program = (
