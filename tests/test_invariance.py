@@ -55,7 +55,10 @@ def close(ours, theirs, relative=1e-5):
 # ---- plan ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tile", [16, 37, *(pytest.param(tile, marks=pytest.mark.slow) for tile in (300, LARGEST_TILE))])
+SLOW_TILES = [pytest.param(size, marks=pytest.mark.slow) for size in (300, LARGEST_TILE)]
+
+
+@pytest.mark.parametrize("tile", [16, 37, *SLOW_TILES])
 def test_the_tile_size_changes_nothing(tile, reference):
     run = pipeline.fit(X, Parameters(n_neighbors=K, n_components=P, knn="exact", tile_size=tile))
     assert run.stages["geodesics"]["fields"]["tile_size"] == tile
