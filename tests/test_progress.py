@@ -6,7 +6,7 @@ import time
 import pytest
 
 from scalemani.terminal import progress
-from scalemani.terminal.progress import LineReporter, TerminalReporter, duration, terminal_reporter
+from scalemani.terminal.progress import LineReporter, TerminalReporter, duration, reporting, terminal_reporter
 
 
 class Clock:
@@ -85,6 +85,26 @@ def test_without_a_terminal_lines_are_given(monkeypatch, capsys):
     assert isinstance(terminal_reporter(), LineReporter)
     terminal_reporter()("points", 1, 1)
     assert capsys.readouterr().err == "points: 0 s\n"
+
+
+def test_a_reporter_is_closed_when_the_work_fails_and_a_callers_is_not(monkeypatch):
+    closed = []
+
+    class Reporter:
+        def __call__(self, stage, done, total):
+            raise AssertionError("nothing is reported")
+
+        def close(self):
+            closed.append(self)
+
+    monkeypatch.setattr(progress, "terminal_reporter", Reporter)
+    for given in (True, Reporter(), False):
+        with pytest.raises(OSError, match="disk"), reporting(given) as report:
+            made = report
+            raise OSError("disk")
+        assert (made in closed) == (given is True)
+    assert len(closed) == 1
+    made("graph", 1, 1)  # of False: says nothing
 
 
 def test_durations():

@@ -3,10 +3,9 @@
 Thin on purpose. The library and NumPy are imported inside the commands, so that ``--help`` is quick.
 """
 
-import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from scalemani import __version__
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.console import IncompleteResult, run
 from scalemani.terminal.options import estimator_options, manners, reading
+from scalemani.terminal.progress import reporting
 
 __all__ = ["cli", "main"]
 
@@ -77,7 +77,7 @@ def fit(
     from scalemani import KernelIsomap
     from scalemani.terminal.summary import fit_lines
 
-    with _progress(quiet) as report:
+    with reporting(not quiet) as report:
         model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
     coordinates = model.embedding_
     if embedding is not None:
@@ -132,7 +132,7 @@ def project(
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
-    with _progress(quiet) as report:
+    with reporting(not quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
         if is_zarr(source.values) and out.endswith(".zarr"):
             with renamed_when_complete(Path(out)) as partial:
@@ -189,28 +189,13 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
     """
     from scalemani.demonstration.experiment import run_demo
 
-    with _progress(quiet) as report:
+    with reporting(not quiet) as report:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
 
 
 def _given(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source is click.core.ParameterSource.COMMANDLINE
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Any]:
-    """The reporter of a command, closed at its end; ``False`` if quiet."""
-    if quiet:
-        yield False
-        return
-    from scalemani.terminal.progress import terminal_reporter
-
-    reporter = terminal_reporter()
-    try:
-        yield reporter
-    finally:
-        reporter.close()
 
 
 def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:

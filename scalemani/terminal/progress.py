@@ -6,12 +6,13 @@ reporters write to standard error, so that output can be piped.
 """
 
 import atexit
+import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-__all__ = ["LineReporter", "Reporter", "TerminalReporter", "terminal_reporter"]
+__all__ = ["LineReporter", "Reporter", "TerminalReporter", "reporting", "terminal_reporter"]
 
 Reporter = Callable[[str, int, int], None]
 
@@ -19,6 +20,38 @@ Reporter = Callable[[str, int, int], None]
 def terminal_reporter() -> "TerminalReporter | LineReporter":
     """The library's own progress, as ``progress=True`` asks for: bars on a terminal, lines elsewhere."""
     return TerminalReporter() if sys.stderr.isatty() else LineReporter()
+
+
+@contextlib.contextmanager
+def reporting(progress: Any) -> Iterator[Reporter]:
+    """The report function that an estimator's ``progress`` asks for, closed at the end of the block.
+
+    Parameters
+    ----------
+    progress : bool or callable
+        True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves
+        no bar and no hidden cursor. A callable is its owner's to close. False gives one that says nothing.
+
+    Examples
+    --------
+    >>> with reporting(lambda *stage: print(stage)) as report:
+    ...     report("geodesics", 1, 4)
+    ('geodesics', 1, 4)
+    """
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield _silent
+    else:
+        reporter = terminal_reporter()
+        try:
+            yield reporter
+        finally:
+            reporter.close()
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Reports nothing."""
 
 
 def duration(seconds: float) -> str:
