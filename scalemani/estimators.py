@@ -185,7 +185,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._check_features(X, reset=True)
         arguments = self.get_params(deep=False)
         reporter = _reporter(arguments.pop("progress"))
-        self._adopt(pipeline.fit(X, Parameters(**{**self._fixed(), **arguments}), reporter, type(self).__name__))
+        parameters = Parameters(**{"correction": self.correction, **arguments})
+        self._adopt(pipeline.fit(X, parameters, reporter, type(self).__name__))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
@@ -199,10 +200,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 validate_data(self, X, reset=reset, skip_check_array=True)
             except ValueError as error:
                 raise ScalemaniError(str(error)) from error
-
-    def _fixed(self) -> dict[str, Any]:
-        """Arguments of the pipeline that are not parameters of this estimator."""
-        return {}
 
     def _adopt(self, run: Run) -> None:
         """Take the results of a finished run as attributes."""
@@ -355,26 +352,26 @@ class Isomap(KernelIsomap):
         overwrite: bool = False,
         keep_distances: bool = True,
     ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.graph = graph
-        self.disconnected = disconnected
-        self.projection = projection
-        self.knn = knn
-        self.tol = tol
-        self.store = store
-        self.scheduler = scheduler
-        self.memory_limit = memory_limit
-        self.random_state = random_state
-        self.progress = progress
-        self.overwrite = overwrite
-        self.keep_distances = keep_distances
-
-    def _fixed(self) -> dict[str, Any]:
-        return {"correction": None}
+        super().__init__(
+            n_neighbors=n_neighbors,
+            n_components=n_components,
+            radius=radius,
+            metric=metric,
+            metric_params=metric_params,
+            graph=graph,
+            disconnected=disconnected,
+            correction=None,
+            projection=projection,
+            knn=knn,
+            tol=tol,
+            store=store,
+            scheduler=scheduler,
+            memory_limit=memory_limit,
+            random_state=random_state,
+            progress=progress,
+            overwrite=overwrite,
+            keep_distances=keep_distances,
+        )
 
 
 def load(path: Any) -> KernelIsomap:

@@ -40,16 +40,15 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     found = kind_of(path)
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
-        store = RunStore.create(beside(path) if found == "run" else path)
-        store.finish("data", identity, seed=seeded.random_state, n_distinct=given.n_distinct)
-        return seeded, store
+        data = {"fields": identity, "seed": seeded.random_state, "n_distinct": given.n_distinct}
+        return seeded, RunStore.create(beside(path) if found == "run" else path, stages={"data": data})
     store = RunStore(path)
     stages = store.document["stages"]
-    seeded = parameters.seeded(stages["data"]["seed"] if "data" in stages else None)
+    seeded = parameters.seeded(stages["data"]["seed"])
     wanted = {"data": identity, **seeded.stage_fields(given.kind)}
     # without a graph no distances hang on the neighbour lists: other ones may take their place
     for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
-        _refuse_other(path, stages.get(stage), wanted[stage])
+        _refuse_other(path, stages[stage], wanted[stage])
     if "geodesics" in stages and not store.has_distances:
         _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
     return seeded, store

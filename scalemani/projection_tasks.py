@@ -45,7 +45,7 @@ def shared_projector(path: str, identity: str, revision: str, form: str) -> Proj
 def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
     """A block checked as a test set; `start` is its first row's number."""
     projector = shared_projector(*key)
-    pieces = [piece for _, piece in projector.blocks(block, "T", start)]
+    pieces = [piece for _, piece in projector.blocks(block, "X", start)]
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:

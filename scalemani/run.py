@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.embedding import load_embedding
@@ -42,7 +43,10 @@ class StoreFolder:
 
     def __init__(self, path: str | None) -> None:
         self.temporary = path is None
-        self.path = tempfile.mkdtemp(prefix="scalemani-") if path is None else os.fspath(path)
+        if path is None:
+            self.path = tempfile.mkdtemp(prefix="scalemani-")
+        else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
+            self.path = os.path.realpath(path) if os.path.exists(path) else os.path.abspath(path)
         if self.temporary:
             self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
@@ -127,6 +131,7 @@ class Run:
         ScalemaniError
             If rows are not row numbers, or D was given, then dropped.
         """
+        self._check_current()
         wanted = np.atleast_1d(np.asarray(rows))
         total = len(self.vertex)
         if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
@@ -156,6 +161,17 @@ class Run:
     @property
     def _key(self) -> ModelKey:
         """What names this fitted model in any process: path, run, solution, projection."""
+        self._check_current()
+        revision = self.stages["solve"]["revision"]
+        return (self.store.path, self._id, revision, self.parameters["projection"])
+
+    def _check_current(self) -> None:
+        """Refuse to answer from a store that is gone, or holds another fit by now.
+
+        Raises
+        ------
+        ScalemaniError
+        """
         if not os.path.isdir(self.store.path):
             raise ScalemaniError(
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
@@ -168,7 +184,6 @@ class Run:
                 f"the store {self.store.path!r} was fitted again since this model was made: load it again, or give "
                 "each fit a path of its own"
             )
-        return (self.store.path, self._id, revision, self.parameters["projection"])
 
     @property
     def n_components(self) -> int:
@@ -185,12 +200,15 @@ class Run:
         """
         if _is_dask(T):
             return self._lazy(T)
-        projector = shared_projector(*self._key)
+        if not sp.issparse(T):  # sparse rows of distances keep their stored zeros
+            T = as_source(T, "X")
+        key = self._key
+        projector = shared_projector(*key)
         pieces: list[NDArray[np.float64]] = []
-        total = int(T.shape[0]) if hasattr(T, "shape") else len(T)
+        total = int(T.shape[0])
         with Cluster(scheduler) as cluster:
             blocks = self._blocks(T, projector, cluster)
-            for piece in cluster.map(project, ((self._key, block) for _, block in blocks)):
+            for piece in cluster.map(project, ((key, block) for _, block in blocks)):
                 pieces.append(piece)
                 if report is not None:
                     report("project", sum(map(len, pieces)), total)
@@ -210,7 +228,8 @@ class Run:
             step = max(1, min(ROWS_A_TASK, -(-T.shape[0] // (2 * cluster.threads))))
             lost = done = 0
             with new_output(out, (T.shape[0], self.n_components), step) as partial:
-                tasks = ((self._key, T, at, step, partial) for at in range(0, T.shape[0], step))
+                key = self._key
+                tasks = ((key, T, at, step, partial) for at in range(0, T.shape[0], step))
                 for missing in cluster.map(project_chunk, tasks):
                     lost += missing
                     done = min(done + step, T.shape[0])
@@ -222,12 +241,12 @@ class Run:
     def _check_test_set(self, T: Any) -> None:
         """Refuse the wrong kind, shape or number of features before any row is read."""
         expected = shared_projector(*self._key).n_features
-        source = as_source(T, "T")
-        check_shape(tuple(source.shape), "T", expected)
+        source = as_source(T, "X")
+        check_shape(tuple(source.shape), "X", expected)
 
     def _blocks(self, T: Any, projector: Projector, cluster: Cluster) -> Iterator[tuple[int, Any]]:
         """Validated pieces of T for one task each."""
-        for start, block in projector.blocks(T, "T"):
+        for start, block in projector.blocks(T, "X"):
             step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
             for at in range(0, block.shape[0], step):
                 yield start + at, block[at : at + step]
@@ -250,6 +269,7 @@ class Run:
         ScalemaniError
             If something is at `path`.
         """
+        self._check_current()
         self.store.copy_without_distances(path)
 
 

@@ -33,6 +33,8 @@ def release_blas() -> None:
     """Let go of what :func:`hold_blas` took."""
     global _users, _limiter
     with _lock:
+        if _users == 0:  # a worker that joined after the others were told to hold
+            return
         _users -= 1
         if _users == 0:
             _limiter.restore_original_limits()

@@ -227,7 +227,7 @@ class Cluster:
         waiting: deque[Any] = deque()
         try:
             for task in tasks:
-                waiting.append(self.client.submit(function, *task, *handle, pure=False, retries=2))
+                waiting.append(self.client.submit(function, *task, *handle, pure=False))
                 if len(waiting) >= window:
                     yield waiting.popleft().result()
             while waiting:

@@ -6,6 +6,7 @@ format version, the package versions, and a state per finished stage: the fields
 attributes. Nothing here is ever unpickled.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -50,7 +51,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     ScalemaniError
         Naming the path and the system's reason.
     """
-    parent = Path(path).absolute()
+    parent = Path(path).absolute().parent  # what is made there is begun beside the path
     while not os.path.lexists(parent):
         parent = parent.parent
     probe = parent / f".scalemani-{uuid.uuid4().hex}"
@@ -95,8 +96,10 @@ class RunStore(Tiles):
             )
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], *, replace: bool = False) -> "RunStore":
-        """Make an empty run; one that is there goes only when `replace` is true.
+    def create(
+        cls, path: str | os.PathLike[str], *, replace: bool = False, stages: dict[str, Any] | None = None
+    ) -> "RunStore":
+        """Make a run with no stage but the given ones; one that is there goes only when `replace` is true.
 
         Raises
         ------
@@ -113,7 +116,7 @@ class RunStore(Tiles):
             "format_version": FORMAT_VERSION,
             "id": uuid.uuid4().hex,
             "versions": _versions(),
-            "stages": {},
+            "stages": stages or {},
         }
         attributes: dict[str, Any] = {KEY: document}
         partial = beside(target)
@@ -138,7 +141,11 @@ class RunStore(Tiles):
         try:
             Path(self.path).rename(target)
         except OSError as error:
-            shutil.rmtree(self.path, ignore_errors=True)
+            self.remove()
+            if old.exists():
+                old.rename(target)
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
             raise ScalemaniError(
                 f"another fit is making a run at {str(path)!r}: wait for it, or give another path"
             ) from error

@@ -53,6 +53,7 @@ class Tiles:
     def create_distances(self, n: int, tile: int) -> None:
         """Make the empty array of distance tiles and an empty ledger."""
         self.drop_distances()
+        (Path(self.path) / "ledger").mkdir()
         zarr.create_array(
             self.path,
             name="distances",
@@ -63,13 +64,16 @@ class Tiles:
             compressors=None,
             attributes={"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
         )
-        (Path(self.path) / "ledger").mkdir()
 
     def drop_distances(self) -> None:
         """Remove D and its ledger."""
         self.__dict__.pop("_distances", None)
+        distances = Path(self.path) / "distances"
+        dropped = beside(distances)
+        if distances.exists():
+            distances.rename(dropped)  # at once: a stop in between leaves no half of it in place
         shutil.rmtree(Path(self.path) / "ledger", ignore_errors=True)
-        shutil.rmtree(Path(self.path) / "distances", ignore_errors=True)
+        shutil.rmtree(dropped, ignore_errors=True)
 
     @property
     def has_distances(self) -> bool:
@@ -93,8 +97,8 @@ class Tiles:
         row : int
             Block number.
         upper : ndarray of float32, shape (rows of the block, n - start of the block)
-            The diagonal tile's upper half is copied down: float32 sums of a path taken from its two
-            ends can differ in the last bits, and D must be symmetric.
+            The diagonal tile's upper half is copied down: the sums of a path taken from its two
+            ends can differ in the last bit, and D must be symmetric.
         """
         blocks = self.blocks
         here = blocks[row]

@@ -8,7 +8,10 @@ function; others import it by its name.
 import functools
 import hashlib
 import importlib
+import types
 from typing import Any
+
+import numpy as np
 
 from scalemani.errors import ScalemaniError
 
@@ -27,10 +30,9 @@ def function_name(function: Any) -> str:
     >>> function_name(city_block).split("#")[0].split(":")[1]
     'city_block'
     """
-    bound = ""
+    python, bound = function, b""
     if isinstance(function, functools.partial):
-        bound = repr((function.args, sorted(function.keywords.items())))
-    python = function.func if bound else function
+        python, bound = function.func, _content((function.args, function.keywords))
     python = getattr(python, "py_func", python)  # what numba compiled
     code = getattr(python, "__code__", None)
     module, qualified = getattr(python, "__module__", None), getattr(python, "__qualname__", None)
@@ -38,24 +40,47 @@ def function_name(function: Any) -> str:
         raise ScalemaniError(
             f"metric={type(function).__name__} object has no name that a store can record: define the metric with def"
         )
-    text = b"" if code is None else _content(python, code)
-    text += bound.encode()
+    text = bound if code is None else _function_content(python) + bound
     name = f"{module}:{qualified}#{hashlib.blake2b(text, digest_size=4).hexdigest()}"
     _known[name] = function
     return name
 
 
-def _content(function: Any, code: Any) -> bytes:
-    """What a function does: its byte code with the names, constants, defaults and closed-over values it uses."""
-    constants = [c.co_code if hasattr(c, "co_code") else c for c in code.co_consts]
-    closed = [_shown(cell.cell_contents) for cell in function.__closure__ or ()]
-    kept = (code.co_names, constants, function.__defaults__, function.__kwdefaults__, closed)
-    return bytes(code.co_code) + repr(kept).encode()
+def _function_content(function: Any) -> bytes:
+    """What a function does: its code, its defaults, and the values it closes over."""
+    closed = [cell.cell_contents for cell in function.__closure__ or ()]
+    return _content((function.__code__, function.__defaults__, function.__kwdefaults__, closed))
 
 
-def _shown(value: Any) -> str:
-    """A closed-over value in words that are the same in every process."""
-    return str(getattr(value, "__qualname__", None) or repr(value))
+def _content(value: Any) -> bytes:
+    """A value in bytes that are the same in every process.
+
+    Raises
+    ------
+    ScalemaniError
+        If it is of a kind that has none.
+    """
+    if isinstance(value, types.CodeType):
+        return bytes(value.co_code) + _content((value.co_names, value.co_consts))
+    if isinstance(value, types.FunctionType):
+        return value.__qualname__.encode() + _function_content(value)
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
+    if isinstance(value, dict):
+        return _content(sorted(value.items()))
+    if isinstance(value, tuple | list):
+        return b"(" + b",".join(_content(item) for item in value) + b")"
+    if isinstance(value, frozenset):
+        return _content(sorted(map(repr, value)))
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | type(...)):
+        return f"{type(value).__name__}:{value!r}".encode()
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if name is None:
+        raise ScalemaniError(
+            f"the metric function uses a {type(value).__name__} that a store can't tell from another: "
+            "pass plain numbers or arrays"
+        )
+    return f"{getattr(value, '__module__', '')}:{name}".encode()
 
 
 def is_function_name(metric: Any) -> bool:
