@@ -1,6 +1,7 @@
 """Memory is arithmetic: what is projected is allowed, and what is measured is projected."""
 
 import gc
+import shutil
 import tracemalloc
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scalemani import geodesics
 from scalemani.engine import budget
 from scalemani.engine.blocks import Blocks
-from scalemani.engine.budget import choose_tile, disk_bytes, parse_memory, task_bytes
+from scalemani.engine.budget import check_disk, choose_tile, disk_bytes, parse_memory, task_bytes
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import _add_run
 from scalemani.errors import ScalemaniError
@@ -54,6 +55,7 @@ def test_a_refusal_names_both_numbers_and_the_remedy():
     assert f"need {needed:,} bytes" in message
     assert f"allows {64 << 20:,}:" in message
     assert "raise memory_limit" in message
+    assert "scheduler whose workers have fewer threads" in message
     assert "\n" not in message
 
 
@@ -174,8 +176,41 @@ def test_disk_bytes_are_the_bytes_of_all_chunks(tmp_path, n, tile):
     assert sum(p.stat().st_size for p in files if p.is_file()) == disk_bytes(n, tile)
 
 
+def test_columns_are_planned_for():
+    """1,000 components at 100,000 vertices: 2.4 GB of operand and sums alone."""
+    assert task_bytes(100_000, 16, 1000) >= 24 * 1000 * 100_000
+    with pytest.raises(ScalemaniError, match=r"need 2,\d{3},\d{3},\d{3} bytes"):
+        choose_tile(100_000, 1 << 31, 1, columns=1000)
+    assert choose_tile(100_000, 1 << 31, 1) == budget.LARGEST_TILE
+    assert budget.SMALLEST_TILE <= choose_tile(100_000, 1 << 32, 1, columns=1000) <= budget.LARGEST_TILE
+
+
+def test_the_search_holds_sixteen_bytes_a_vertex():
+    """A float64 distance and two int32 of the heap, on top of the rows and their check."""
+    n = 10**6
+    assert task_bytes(n, 16, columns=1) == 4 * 16 * n + 16 * n + 16 * n
+
+
+@pytest.mark.parametrize("name", ["run", "not/there/yet/run"])
+def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeypatch, name):
+    asked = []
+
+    def usage(place):
+        asked.append(place)
+        return shutil._ntuple_diskusage(10**9, 10**9 - free, free)
+
+    monkeypatch.setattr(budget.shutil, "disk_usage", usage)
+    needed = free = disk_bytes(1000, 64)
+    check_disk(tmp_path / name, 1000, 64)
+    free -= 1
+    with pytest.raises(ScalemaniError, match=rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger"):
+        check_disk(str(tmp_path / name), 1000, 64)
+    assert asked == [tmp_path, tmp_path]
+    assert not list(tmp_path.iterdir())
+
+
 # ---- measured <= projected ---------------------------------------------------------------------
-# tracemalloc sees NumPy's arrays; the search's own 12 n bytes are numba's and come on top.
+# tracemalloc sees NumPy's arrays; the search's own 16 n bytes are numba's and come on top.
 
 SLACK = 256 << 10  # Zarr's and Python's own small objects
 SIZES = [(3200, 400), (3200, 160), (1600, 800)]
@@ -209,13 +244,14 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [budget.SWEEP_COLUMNS, 150])
 @pytest.mark.parametrize(("n", "tile"), SIZES)
-def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, precision):
+def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, precision):
     """Both kinds of read: the first one takes sums as well."""
     store = empty_run(tmp_path / "run", n, tile)
     store.write_tile_row(0, np.ones((tile, n), np.float32))
-    operand = np.ones((n, budget.SWEEP_COLUMNS), precision)
-    for share, width in ((_SHARES[precision], 64), (_SUM_SHARES[precision], 66)):
+    operand = np.ones((n, columns), precision)
+    for share, width in ((_SHARES[precision], 2 * columns), (_SUM_SHARES[precision], 2 * columns + 2)):
         run = [(0, 0), (0, 1)]
         measured = peak(_add_run, share, store.path, store.document["id"], run, width, True, operand)
-        assert measured + operand.nbytes <= task_bytes(n, tile) + SLACK
+        assert measured + operand.nbytes <= task_bytes(n, tile, columns) + SLACK

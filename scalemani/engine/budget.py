@@ -1,7 +1,8 @@
-"""Memory as arithmetic: the tile size that fits, or a refusal before any work.
+"""Memory and disk as arithmetic: the tile size that fits, or a refusal before any work.
 
 What a worker thread holds at once, in bytes, for n vertices, tiles of b and sweeps of m columns:
- - a geodesic task: one block of rows, 4 b n, the search's own 12 n, and the check of the rows:
+ - a geodesic task: one block of rows, 4 b n, the search's own 16 n (distances in
+   float64, the heap and each vertex's place in it in int32), and the check of the rows:
    flags, b n, then four copies of the diagonal tile, 16 b², and Zarr's own of a tile, 4 b²;
  - a sweep task: a tile, Zarr's copy of it, and it and its square in the product's precision,
    8 b² + 16 b², its shares of the two products while they are put together, 64 m b, the operand
@@ -11,6 +12,7 @@ The larger of the two, times the threads of the worker, plus the graph, must sta
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +20,7 @@ from scalemani.errors import ScalemaniError
 
 LARGEST_TILE = 2048  # 16 MiB of float32: long enough for BLAS, short enough for a task of seconds
 SMALLEST_TILE = 16  # below this a tile is mostly overhead
-SWEEP_COLUMNS = 32  # columns that a read of D is planned for
+SWEEP_COLUMNS = 32  # columns that a read of D is planned for, unless more are named
 
 
 def parse_memory(limit: int | float | str | None) -> int:
@@ -94,14 +96,14 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def task_bytes(n: int, tile: int) -> int:
-    """The most that one task holds at once (module docstring)."""
-    geodesics = 4 * tile * n + 12 * n + max(tile * n, 20 * tile * tile)
-    sweep = 24 * tile * tile + SWEEP_COLUMNS * (24 * n + 64 * tile)
+def task_bytes(n: int, tile: int, columns: int = SWEEP_COLUMNS) -> int:
+    """The most that one task holds at once (module docstring), sweeps having `columns`."""
+    geodesics = 4 * tile * n + 16 * n + max(tile * n, 20 * tile * tile)
+    sweep = 24 * tile * tile + columns * (24 * n + 64 * tile)
     return max(geodesics, sweep)
 
 
-def choose_tile(n: int, limit: int, threads: int, edges: int = 0) -> int:
+def choose_tile(n: int, limit: int, threads: int, edges: int = 0, columns: int = SWEEP_COLUMNS) -> int:
     """The tile size for n vertices: large, but eight blocks or more where n allows, within `limit`.
 
     Parameters
@@ -114,6 +116,8 @@ def choose_tile(n: int, limit: int, threads: int, edges: int = 0) -> int:
         Tasks a worker runs at once.
     edges : int
         Stored entries of the graph, which every worker caches once (12 bytes each).
+    columns : int
+        The most that a read of D multiplies by: those of many components need memory, too.
 
     Raises
     ------
@@ -123,13 +127,13 @@ def choose_tile(n: int, limit: int, threads: int, edges: int = 0) -> int:
     eighth = -(-n // (8 * 16)) * 16
     tile = max(SMALLEST_TILE, min(LARGEST_TILE, eighth))
     graph = 12 * edges
-    while tile > SMALLEST_TILE and graph + threads * task_bytes(n, tile) > limit:
+    while tile > SMALLEST_TILE and graph + threads * task_bytes(n, tile, columns) > limit:
         tile = max(SMALLEST_TILE, tile // 2 // 16 * 16)
-    needed = graph + threads * task_bytes(n, tile)
+    needed = graph + threads * task_bytes(n, tile, columns)
     if needed > limit:
         raise ScalemaniError(
             f"{n} vertices need {needed:,} bytes a worker ({threads} threads) and memory_limit allows {limit:,}: "
-            "raise memory_limit or use fewer threads"
+            "raise memory_limit, or give a Dask scheduler whose workers have fewer threads"
         )
     return tile
 
@@ -138,3 +142,27 @@ def disk_bytes(n: int, tile: int) -> int:
     """Bytes of the distance tiles: upper tiles only, the last of a row padded to full size."""
     blocks = -(-n // tile)
     return blocks * (blocks + 1) // 2 * tile * tile * 4
+
+
+def check_disk(path: str | os.PathLike[str], n: int, tile: int) -> None:
+    """Refuse a store whose tiles don't fit on its disk.
+
+    Parameters
+    ----------
+    path : path-like
+        The store, which need not be there yet.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming what is needed and what is free.
+    """
+    place = Path(path).absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    needed, free = disk_bytes(n, tile), shutil.disk_usage(place).free
+    if needed > free:
+        raise ScalemaniError(
+            f"the distances of {n} vertices need {needed:,} bytes and {free:,} are free at {str(place)!r}: "
+            "give a store on a larger disk, or free some space"
+        )
