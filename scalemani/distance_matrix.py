@@ -38,8 +38,11 @@ class DistanceMatrix:
         Of its float64 content.
     labels : ndarray of int, shape (n,)
         Component of each point (all 0 where there is no inf).
-    sample : ndarray
-        One seeded random off-diagonal finite distance a row, at least 1,000 where there are as many.
+    row_longest : ndarray, shape (n,)
+        Longest finite distance of each row.
+    sample, sample_rows : ndarray, shape (s,)
+        Seeded random off-diagonal finite distances and their rows: the same number of each row that has
+        any, at least 1,000 where no point is alone.
 
     Raises
     ------
@@ -59,7 +62,8 @@ class DistanceMatrix:
         self.labels = np.full(self.n, -1)
         self._allow_inf = allow_inf
         digest = hashlib.blake2b(digest_size=16)
-        samples = []
+        self.row_longest = np.zeros(self.n)
+        samples, sampled = [np.empty(0)], [np.empty(0, np.int64)]
         rng = np.random.default_rng(0)
         each = -(-1000 // max(self.n - 1, 1)) if self.n > 1 else 0
         for start in range(0, self.n, self.step):
@@ -67,13 +71,18 @@ class DistanceMatrix:
             block = self.block(rows)
             self._check_block(block, rows)
             digest.update(np.ascontiguousarray(block).tobytes())
-            partner = (
-                np.arange(rows.start, rows.stop)[:, None] + rng.integers(1, max(self.n, 2), (len(block), each))
-            ) % self.n
-            samples.append(np.take_along_axis(block, partner, 1).ravel())
+            self.row_longest[rows] = np.max(block, axis=1, where=np.isfinite(block), initial=0.0)
+            at, columns = _partners(np.isfinite(block), rows.start, rng.integers(1, max(self.n, 2), (len(block), each)))
+            samples.append(block[at, columns])
+            sampled.append(at + rows.start)
         self.fingerprint = digest.hexdigest()
-        sample = np.concatenate(samples) if samples else np.empty(0)
-        self.sample = sample[np.isfinite(sample)]
+        self.sample, self.sample_rows = np.concatenate(samples), np.concatenate(sampled)
+
+    def sample_within(self, kept: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The sampled distances between the points `kept`, whole components."""
+        inside = np.zeros(self.n, bool)
+        inside[kept] = True
+        return self.sample[inside[self.sample_rows]]
 
     @property
     def step(self) -> int:
@@ -163,6 +172,22 @@ class DistanceMatrix:
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise ScalemaniError(f"{self.name} has {what} at row {rows.start + i}, column {j}: {remedy}")
+
+
+def _partners(
+    finite: NDArray[np.bool_], start: int, shifts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows (s,) of a block that begins at row `start`, and a column for each: another point that it reaches."""
+    count, n = finite.shape
+    columns = (np.arange(start, start + count)[:, None] + shifts) % n
+    chosen = np.ones(columns.shape, bool)
+    for i in np.flatnonzero(~finite.all(1)):  # a drawn column may be of another component there
+        others = np.flatnonzero(finite[i])
+        others = others[others != start + i]
+        chosen[i] = len(others) > 0
+        columns[i] = others[shifts[i] % len(others)] if len(others) else 0
+    at = np.nonzero(chosen)[0]
+    return at, columns[chosen]
 
 
 def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) -> Iterator[tuple[int, Any]]:

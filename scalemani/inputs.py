@@ -195,7 +195,7 @@ class GeodesicInput:
 
     def __init__(self, X: Any) -> None:
         self.checked = DistanceMatrix(X, allow_inf=True)
-        check_magnitude(self.checked.sample)
+        check_magnitude(self.checked.row_longest)
         self.n_rows = self.n_features = self.n_distinct = self.checked.n
         self.distinct = np.arange(self.checked.n)
         self.fingerprint = self.checked.fingerprint
@@ -231,8 +231,8 @@ class GeodesicInput:
         )
 
     def lengths(self, graph: Graph) -> NDArray[np.float64]:
-        """Sampled distances."""
-        return self.checked.sample
+        """Sampled distances between the points that are kept."""
+        return self.checked.sample_within(graph.order)
 
     def save(self, store: RunStore) -> None:
         """Nothing: test rows bring their distances."""

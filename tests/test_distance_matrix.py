@@ -113,6 +113,29 @@ def test_the_median_of_the_sample_is_near_the_dense_one(rows_a_block):
     assert np.isin(sample, dense).all()
 
 
+@pytest.mark.parametrize("sizes", [[18, 12], [3] * 10, [28, 1, 1]])
+def test_the_sample_within_a_component_is_of_its_distances_alone(sizes, rows_a_block):
+    """Each component has distances of its own size: those of the others give no median."""
+    D, labels = components(sizes)
+    D[labels[:, None] == labels] = 0
+    D += np.where(labels[:, None] == labels, 1.0 + labels, np.inf)
+    np.fill_diagonal(D, 0)
+    matrix = DistanceMatrix(D, allow_inf=True)
+    for label, size in enumerate(sizes):
+        found = matrix.sample_within(np.flatnonzero(labels == label))
+        assert len(found) == (size * 35 if size > 1 else 0)
+        assert (found == 1.0 + label).all()
+    assert len(matrix.sample_within(np.arange(N))) == len(matrix.sample) == len(matrix.sample_rows)
+
+
+def test_the_longest_distance_of_each_row_is_exact(D, rows_a_block):
+    D[3, 20] = D[20, 3] = 1e45
+    np.testing.assert_array_equal(DistanceMatrix(D).row_longest, D.max(1))
+    apart, labels = components([18, 12])
+    expected = np.where(labels[:, None] == labels, apart, 0).max(1)
+    np.testing.assert_array_equal(DistanceMatrix(apart, allow_inf=True).row_longest, expected)
+
+
 def test_one_point_is_a_matrix():
     matrix = DistanceMatrix(np.zeros((1, 1)))
     assert (matrix.n, matrix.labels.tolist(), len(matrix.sample)) == (1, [0], 0)
