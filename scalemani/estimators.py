@@ -19,6 +19,7 @@ from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
 from scalemani.search.metric_functions import function_of, is_function_name
+from scalemani.terminal.progress import reporting
 
 
 class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -184,9 +185,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         self._check_features(X, reset=True)
         arguments = self.get_params(deep=False)
-        reporter = _reporter(arguments.pop("progress"))
+        del arguments["progress"]
         parameters = Parameters(**{"correction": self.correction, **arguments})
-        self._adopt(pipeline.fit(X, parameters, reporter, type(self).__name__))
+        with reporting(self.progress) as report:
+            self._adopt(pipeline.fit(X, parameters, report, type(self).__name__))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
@@ -244,7 +246,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
             self._check_features(X, reset=False)
             X = X if issparse(X) else T  # sparse rows of distances keep their stored zeros
-        return self._run.transform(X, self.scheduler, _reporter(self.progress))
+        with reporting(self.progress) as report:
+            return self._run.transform(X, self.scheduler, report)
 
     def transform_to(self, X: Any, out: str) -> Any:
         """Coordinates of a Zarr array's rows, written by blocks on the cluster into a new Zarr array.
@@ -264,7 +267,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ScalemaniError(
                 f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others"
             )
-        return self._run.transform_to(X, os.fspath(out), self.scheduler, _reporter(self.progress))
+        with reporting(self.progress) as report:
+            return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X's rows."""
@@ -294,7 +298,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel by the store's path: the arrays stay where they are."""
+        """Travel with the results by the store's path: graph, training points and distances stay where they are."""
         state: dict[str, Any] = super().__getstate__()
         if "_run" in state:
             state = {**state, "_run": None}
@@ -403,14 +407,3 @@ def load(path: Any) -> KernelIsomap:
 def _out_of_memory(X: Any) -> bool:
     """Dask and Zarr arrays are not for scikit-learn's validation, which would read them."""
     return is_zarr(X) or type(X).__module__.split(".")[0] == "dask"
-
-
-def _reporter(progress: Any) -> pipeline.Report:
-    if callable(progress):
-        report: pipeline.Report = progress
-        return report
-    if progress:
-        from scalemani.terminal.progress import terminal_reporter
-
-        return terminal_reporter()
-    return pipeline.quiet

@@ -91,15 +91,24 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
         store.moved_to(target, replace=True)
 
 
+def differing(state: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The fields in which a finished stage differs; the seed is none where the search that ran is exact."""
+    exact = "method" in state and state["method"] != "nndescent"
+    return [
+        name
+        for name, value in wanted.items()
+        if state["fields"].get(name) != value and not (exact and name == "random_state")
+    ]
+
+
 def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
     """Name the first field in which a finished stage differs from what is asked for."""
     if state is None:
         return
-    for name, value in wanted.items():
-        have = state["fields"].get(name)
-        if have != value:
-            shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
-            asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
-            raise StoreMismatchError(
-                f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
-            )
+    for name in differing(state, wanted):
+        have, value = state["fields"].get(name), wanted[name]
+        shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+        asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
+        raise StoreMismatchError(
+            f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
+        )

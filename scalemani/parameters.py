@@ -75,6 +75,8 @@ class Parameters:
             if not isinstance(value, str) or value not in allowed:
                 raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
         _check_count("n_components", self.n_components)
+        if self.metric_params is not None and not isinstance(self.metric_params, dict):
+            raise ScalemaniError(f"metric_params={self.metric_params!r}: a dict such as {{'p': 3}}, or None, is needed")
         if callable(self.metric):
             function_name(self.metric)
         elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:

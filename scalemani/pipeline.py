@@ -22,7 +22,7 @@ from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
 from scalemani.neighbors import NeighborLists
-from scalemani.opening import in_place, open_run, sole_fit
+from scalemani.opening import differing, in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
 from scalemani.run import Run, StoreFolder
 from scalemani.search.metrics import canonical_name, checked_parameters
@@ -103,7 +103,7 @@ def _neighbors(
 ) -> NeighborLists | None:
     """Stage 2, unless it or the graph made of it is there."""
     state = store.stage("neighbors")
-    if state is not None and state["fields"] == fields["neighbors"]:
+    if state is not None and not differing(state, fields["neighbors"]):
         if store.stage("graph") is not None or not state["listed"]:
             return None
         parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
@@ -217,6 +217,6 @@ def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: di
 
 def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
-    store.finish("fit", parameters.recorded(), estimator=kind)
     if not parameters.keep_distances:
         store.drop_distances()
+    store.finish("fit", {**parameters.recorded(), "keep_distances": store.has_distances}, estimator=kind)
