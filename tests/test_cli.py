@@ -82,9 +82,7 @@ def test_fit_and_project_give_what_the_library_gives_with_ids_in_order(files, pr
     assert projected.ids == [f"test-{i}" for i in range(30)]
     # Training rows come back as they were fitted, to float32's share of the embedding's scale.
     assert program("project run.zarr train.npy back.npy")[0] == 0
-    np.testing.assert_allclose(
-        np.load("back.npy"), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max()
-    )
+    np.testing.assert_allclose(np.load("back.npy"), model.embedding_, atol=1e-5 * np.abs(model.embedding_).max())
 
 
 def test_every_kind_of_points_gives_the_same(files, program):
@@ -96,6 +94,7 @@ def test_every_kind_of_points_gives_the_same(files, program):
         assert program(f"fit {points} b.zarr -k 8 --embedding b.npy --overwrite")[0] == 0
         np.testing.assert_array_equal(np.load("b.npy"), np.load("a.npy"))
         assert program(f"project a.zarr {points} out.zarr --overwrite")[0] == 0
+        assert zarr.open_array("out.zarr", mode="r").attrs["axes"] == ["axis_1", "axis_2"]
         scale = np.abs(np.load("a.npy")).max()
         np.testing.assert_allclose(open_points("out.zarr").values[:], np.load("a.npy"), atol=1e-5 * scale)
 
@@ -165,7 +164,9 @@ WRONG = [
     ("fit train.npy new.zarr --graph both", "'mutual'"),
     ("fit train.npy new.zarr --seed x", "integer"),
     ("fit train.npy new.zarr --embedding y.txt", ".csv"),
-    ("fit train.npy new.zarr --embedding train.csv", "--overwrite"),
+    ("fit train.npy new.zarr --embedding train.csv", "--overwrite-output"),
+    ("fit train.csv new.zarr --id-column who --embedding taken.npy", "taken.ids.csv"),
+    ("project absent.zarr train.csv taken.npy --id-column who", "taken.ids.csv"),
     ("fit nan.npy new.zarr", "row 3, column 1"),
     ("fit objects.npy new.zarr", "objects"),
     ("fit train.npy train.csv", "train.csv"),
@@ -181,6 +182,7 @@ def test_wrong_use_is_code_2_with_its_cause_in_one_line_and_no_file_made(files, 
     rows = np.load("train.npy")
     rows[3, 1] = np.nan
     np.save("nan.npy", rows)
+    (files / "taken.ids.csv").touch()
     np.save("objects.npy", np.array([["a", 1]], dtype=object))
     before = sorted(files.iterdir())
     code, out, err = program(f"{command} --quiet" if command else "")
@@ -242,16 +244,17 @@ def test_a_stopped_fit_names_the_command_that_ends_it_with_the_same_bits(files, 
         def close(self):
             pass
 
+    (files / "y.npy").write_text("of an earlier fit")
     with monkeypatch.context() as patched:
         patched.setattr(progress, "terminal_reporter", Signalling)
         code, _, err = program("fit train.npy run.zarr -k 8 --embedding y.npy --overwrite")
     assert code == 1
-    assert not (files / "y.npy").exists()
+    assert (files / "y.npy").read_text() == "of an earlier fit"
     assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
     said = err.splitlines()[-1]
     name, _, again = said.partition("to go on: scalemani ")
     assert name == "scalemani: stopped; "
-    assert "--overwrite" not in again
+    assert "--overwrite" not in shlex.split(again)
     written = sorted((files / "run.zarr" / "ledger").iterdir())
     made = {path: path.stat().st_mtime_ns for path in written}
     assert program("info run.zarr")[0] == 2
@@ -260,12 +263,46 @@ def test_a_stopped_fit_names_the_command_that_ends_it_with_the_same_bits(files, 
     np.testing.assert_array_equal(np.load("y.npy"), np.load("whole.npy"))
 
 
-def test_the_command_that_goes_on_is_quoted_and_replaces_nothing():
-    assert resume_command(["fit", "a b.npy", "r.zarr", "--overwrite"]) == "scalemani fit 'a b.npy' r.zarr"
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ("fit 'a b.npy' r.zarr --overwrite", "fit 'a b.npy' r.zarr"),
+        ("fit a.npy r.zarr --overwrite --embedding=y.npy", "fit a.npy r.zarr --embedding=y.npy --overwrite-output"),
+        ("fit a.npy r.zarr --embedding y.npy", "fit a.npy r.zarr --embedding y.npy"),
+        (
+            "fit a.npy r.zarr --embedding y.npy --overwrite-output",
+            "fit a.npy r.zarr --embedding y.npy --overwrite-output",
+        ),
+        ("project r.zarr a.npy y.npy --overwrite", "project r.zarr a.npy y.npy --overwrite"),
+    ],
+)
+def test_the_command_that_goes_on_is_quoted_and_replaces_outputs_alone(given, again):
+    assert resume_command(shlex.split(given)) == f"scalemani {again}"
+
+
+@pytest.mark.parametrize("command", ["demo", "info run.zarr", "export run.zarr model.zarr", ""])
+def test_other_commands_have_nothing_to_go_on_with(program, monkeypatch, command):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", stop)
+    assert program(command) == (1, "", "scalemani: stopped\n")
+
+
+def test_an_option_of_its_own_replaces_the_embedding_and_keeps_the_store(files, program):
+    (files / "y.npy").touch()
+    assert program("fit train.npy run.zarr -k 8 --correction none --quiet")[0] == 0
+    made = {path: path.stat().st_mtime_ns for path in (files / "run.zarr" / "ledger").iterdir()}
+    assert made
+    again = "fit train.npy run.zarr -k 8 --correction none --quiet --embedding y.npy"
+    code, _, err = program(again)
+    assert (code, "--overwrite-output" in err) == (2, True)
+    assert program(f"{again} --overwrite-output")[0] == 0
+    assert len(np.load("y.npy")) == 120
+    kept = {path: path.stat().st_mtime_ns for path in (files / "run.zarr" / "ledger").iterdir()}
+    assert kept == made, "the store was made again"
 
 
 def test_as_a_module(files):
-    done = subprocess.run(
-        [sys.executable, "-m", "scalemani", "--version"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "scalemani", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.startswith("scalemani, version ")) == (0, True)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
-from scalemani.terminal import files
-from scalemani.terminal.files import check_output, open_points, write_coordinates
+from scalemani.terminal import outputs
+from scalemani.terminal.files import open_points
+from scalemani.terminal.outputs import check_output, write_coordinates
 
 ROWS = np.array([[1.5, -0.0, 3e-300], [4.0, 5.25, -6.125]])
 
@@ -72,7 +73,7 @@ def test_zarr_array_and_group(tmp_path):
         ("1.5,-0.0,3e-300\n4,5.25,-6.125\n", {}, None, "id"),
         ("a,b,c\n1.5,-0.0,3e-300\n4,5.25,-6.125\n", {}, None, "id"),
         (
-            "\ufeffwho,a,b,c\r\nx,1.5,-0.0,3e-300\r\n\r\ny,4,5.25,-6.125\r\n",
+            "\ufeffwho,a,b,c\r\nx,1.5,-0.0,3e-300\r\ny,4,5.25,-6.125\r\n\r\n\r\n",
             {"id_column": "who"},
             ["x", "y"],
             "who",
@@ -112,6 +113,13 @@ def test_csv_longer_than_a_block(tmp_path):
         ("a,b\n1,2\n3,\n", {}, "an empty cell"),
         ("n,a,b\nx,1,2\ny,3,z\n", {"id_column": "n"}, "line 3, column 3 (b): 'z' is not a number; remove"),
         ("1_000,2\n", {}, "1_000"),
+        # A row that lost its cells is said, and neither dropped nor taken for a heading.
+        ("1,2\n , \n3,4\n", {}, "line 2, column 1: an empty cell"),
+        ("1,2\n3,4\n,\n", {}, "line 3, column 1: an empty cell"),
+        (",\n1,2\n3,4\n", {}, "line 1, column 1: an empty cell"),
+        ("1,2\n\n3,4\n", {}, "line 2: an empty line"),
+        ("a\n1\n\n\n3\n", {}, "line 3: an empty line"),
+        ("1,2\n", {"id_column": "²"}, "no column '²'"),
         ("1,2\n3\n", {}, "line 2: 1 cells, 2 in the first"),
         ("1;2\n3;4\n", {}, "--delimiter ';'"),
         ("", {}, "no rows"),
@@ -179,6 +187,26 @@ def test_written_npy_and_its_ids(tmp_path):
     assert (tmp_path / "y.ids.csv").read_text() == "id\na\nb\nc\n"
 
 
+def test_the_file_of_ids_is_not_replaced_unasked_nor_without_its_npy(tmp_path, monkeypatch):
+    (tmp_path / "y.ids.csv").write_text("mine")
+    out = str(tmp_path / "y.npy")
+    check_output(out)  # without ids it is nobody's business
+    for refuse in (
+        lambda: check_output(out, ids=True),
+        lambda: write_coordinates(out, COORDINATES, ids=["a", "b", "c"]),
+    ):
+        with pytest.raises(ScalemaniError, match=r"y\.ids\.csv exists; give --overwrite"):
+            refuse()
+    with monkeypatch.context() as patched:
+        patched.setattr(outputs.np, "save", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+        with pytest.raises(OSError, match="No space"):
+            write_coordinates(out, COORDINATES, ids=["a", "b", "c"], overwrite=True)
+    assert (tmp_path / "y.ids.csv").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["y.ids.csv"]
+    write_coordinates(out, COORDINATES, ids=["a", "b", "c"], overwrite=True)
+    assert (tmp_path / "y.ids.csv").read_text() == "id\na\nb\nc\n"
+
+
 def test_written_zarr_and_its_ids_replaced_when_asked(tmp_path):
     out = tmp_path / "y.zarr"
     write_coordinates(out, COORDINATES, ids=["a", "b", "ü"], names=["u", "v"])
@@ -198,13 +226,13 @@ def test_a_failure_while_writing_leaves_what_was_there(tmp_path, monkeypatch, na
     out = tmp_path / name
     write_coordinates(out, COORDINATES)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    real = getattr(files, writer)
+    real = getattr(outputs, writer)
 
     def full_disk(*arguments):
         real(*arguments)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files, writer, full_disk)
+    monkeypatch.setattr(outputs, writer, full_disk)
     with pytest.raises(OSError, match="No space"):
         write_coordinates(out, COORDINATES + 1, overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -21,16 +21,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from scalemani import KernelIsomap
 from scalemani.demonstration.experiment import aligned
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.terminal.files import open_points, write_coordinates
-from scalemani.terminal.progress import terminal_reporter
+from scalemani.terminal.files import open_points
+from scalemani.terminal.outputs import write_coordinates
 
 CORRECTIONS: dict[str, str | None] = {"none": None, "cailliez": "cailliez"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("points", nargs="?", help="rows: .npy, .npz:key, .csv or .zarr:path")
     parser.add_argument("--labels", help="one label a row, in a file of the same kinds")
     parser.add_argument("--train", type=int, default=10_000, help="rows to fit (default: %(default)s)")
@@ -38,15 +36,9 @@ def main() -> None:
     parser.add_argument("-k", "--neighbors", type=int, default=10)
     parser.add_argument("-p", "--components", type=int, default=10)
     parser.add_argument("--correction", choices=[*CORRECTIONS, "both"], default="both")
-    parser.add_argument(
-        "--compare-sklearn", action="store_true", help="scikit-learn's Isomap on the same split"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("images"), help="directory of stores and coordinates"
-    )
-    parser.add_argument(
-        "--small", action="store_true", help="digits, 300 and 200 rows, with --compare-sklearn"
-    )
+    parser.add_argument("--compare-sklearn", action="store_true", help="scikit-learn's Isomap on the same split")
+    parser.add_argument("--out", type=Path, default=Path("images"), help="directory of stores and coordinates")
+    parser.add_argument("--small", action="store_true", help="digits, 300 and 200 rows, with --compare-sklearn")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", category=AdditiveConstantWarning)  # the table says it
     if options.small:
@@ -93,7 +85,7 @@ def ours(
         disconnected="join",
         store=str(options.out / f"{name}.zarr"),
         overwrite=True,
-        progress=terminal_reporter() if sys.stderr.isatty() else False,
+        progress=sys.stderr.isatty(),
     )
     fitted, projected, seconds = timed(model, train, test)
     write_coordinates(options.out / f"{name}_train.npy", fitted, overwrite=True)
@@ -102,16 +94,12 @@ def ours(
     return [f"scalemani, correction {name}", *seconds, ratio, accuracy(fitted, projected, labels)]
 
 
-def theirs(
-    train: np.ndarray, test: np.ndarray, labels: np.ndarray | None, options: argparse.Namespace
-) -> list[str]:
+def theirs(train: np.ndarray, test: np.ndarray, labels: np.ndarray | None, options: argparse.Namespace) -> list[str]:
     """The same row for scikit-learn's Isomap."""
     from sklearn.manifold import Isomap
 
     model = Isomap(n_neighbors=options.neighbors, n_components=options.components)
-    fitted, projected, seconds = timed(
-        model, np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64)
-    )
+    fitted, projected, seconds = timed(model, np.asarray(train, dtype=np.float64), np.asarray(test, dtype=np.float64))
     return ["scikit-learn", *seconds, "", accuracy(fitted, projected, labels)]
 
 

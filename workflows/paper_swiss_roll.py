@@ -23,7 +23,6 @@ from scalemani.demonstration.experiment import NOISE_VARIANCE, TITLES, Outcome, 
 from scalemani.demonstration.pictures import four_panels, png
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.quality import embedded_distances, residual_variance
-from scalemani.terminal.progress import terminal_reporter
 
 DATA_SETS = {
     "noisy Swiss roll": lambda n, seed: swiss_roll(n, noise_variance=NOISE_VARIANCE, random_state=seed),
@@ -36,9 +35,7 @@ PARAMETERS = {"n_neighbors": 4, "n_components": 3, "disconnected": "join"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("paper-swiss-roll"), help="directory of the report")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a smoke test of a few seconds")
@@ -50,8 +47,7 @@ def main() -> None:
         train, test = make(n_train, options.seed), make(n_test, options.seed + 1_000_003)
         place = options.out / name.replace(" ", "_")
         place.mkdir(parents=True, exist_ok=True)
-        progress = terminal_reporter() if sys.stderr.isatty() else False
-        outcomes = fit_both(train, test, place, **PARAMETERS, progress=progress)
+        outcomes = fit_both(train, test, place, **PARAMETERS, progress=sys.stderr.isatty())
         paper = paper_projection(place / TITLES["kernel Isomap"], train.points, test.points)
         headings, rows = table(outcomes)
         rows += projection_rows(outcomes, paper, test.parameters)
@@ -65,9 +61,7 @@ def main() -> None:
             {title: (outcome.train, outcome.test) for title, outcome in outcomes.items()},
             colour_name=train.names[0],
         )
-        picture = report.Picture(
-            png(figure), "Training points in grey, projected test points in colour.", name
-        )
+        picture = report.Picture(png(figure), "Training points in grey, projected test points in colour.", name)
         sections.append(report.Section(name, tables=[report.Table(headings, rows)], pictures=[picture]))
     page = report.page("The paper's three data sets", str(__doc__).split("\n\n")[1], sections)
     (options.out / "report.html").write_text(page, encoding="utf-8")
@@ -81,9 +75,7 @@ def paper_projection(store: Path, train: np.ndarray, test: np.ndarray) -> np.nda
     return np.asarray(model.fit(train).transform(test))
 
 
-def projection_rows(
-    outcomes: dict[str, Outcome], paper: np.ndarray, parameters: np.ndarray
-) -> list[list[str]]:
+def projection_rows(outcomes: dict[str, Outcome], paper: np.ndarray, parameters: np.ndarray) -> list[list[str]]:
     """How both projections treat test points, as rows below the comparison's table."""
     plain, kernel = outcomes.values()
     some = np.arange(min(1000, len(paper)))

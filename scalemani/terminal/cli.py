@@ -6,7 +6,6 @@ Thin on purpose. The library and NumPy are imported inside the commands, so that
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -48,6 +47,7 @@ def cli(ctx: click.Context) -> None:
 @click.argument("store")
 @estimator_options
 @click.option("--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv or .zarr.")
+@click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
 @click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
 @reading
 @manners
@@ -57,6 +57,7 @@ def fit(
     delimiter: str | None,
     id_column: str | None,
     embedding: str | None,
+    overwrite_output: bool,
     allow_nan: bool,
     quiet: bool,
     debug: bool,
@@ -67,11 +68,14 @@ def fit(
     \b
     scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
     """
-    from scalemani.terminal.files import check_output, open_points, write_coordinates
+    from scalemani.terminal.files import open_points
+    from scalemani.terminal.outputs import check_output, write_coordinates
 
     source = open_points(points, delimiter=delimiter, id_column=id_column)
+    replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
-        check_output(embedding, overwrite=parameters["overwrite"])
+        # Its message names the option that leaves the store alone.
+        check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
     if parameters["radius"] is not None and not _given("n_neighbors"):
         parameters["n_neighbors"] = None  # as in scikit-learn: a radius takes the place of a number
     from scalemani import KernelIsomap
@@ -81,9 +85,7 @@ def fit(
         model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
     coordinates = model.embedding_
     if embedding is not None:
-        write_coordinates(
-            embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=parameters["overwrite"]
-        )
+        write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
     if not quiet:
         click.echo("\n".join(fit_lines(model, store)))
     # Who embeds the largest component has asked for NaN in the others.
@@ -120,9 +122,10 @@ def project(
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
     from scalemani.engine.user_arrays import is_zarr
-    from scalemani.terminal.files import check_output, open_points, renamed_when_complete, write_coordinates
+    from scalemani.terminal.files import open_points
+    from scalemani.terminal.outputs import check_output, write_blocks, write_coordinates
 
-    check_output(out, overwrite=overwrite)
+    check_output(out, ids=id_column is not None, overwrite=overwrite)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     import numpy as np
 
@@ -134,9 +137,8 @@ def project(
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     with reporting(not quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
-        if is_zarr(source.values) and out.endswith(".zarr"):
-            with renamed_when_complete(Path(out)) as partial:
-                coordinates = np.asarray(model.transform_to(source.values, partial)[...])
+        if is_zarr(source.values) and out.lower().endswith(".zarr"):
+            coordinates = write_blocks(out, lambda path: model.transform_to(source.values, path), overwrite=overwrite)
         else:
             coordinates = np.asarray(model.transform(source.values))
             write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite)

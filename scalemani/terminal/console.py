@@ -57,7 +57,8 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         if debug:
             raise
-        return _say(f"stopped; to go on: {resume_command(arguments)}", 1)
+        again = resume_command(arguments)
+        return _say(f"stopped; to go on: {again}" if again else "stopped", 1)
     except BrokenPipeError:
         # The reader of a pipe has gone; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,15 +72,29 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         return _say(f"{type(error).__name__}: {cause} (--debug shows where)", 1)
 
 
-def resume_command(arguments: Sequence[str]) -> str:
-    """The command that goes on where this one stopped; it must not replace what is finished.
+def resume_command(arguments: Sequence[str]) -> str | None:
+    """The command that goes on where a fit or a projection stopped; ``None`` of the other commands.
+
+    It must not replace the store, which holds what is finished. A file of coordinates comes only at the
+    end, so what is there is still to be replaced.
 
     Examples
     --------
     >>> resume_command(["fit", "my points.npy", "run.zarr", "--overwrite"])
     "scalemani fit 'my points.npy' run.zarr"
+    >>> resume_command(["fit", "x.npy", "run.zarr", "--embedding", "y.npy", "--overwrite"])
+    'scalemani fit x.npy run.zarr --embedding y.npy --overwrite-output'
+    >>> resume_command(["project", "run.zarr", "x.npy", "y.npy", "--overwrite"])
+    'scalemani project run.zarr x.npy y.npy --overwrite'
     """
-    return shlex.join(["scalemani", *(word for word in arguments if word != "--overwrite")])
+    if not arguments or arguments[0] not in ("fit", "project"):
+        return None
+    words = list(arguments)
+    if words[0] == "fit" and "--overwrite" in words:
+        words = [word for word in words if word not in ("--overwrite", "--overwrite-output")]
+        if any(word.split("=")[0] == "--embedding" for word in words):
+            words.append("--overwrite-output")
+    return shlex.join(["scalemani", *words])
 
 
 def _say(message: str, code: int) -> int:
@@ -102,9 +117,7 @@ def _signals_raise() -> Iterator[None]:
 
     # A job that a shell started in the background has SIGINT ignored; it is taken here all the same,
     # so that `kill -INT` is as clean as SIGTERM.
-    before: dict[int, Any] = {
-        number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,22 +41,33 @@ def read_csv(path: Path, delimiter: str, id_column: str | None) -> tuple[NDArray
     Raises
     ------
     ScalemaniError
-        No rows, a row with another number of cells, a cell that isn't a number, no such id column.
+        No rows, a row with another number of cells, a cell that isn't a number, an empty line that is
+        not at the end, no such id column.
     """
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1:
         raise ScalemaniError(f"--delimiter {delimiter!r}: give one character, such as ';'")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            # The number of the line goes with the row, as the reader skips blank lines.
-            reader = csv.reader(file, delimiter=delimiter)
-            rows = ((reader.line_num, row) for row in reader if any(cell.strip() for cell in row))
-            return _read(path, rows, delimiter, id_column)
+            return _read(path, _numbered(path, file, delimiter), delimiter, id_column)
     except UnicodeDecodeError as error:
         where = f"{error.reason} at byte {error.start}"
         raise ScalemaniError(f"{path} is not UTF-8 text ({where}); save it as UTF-8") from error
     except csv.Error as error:
         raise ScalemaniError(f"{path} is not a table ({error}); check --delimiter and quotes") from error
+
+
+def _numbered(path: Path, file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the number of its line. Empty lines at the end are none; elsewhere one may be a lost row."""
+    empty = 0
+    reader = csv.reader(file, delimiter=delimiter)
+    for row in reader:
+        if not row:
+            empty = empty or reader.line_num
+        elif empty:
+            raise ScalemaniError(f"{path}, line {empty}: an empty line before other rows; remove it or mend the row")
+        else:
+            yield reader.line_num, row
 
 
 def _read(
@@ -116,9 +127,11 @@ def _is_heading(first: list[str], second: list[str], id_column: str | None) -> b
     if id_column is not None and id_column in first and not _is_number(id_column):
         return True
     # Ids say nothing: text may stand over a number in their column too.
-    skip = int(id_column) - 1 if id_column is not None and id_column.isdigit() else -1
+    skip = int(id_column) - 1 if id_column is not None and id_column.isdecimal() else -1
     above = [cell for j, cell in enumerate(first) if j != skip]
     below = [cell for j, cell in enumerate(second) if j != skip]
+    if not any(cell.strip() for cell in above):
+        return False  # names nothing: a row whose numbers are missing, which is refused by its line
     text_over_number = any(not _is_number(a) and _is_number(b) for a, b in zip(above, below, strict=False))
     return text_over_number or not any(_is_number(cell) for cell in above)
 
@@ -128,7 +141,7 @@ def _id_position(path: Path, heading: list[str] | None, width: int, id_column: s
         return None
     if heading and id_column in heading:
         return heading.index(id_column)
-    if id_column.isdigit() and 1 <= int(id_column) <= width:
+    if id_column.isdecimal() and 1 <= int(id_column) <= width:
         return int(id_column) - 1
     known = ", ".join(heading) if heading else "no heading"
     raise ScalemaniError(f"{path} has no column {id_column!r} ({known}); give a heading or a number from 1 to {width}")

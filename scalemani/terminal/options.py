@@ -132,7 +132,7 @@ _ESTIMATOR = [
         help="A Dask scheduler, such as tcp://host:8786; threads of this process unless given.",
     ),
     _option("--memory-limit", metavar="SIZE", help="Most memory a worker may use, such as 4GB."),
-    click.option("--overwrite", is_flag=True, help="Replace STORE (and the file of --embedding) if it is there."),
+    click.option("--overwrite", is_flag=True, help="Replace STORE, and the file of --embedding, if they are there."),
     click.option(
         "--keep-distances/--drop-distances",
         default=True,

@@ -35,9 +35,7 @@ def fit_lines(model: Any, store: str) -> list[str]:
 
 def info_lines(model: Any) -> list[str]:
     """The lines of ``scalemani info``."""
-    parameters = {
-        name: value for name, value in info_record(model)["parameters"].items() if value is not None
-    }
+    parameters = {name: value for name, value in info_record(model)["parameters"].items() if value is not None}
     listed = ", ".join(f"{name}={value}" for name, value in parameters.items())
     return [f"store            {model.store_}", f"parameters       {listed}", *_spectrum_lines(model)]
 

@@ -1,0 +1,182 @@
+"""Files of coordinates: takes coordinates and ids, gives a .npy, .csv or .zarr.
+
+What is written appears under its own name only when it is complete: it is written beside it and renamed,
+so that a failure leaves nothing half-written.
+"""
+
+import contextlib
+import csv
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.user_arrays import write_table
+from scalemani.errors import ScalemaniError
+
+__all__ = ["check_output", "write_blocks", "write_coordinates"]
+
+_WRITABLE = (".npy", ".csv", ".zarr")
+
+
+def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, option: str = "--overwrite") -> Path:
+    """Refuse an output that can't be written, before any work.
+
+    Parameters
+    ----------
+    spec : str
+    ids : bool
+        Rows will be written with ids, which go to a file of their own beside a .npy.
+    overwrite : bool
+        What is there may be replaced.
+    option : str
+        The option of the command line that allows it, for the message.
+
+    Raises
+    ------
+    ScalemaniError
+        Unknown kind, no such directory, no right to write there, or the file (or that of the ids)
+        exists and ``overwrite`` is false.
+    """
+    path = Path(spec)
+    if path.suffix.lower() not in _WRITABLE:
+        raise ScalemaniError(f"{spec}: coordinates are written to .npy, .csv or .zarr; end the name so")
+    if not path.parent.is_dir():
+        raise ScalemaniError(f"{spec}: there is no directory {path.parent}; make it first")
+    beside = _ids_beside(path)
+    for written in [path, beside] if ids and path.suffix.lower() == ".npy" else [path]:
+        if os.path.lexists(written) and not overwrite:
+            raise ScalemaniError(f"{written} exists; give {option} to replace it, or another name")
+        if written is beside and written.is_dir():
+            raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
+    if path.is_dir():
+        from scalemani.engine.store import kind_of
+
+        if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
+            raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ScalemaniError(f"{spec} can't be written ({error.strerror}); give another path") from error
+    return path
+
+
+def _ids_beside(path: Path) -> Path:
+    return path.with_suffix(".ids.csv")
+
+
+def _axes(n_axes: int) -> list[str]:
+    return [f"axis_{a + 1}" for a in range(n_axes)]
+
+
+def write_coordinates(
+    spec: str | Path,
+    coordinates: NDArray[np.floating[Any]],
+    *,
+    ids: Sequence[str] | None = None,
+    id_name: str = "id",
+    names: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write coordinates in the order of the rows, complete or not at all.
+
+    Parameters
+    ----------
+    spec : str or Path
+        ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to
+        ``y.ids.csv`` beside it. ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``.
+    coordinates : ndarray, shape (n, p)
+    ids : sequence of str, length n, optional
+    id_name : str
+        Heading of the ids.
+    names : sequence of str, length p, optional
+        Headings of the axes; ``axis_1`` and so on unless given.
+    overwrite : bool
+        Replace what is there.
+    """
+    path = check_output(str(spec), ids=ids is not None, overwrite=overwrite)
+    if ids is not None and len(ids) != len(coordinates):
+        raise ScalemaniError(f"{len(ids)} ids for {len(coordinates)} rows of coordinates; give one id a row")
+    heading = list(names) if names is not None else _axes(coordinates.shape[1])
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        with renamed_when_complete(path) as partial:
+            _write_csv(partial, coordinates, heading, ids, id_name)
+    elif kind == ".npy":
+        # Both files are whole before either is renamed.
+        with renamed_when_complete(path) as partial, contextlib.ExitStack() as both:
+            if ids is not None:
+                partial_ids = both.enter_context(renamed_when_complete(_ids_beside(path)))
+                _write_csv(partial_ids, coordinates[:, :0], [], ids, id_name)
+            with partial.open("wb") as file:
+                np.save(file, coordinates, allow_pickle=False)
+    else:
+        with renamed_when_complete(path) as partial:
+            write_table(partial, coordinates, heading, ids, id_name)
+
+
+def write_blocks(spec: str | Path, write: Callable[[str], Any], *, overwrite: bool = False) -> NDArray[Any]:
+    """Have a .zarr written by blocks, named like those of :func:`write_coordinates`; complete or not at all.
+
+    Parameters
+    ----------
+    spec : str or Path
+    write : callable
+        Takes the path of a new Zarr array, writes it and returns it.
+    overwrite : bool
+        Replace what is there.
+
+    Returns
+    -------
+    ndarray, shape (n, p)
+        What was written.
+    """
+    with renamed_when_complete(check_output(str(spec), overwrite=overwrite)) as partial:
+        written = write(str(partial))
+        # It is returned for reading only; its class opens it for its attributes to be written.
+        type(written).open(str(partial)).attrs["axes"] = _axes(written.shape[1])
+        return np.asarray(written[...])
+
+
+@contextlib.contextmanager
+def renamed_when_complete(path: Path) -> Any:
+    """A name beside ``path`` to write to; it takes the place of ``path`` if the block ends well."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        yield partial
+        if path.is_dir():  # a directory can't be renamed over one that has files in it
+            old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
+            path.rename(old)
+            partial.rename(path)
+            shutil.rmtree(old)
+        else:
+            os.replace(partial, path)
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def _write_csv(
+    path: Path,
+    coordinates: NDArray[np.floating[Any]],
+    heading: list[str],
+    ids: Sequence[str] | None,
+    id_name: str,
+) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heading if ids is None else [id_name, *heading])
+        for i, row in enumerate(coordinates):
+            # repr of a Python float is the shortest text that reads back as the same number.
+            cells = [repr(float(value)) for value in row]
+            writer.writerow(cells if ids is None else [ids[i], *cells])
