@@ -91,6 +91,12 @@ class RitzPairs:
     converged: bool
 
 
+def first_block(n_top: int, block: int = 16, *, low: bool = True) -> int:
+    """Columns of the first block, the widest that is multiplied (a whole basis of few vertices aside)."""
+    n_low = block // 2 if low else 0
+    return max(block, max(n_top + GUARDS, block - n_low) + n_low)
+
+
 def block_rayleigh_ritz(
     products: Products,
     n: int,
@@ -139,7 +145,7 @@ def block_rayleigh_ritz(
         raise ValueError(f"{n_top} eigenpairs of an operator on {n} points: 1 to {n - 1} are allowed")
     n_low = block // 2 if low else 0
     n_high = max(n_top + GUARDS, block - n_low)
-    width = max(block, n_high + n_low)
+    width = first_block(n_top, block, low=low)
     keep = 2 * (n_high + n_low)
     limit = max(most_columns or 10 * width, keep + 2 * width)
     whole = n - 1 <= max(FULL_BASIS, 2 * width)

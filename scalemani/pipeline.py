@@ -13,8 +13,9 @@ import numpy as np
 
 from scalemani import geodesics
 from scalemani.additive_constant import solve
+from scalemani.eigensolver import first_block
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
-from scalemani.engine.budget import choose_tile, parse_memory
+from scalemani.engine.budget import SWEEP_COLUMNS, check_disk, choose_tile, parse_memory
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.errors import ScalemaniError
@@ -67,7 +68,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
-            choose_tile(given.n_distinct, limit, cluster.threads)  # refuses what can't fit
+            _tile(given.n_distinct, 0, parameters, limit, cluster)  # refuses what can't fit
             parameters, store = open_run(folder.path, parameters, given)
             fields = parameters.stage_fields(given.kind)
             with in_place(store, folder.path) as place:
@@ -81,6 +82,12 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
         folder.discard()
         raise
     return Run(store, folder)
+
+
+def _tile(n: int, edges: int, parameters: Parameters, limit: int, cluster: Cluster) -> int:
+    """The tile size asked for, or the one that fits the solver's first block of columns."""
+    columns = max(SWEEP_COLUMNS, first_block(parameters.n_components))
+    return parameters.tile_size or choose_tile(n, limit, cluster.threads, edges, columns)
 
 
 def _check_sizes(parameters: Parameters, given: Input) -> None:
@@ -178,7 +185,8 @@ def _geodesics(
     assert state is not None
     n, edges = state["n_vertices"], 0 if given.kind == "geodesic" else 2 * state["n_edges"]
     if not store.has_distances:
-        tile = parameters.tile_size or choose_tile(n, limit, cluster.threads, edges)
+        tile = _tile(n, edges, parameters, limit, cluster)
+        check_disk(store.path, n, tile)
         store.create_distances(n, tile)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
