@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
-from scalemani.errors import DamagedStoreError
+from scalemani.errors import DamagedStoreError, ScalemaniError
 
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
+MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
 MOST_ASYMMETRY = (
     1e-4  # relative |d_ij - d_ji|: float32 sums over thousands of hops stay below; a directed graph does not
 )
@@ -38,6 +39,27 @@ def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
     if not len(positive):
         return 1.0
     return float(2.0 ** np.floor(np.log2(np.median(positive))))
+
+
+def check_reach(reach: float, scale: float) -> None:
+    """Refuse lengths that float32 can't hold beside the median ones.
+
+    Parameters
+    ----------
+    reach : float
+        No distance is longer; the unit is the user's.
+    scale : float
+        As :func:`power_of_two_scale` gives it.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    if not reach / scale <= MOST_REACH:
+        raise ScalemaniError(
+            f"the longest distances are {reach / scale:.1e} times the median length, and float32 can't hold both with "
+            f"their squares (up to {MOST_REACH:g} times is allowed): remove what is so far off, or bring it nearer"
+        )
 
 
 def save_graph(store: RunStore, matrix: Any, scale: float) -> None:

@@ -18,6 +18,7 @@ from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
 from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, ScalemaniError
+from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
 from scalemani.neighbors import NeighborLists, find_neighbors, search_for
 from scalemani.parameters import LARGEST, Parameters
@@ -63,6 +64,12 @@ class _ByEdges:
         """Lengths whose median sets the scale of the store."""
         return np.asarray(graph.matrix.data, np.float64)
 
+    def _in_range(self, graph: Graph) -> Graph:
+        """The graph, unless its paths may leave float32: none is longer than all edges together."""
+        lengths = self.lengths(graph)
+        check_reach(float(lengths.sum()) / 2, power_of_two_scale(lengths))
+        return graph
+
 
 class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
@@ -97,7 +104,7 @@ class _Searched(_ByEdges):
         if self._search is None:
             self._search = self._make_search(parameters)
         assert lists is not None
-        return make_graph(
+        graph = make_graph(
             symmetric_graph(lists, parameters.graph),
             disconnected=parameters.disconnected,
             search=self._search,
@@ -106,6 +113,7 @@ class _Searched(_ByEdges):
             kind=parameters.graph,
             find_more=lambda k: self._lists(parameters, min(k, self.n_distinct - 1)),
         )
+        return self._in_range(graph)
 
 
 class FeatureInput(_Searched):
@@ -181,7 +189,7 @@ class GraphInput(_ByEdges):
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The given graph in vertex order."""
-        return make_graph(self.matrix, disconnected=parameters.disconnected)
+        return self._in_range(make_graph(self.matrix, disconnected=parameters.disconnected))
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken: nothing but their number is known."""
@@ -221,6 +229,9 @@ class GeodesicInput:
                     "or give finite distances"
                 )
             kept = np.flatnonzero(labels == sizes.argmax())
+        check_reach(
+            float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept))
+        )
         return Graph(
             matrix=sp.csr_array((len(kept), len(kept))),
             order=kept,

@@ -12,7 +12,7 @@ from data import roll
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.errors import DisconnectedGraphError, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, RankWarning, ScalemaniError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -200,6 +200,40 @@ def test_lengths_whose_squares_are_none_are_right_or_refused(scale):
 
 def test_a_memory_limit_that_is_too_small_gives_both_numbers(tmp_path):
     refused(r"need [1-9][\d,]+ bytes .*memory_limit allows 1,000: raise", X, {"memory_limit": 1000}, tmp_path / "r")
+
+
+@pytest.mark.parametrize("far", [1e19, 1e45, 1e120])
+def test_lengths_that_float32_can_not_hold_beside_the_others_are_refused(far, tmp_path):
+    """And nothing of D is written; what is dropped may be as far as it likes."""
+    rows = np.concatenate([X, X[:1] + far])
+    distant = changed(D, _3_9=far, _9_3=far)
+    edges = G.tolil()
+    edges[3, 9] = edges[9, 3] = far
+    for given, arguments in (
+        (distant, {"metric": "geodesic"}),
+        (sp.csr_array(edges), {"metric": "precomputed"}),
+        (rows, {"disconnected": "join"}),
+    ):
+        path = tmp_path / arguments.get("metric", "features")
+        with pytest.raises(ScalemaniError, match=r"distances are \S+e\+\d+ times the median.*float32") as caught:
+            KernelIsomap(n_neighbors=5, store=path, **arguments).fit(given)
+        assert "\n" not in str(caught.value)
+        assert not (path / "distances").exists()
+    apart = np.full((42, 42), np.inf)
+    apart[:40, :40] = D
+    apart[40:, 40:] = [[0, far], [far, 0]]
+    for given in (apart, sp.csr_array(sp.block_diag([G, apart[40:, 40:]]))):
+        metric = "precomputed" if sp.issparse(given) else "geodesic"
+        model = Isomap(metric=metric, disconnected="largest").fit(given)
+        np.testing.assert_array_equal(np.isnan(model.embedding_).any(1), np.arange(42) >= 40)
+
+
+def test_lengths_far_apart_within_float32_are_right():
+    distant = changed(D, _3_9=1e17, _9_3=1e17)
+    with pytest.warns(RankWarning):  # the rest is past float32 beside that one axis
+        model = Isomap(metric="geodesic").fit(distant)
+    assert model.geodesics([3])[0, 9] == pytest.approx(1e17, rel=1e-6)
+    assert np.isfinite(model.embedding_).all()
 
 
 # ---- distances and graphs ------------------------------------------------------------------------
