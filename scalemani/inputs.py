@@ -128,7 +128,7 @@ class FeatureInput(_Searched):
         self.fingerprint = self.points.fingerprint()
         self._searched = self.points
         check_magnitude(self.points.rows)
-        if self.n_rows == self.n_features and looks_like_distances(X):
+        if self.n_rows == self.n_features and looks_like_distances(self.points):
             warnings.warn(
                 f"X, shape ({self.n_rows}, {self.n_rows}), is symmetric with a zero diagonal: if it holds distances, "
                 "use metric='precomputed' or metric='geodesic'",

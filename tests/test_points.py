@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scalemani import row_blocks as reading
 from scalemani.errors import ScalemaniError
+from scalemani.inputs import FeatureInput
 from scalemani.points import RowIndex, looks_like_distances, read_points, row_blocks, row_digests
 
 
@@ -258,3 +259,17 @@ def test_reading_is_silent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_points(np.array([[1e30, 2]], dtype=np.longdouble))
+
+
+def test_a_square_dask_array_is_computed_once_by_a_fit():
+    """The look for distances is at the rows that were read, not at the source again."""
+    computed = []
+
+    def block(values):
+        computed.append(len(values))
+        return values
+
+    X = np.random.default_rng(0).standard_normal((60, 60))
+    source = da.from_array(X, chunks=(10, 60)).map_blocks(block, dtype=X.dtype, meta=np.empty((0, 0)))
+    assert FeatureInput(source).n_distinct == 60
+    assert computed == [10] * 6
