@@ -122,7 +122,8 @@ def spectrum_account(
     if ratio > 1:
         warnings.warn(
             f"the additive constant is {ratio:.1f} times the median geodesic distance: the embedding shows "
-            "mostly the shift; look at spectrum_, compare correction=None, and check the graph for shortcut edges",
+            "mostly the shift; look at the shares without it, compare a fit with no correction, and check the graph "
+            "for shortcut edges",
             AdditiveConstantWarning,
             stacklevel=2,
         )

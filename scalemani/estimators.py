@@ -189,6 +189,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         parameters = Parameters(**{"correction": self.correction, **arguments})
         with reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, parameters, report, type(self).__name__))
+        self.name_features(getattr(self, "feature_names_in_", None))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
@@ -218,6 +219,22 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.kept_ = np.flatnonzero(run.vertex >= 0)
         self.random_state_ = int(run.parameters["random_state"])
         self.n_features_in_ = int(run.stages["data"]["fields"]["n_features"])
+
+    def name_features(self, names: Any) -> None:
+        """Record the features' names with the model, so that a test set with others is refused, also after `load`.
+
+        `fit` does it for data frames.
+
+        Parameters
+        ----------
+        names : sequence of str, shape (n_features,), or None
+            None takes back what was recorded.
+        """
+        check_is_fitted(self)
+        listed = None if names is None else [str(name) for name in names]
+        self._run.name_features(listed)
+        if listed is not None:
+            self.feature_names_in_ = np.array(listed, object)
 
     # ---- use -------------------------------------------------------------------------------------
 
@@ -401,6 +418,8 @@ def load(path: Any) -> KernelIsomap:
         store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}
     )
     model._adopt(run)
+    if run.feature_names is not None:
+        model.feature_names_in_ = np.array(run.feature_names, object)
     return model
 
 

@@ -111,6 +111,18 @@ class Run:
             "knn_recall": neighbors["recall"],
         }
 
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features, if the fit or its caller knew them."""
+        names = self.stages.get("names", {}).get("fields", {}).get("features")
+        return None if names is None else list(names)
+
+    def name_features(self, names: list[str] | None) -> None:
+        """Record the names of the features in the store."""
+        if names != self.feature_names:
+            self.store.finish("names", {"features": names})
+            self.stages = self.store.document["stages"]
+
     def embedding(self) -> NDArray[np.float64]:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
         axes = load_embedding(self.store, self.stages["solve"]["constant"], self.stages["graph"]["scale"])

@@ -306,3 +306,15 @@ def test_an_option_of_its_own_replaces_the_embedding_and_keeps_the_store(files, 
 def test_as_a_module(files):
     done = subprocess.run([sys.executable, "-m", "scalemani", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.startswith("scalemani, version ")) == (0, True)
+
+
+def test_columns_of_other_names_are_refused(tmp_path, monkeypatch):
+    """The fit's headings are kept with the model: swapped columns are no test set."""
+    monkeypatch.chdir(tmp_path)
+    points = swiss_roll(80, random_state=0).points
+    np.savetxt("fit.csv", points, delimiter=",", header="x,y,z", comments="")
+    np.savetxt("other.csv", points[:, [1, 0, 2]], delimiter=",", header="y,x,z", comments="")
+    assert run(cli, ["fit", "fit.csv", "run.zarr", "-k", "8", "-q"]) == 0
+    assert run(cli, ["project", "run.zarr", "fit.csv", "same.csv", "-q"]) == 0
+    assert run(cli, ["project", "run.zarr", "other.csv", "y.csv", "-q"]) == 2
+    assert not (tmp_path / "y.csv").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import naive
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from data import roll, two
@@ -197,3 +198,13 @@ def test_a_store_that_was_moved_is_the_same_model(reference, tmp_path):
     shutil.copytree(reference.store_, tmp_path / "copy")
     (tmp_path / "copy").rename(tmp_path / "moved")
     same(load(tmp_path / "moved"), reference)
+
+
+def test_names_of_features_are_kept_with_the_model(tmp_path):
+    """Another order of the columns is refused by the model and by what `load` gives back."""
+    frame = pd.DataFrame(roll(60), columns=["a", "b", "c"])
+    model = KernelIsomap(n_neighbors=8, store=tmp_path / "r").fit(frame)
+    for fitted in (model, load(tmp_path / "r")):
+        np.testing.assert_allclose(fitted.transform(frame), model.embedding_, atol=1e-5 * np.ptp(model.embedding_))
+        with pytest.raises(ScalemaniError, match="names"):
+            fitted.transform(frame[["b", "a", "c"]])

@@ -83,6 +83,7 @@ def fit(
 
     with reporting(not quiet) as report:
         model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
+    model.name_features(source.names)
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
@@ -135,6 +136,12 @@ def project(
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is not None and source.names is not None and list(fitted) != source.names:
+        raise ScalemaniError(
+            f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
+            "those, in that order"
+        )
     with reporting(not quiet) as report:
         model.set_params(progress=report, scheduler=scheduler)
         if is_zarr(source.values) and out.lower().endswith(".zarr"):

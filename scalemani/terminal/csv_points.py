@@ -17,7 +17,9 @@ _LIKELY_DELIMITERS = (";", "\t", "|", " ")
 _ROWS_A_BLOCK = 4096
 
 
-def read_csv(path: Path, delimiter: str, id_column: str | None) -> tuple[NDArray[np.float64], list[str] | None, str]:
+def read_csv(
+    path: Path, delimiter: str, id_column: str | None
+) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None]:
     r"""Read a table whose columns are numbers, but for one that may name the rows.
 
     The first line is a heading if the id column is given by name, or else if a column other than the
@@ -37,6 +39,8 @@ def read_csv(path: Path, delimiter: str, id_column: str | None) -> tuple[NDArray
     ids : list of str or None
     id_name : str
         ``"id"`` where the file has no heading.
+    names : list of str or None
+        Headings of the columns of numbers.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def _numbered(path: Path, file: TextIO, delimiter: str) -> Iterator[tuple[int, l
 
 def _read(
     path: Path, rows: Iterator[tuple[int, list[str]]], delimiter: str, id_column: str | None
-) -> tuple[NDArray[np.float64], list[str] | None, str]:
+) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None]:
     first = next(rows, None)
     second = next(rows, None)
     if first is None:
@@ -105,7 +109,8 @@ def _read(
     if values.shape[1] == 0:
         raise ScalemaniError(f"{path} has no column but the ids; check --delimiter {delimiter!r}")
     name = heading[at] if heading and at is not None else "id"
-    return values, (ids if at is not None else None), name
+    names = None if heading is None else [text for column, text in enumerate(heading) if column != at]
+    return values, (ids if at is not None else None), name, names
 
 
 def _number(cell: str) -> float:

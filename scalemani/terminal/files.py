@@ -32,11 +32,14 @@ class PointsFile:
         One id a row, if the file has them.
     id_name : str
         Heading of the ids.
+    names : list of str or None
+        Headings of the features, if the file has them.
     """
 
     values: Any
     ids: list[str] | None = None
     id_name: str = "id"
+    names: list[str] | None = None
 
 
 def open_points(spec: str, *, delimiter: str | None = None, id_column: str | None = None) -> PointsFile:
@@ -70,8 +73,8 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
     if not path.exists():
         raise ScalemaniError(f"{path} does not exist; give a file of points ({_READABLE})")
     if kind in (".csv", ".tsv"):
-        values, ids, id_name = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
-        return PointsFile(values, ids, id_name)
+        values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
+        return PointsFile(values, ids, id_name, names)
     for option, value in (("--delimiter", delimiter), ("--id-column", id_column)):
         if value is not None:
             raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")

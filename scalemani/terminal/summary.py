@@ -75,6 +75,7 @@ def _spectrum_lines(model: Any) -> list[str]:
     lines += [
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {numbers(s['share'])}",
+        *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["additive_constant"] else []),
         f"residuals        {numbers(s['residuals'])}",
         f"reads of D       {s['n_passes']}",
     ]
