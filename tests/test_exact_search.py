@@ -409,3 +409,30 @@ def test_precomputed_distances_must_fit():
         PrecomputedSearch(np.zeros((3, 2)))
     with pytest.raises(ScalemaniError, match=r"\(rows, 3\) is needed"):
         PrecomputedSearch(np.zeros((3, 3))).nearest(np.zeros((1, 2)), 1)
+
+
+@pytest.mark.parametrize("metric", [("minkowski", {"p": 3}), ("minkowski", {"p": 8}), ("euclidean", None)])
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("unit", [2.0**398, 2.0**-398])  # about 1e120 and 1e-120
+def test_powers_that_leave_float64_change_nothing(metric, far, unit):
+    """Where they would, a tree lists no row at all; far queries may leave it where the rows don't."""
+    rng = np.random.default_rng(0)
+    rows, queries = rng.standard_normal((60, 3)), rng.standard_normal((20, 3))
+    plain = ExactSearch(rows, *metric)
+    if far:
+        search = ExactSearch(rows, *metric)
+        indices, distances = search.nearest(queries * unit, 5)
+        np.testing.assert_array_equal(distances, search.paired(queries * unit, indices))
+        every = search.paired(queries * unit, np.tile(np.arange(60), (20, 1)))
+        np.testing.assert_array_equal(distances, np.sort(every, axis=1)[:, :5])
+        return
+    search = ExactSearch(rows * unit, *metric)
+    indices, distances = search.nearest(queries * unit, 5)
+    expected = plain.nearest(queries, 5)
+    np.testing.assert_array_equal(indices, expected[0])
+    np.testing.assert_allclose(distances / unit, expected[1], rtol=1e-12)
+    for radius in (0.0, 1.0, 9.0):
+        found, wanted = search.within(queries * unit, radius * unit), plain.within(queries, radius)
+        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_array_equal(found[1], wanted[1])
+        np.testing.assert_allclose(found[2] / unit, wanted[2], rtol=1e-12)

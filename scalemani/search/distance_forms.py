@@ -21,6 +21,7 @@ from scalemani.errors import ScalemaniError
 
 F64 = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
+_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Form:
@@ -134,8 +135,13 @@ class NormForm(Form):
             table = cdist(a, b, "chebyshev")
             return table * (1 - slack), table * (a.shape[1] ** (1 / self.p) * (1 + slack))
         name = {1.0: "cityblock", float("inf"): "chebyshev"}.get(self.p, "minkowski")
-        table = cdist(a, b, name, **({"p": self.p} if name == "minkowski" else {}))
-        return table * (1 - slack), table * (1 + slack)
+        if name != "minkowski":
+            table = cdist(a, b, name)
+            return table * (1 - slack), table * (1 + slack)
+        table = cdist(a, b, name, p=self.p)
+        lost = (a.shape[1] * _SMALLEST) ** (1 / self.p)  # by powers below float64's range
+        low = np.where(np.isfinite(table), table * (1 - slack) - lost, 0.0)  # powers beyond it bound nothing
+        return np.maximum(low, 0.0), table * (1 + slack) + lost
 
     def _product_bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64]:
         """|a|² + |b|² - 2 a·b is off by at most (2d + 32) u (|a| + |b|)², u = 2^-53, centring included:

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import ScalemaniError
 from scalemani.search.brute import BruteSearch
-from scalemani.search.distance_forms import F64, Form
+from scalemani.search.distance_forms import F64, Form, NormForm
 from scalemani.search.metric_forms import make_form
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 from scalemani.search.tree import TreeSearch
@@ -75,9 +75,11 @@ class ExactSearch:
     def _set(self, rows: Any, form: Form, tie_rank: I64, threads: int) -> None:
         self.rows, self.form, self.tie_rank, self.threads = rows, form, tie_rank, threads
         self.prepared = PreparedRows(rows, form, tie_rank)
-        low = form.has_tree and self.prepared.width <= TREE_FEATURES
+        low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
         self._engine: TreeSearch | BruteSearch = (
-            TreeSearch(self.prepared, threads) if low else BruteSearch(self.prepared)
+            TreeSearch(self.prepared, threads)
+            if low and TreeSearch.possible(self.prepared)
+            else BruteSearch(self.prepared)
         )
         self.method = self._engine.method
 
@@ -104,7 +106,7 @@ class ExactSearch:
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
             raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
-        parts = self._by_blocks(queries, exclude, lambda block, own: self._engine.nearest(block, k, own))
+        parts = self._by_blocks(queries, exclude, lambda engine, block, own: engine.nearest(block, k, own))
         distances = np.concatenate([np.empty((0, k)), *[part[1] for part in parts]])
         if not np.isfinite(distances).all():
             raise ScalemaniError(
@@ -121,9 +123,7 @@ class ExactSearch:
         indptr : NDArray[int64], shape (q + 1,)
         indices, distances : NDArray, shape (indptr[-1],)
         """
-        parts = self._by_blocks(
-            queries, exclude, lambda block, own: self._engine.within(block, radius, own)
-        )
+        parts = self._by_blocks(queries, exclude, lambda engine, block, own: engine.within(block, radius, own))
         counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])
         return (
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -158,22 +158,29 @@ class ExactSearch:
         best = tied[np.lexsort((ranks.max(axis=0), ranks.min(axis=0)))[0]]
         return int(a[best]), int(b[found[best, 0]]), float(distances[best, 0])
 
-    def _by_blocks(self, queries: Any, exclude: I64 | None, search: Callable[[Any, I64], Any]) -> list[Any]:
+    def _by_blocks(
+        self, queries: Any, exclude: I64 | None, search: Callable[[TreeSearch | BruteSearch, Any, I64], Any]
+    ) -> list[Any]:
         queries = self._checked(queries)
         own = np.full(queries.shape[0], -1) if exclude is None else np.asarray(exclude, dtype=np.int64)
         step = self._engine.batch
 
-        def task(start: int) -> Any:
-            return search(self.prepared.queries(queries[start : start + step]), own[start : start + step])
+        def task(start: int) -> list[Any]:
+            block, mine = self.prepared.queries(queries[start : start + step]), own[start : start + step]
+            if not isinstance(self._engine, TreeSearch) or self._engine.takes(block):
+                return [search(self._engine, block, mine)]
+            brute = BruteSearch(self.prepared)  # queries far beyond the rows
+            cuts = [slice(at, at + brute.batch) for at in range(0, len(mine), brute.batch)]
+            return [search(brute, block[cut], mine[cut]) for cut in cuts]
 
         starts = range(0, queries.shape[0], step)
         if self.method == "kdtree":  # its queries have threads of their own, and no products
-            return [task(start) for start in starts]
+            return [part for start in starts for part in task(start)]
         with single_blas_thread():
             if self.threads == 1 or len(starts) < 2:
-                return [task(start) for start in starts]
+                return [part for start in starts for part in task(start)]
             with ThreadPoolExecutor(self.threads) as pool:
-                return list(pool.map(task, starts))
+                return [part for parts in pool.map(task, starts) for part in parts]
 
     def _checked(self, queries: Any) -> Any:
         queries = csr_array(queries) if issparse(queries) else np.asarray(queries)

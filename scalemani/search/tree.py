@@ -12,6 +12,16 @@ from scipy.spatial import cKDTree
 from scalemani.search.distance_forms import EPS, F64, NormForm
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 
+_LARGEST_POWER = 1020  # of two: sums of p-th powers that stay in float64's range
+
+
+def _powers_fit(rows: F64, p: float) -> bool:
+    """Whether p-norms between rows (b, d') of this size can be summed from powers: a tree lists none where not."""
+    largest = float(np.abs(rows).max(initial=0.0))
+    if largest == 0 or np.isinf(p):
+        return True
+    return bool(p * (np.log2(largest) + 1) + np.log2(rows.shape[1]) < _LARGEST_POWER)
+
 
 class TreeSearch:
     """Search among prepared rows by a k-d tree.
@@ -34,6 +44,16 @@ class TreeSearch:
         self._tree = cKDTree(prepared.hold())
         # Relative error of the tree's norms: sums of width terms, and running sums along a path of the tree.
         self._slack = (4 * prepared.width + 256) * EPS
+
+    @staticmethod
+    def possible(prepared: PreparedRows) -> bool:
+        """Whether a tree can list these rows."""
+        assert isinstance(prepared.form, NormForm)
+        return _powers_fit(prepared.hold(), prepared.form.p)
+
+    def takes(self, queries: F64) -> bool:
+        """Whether the tree can list rows for these prepared queries."""
+        return _powers_fit(queries, self._p)
 
     def nearest(self, queries: Any, k: int, own: I64) -> tuple[I64, F64]:
         """The k nearest rows of each prepared query but its own, by (distance, tie_rank)."""
