@@ -6,12 +6,13 @@ semi-sphere. What they leave open (the roll's size, the sphere's radius) is said
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Manifold", "semi_sphere", "swiss_roll"]
+__all__ = ["Manifold", "semi_sphere", "swiss_roll", "write_table"]
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,10 @@ def semi_sphere(
     polar = radius * np.arccos(z)
     parameters = np.column_stack([polar * np.cos(turn), polar * np.sin(turn)])
     return Manifold(surface + noise, parameters, ("first polar coordinate", "second polar coordinate"))
+
+
+def write_table(path: Path, prefix: str, points: NDArray[np.float64]) -> None:
+    """Points as a table with a name for each, to try the command line on."""
+    lines = ["name,x,y,z"]
+    lines += [f"{prefix}{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(points)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

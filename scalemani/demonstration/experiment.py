@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
 from scalemani.demonstration import report
-from scalemani.demonstration.datasets import Manifold, swiss_roll
+from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
 from scalemani.demonstration.pictures import four_panels, png, spectra, unrolling
 from scalemani.errors import ScalemaniError
 from scalemani.quality import residual_variance, residual_variances
@@ -69,7 +69,7 @@ def run_demo(
     say: Callable[[str], Any] = lambda line: None,
     progress: Any = False,
 ) -> dict[str, Outcome]:
-    """Run the experiment and write ``report.html``, ``figure1.png``, ``spectra.png``, ``unrolling.png``.
+    """Run the experiment and write its report and pictures, and its points as ``points.csv`` and ``new.csv``.
 
     Parameters
     ----------
@@ -97,6 +97,8 @@ def run_demo(
         f"noisy Swiss roll: {n_train:,} training and {n_test:,} test points, "
         f"noise variance {NOISE_VARIANCE}, k = {N_NEIGHBORS}, {N_COMPONENTS} components"
     )
+    for name, manifold in (("points", train), ("new", test)):
+        write_table(place / f"{name}.csv", name, manifold.points)
     outcomes = fit_both(train, test, place, progress=progress)
     for line in aligned(*table(outcomes)):
         say(line)
@@ -185,7 +187,7 @@ def table(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[str]]]:
         return [name, *(cell(outcome) for outcome in outcomes.values())]
 
     rows = [
-        row("constant c*", lambda o: f"{o.spectrum['additive_constant']:.4f}"),
+        row("constant added", lambda o: f"{o.spectrum['additive_constant']:.4f}"),
         row("c* / median geodesic distance", lambda o: f"{o.spectrum['constant_over_median']:.3f}"),
         row("least eigenvalue of the kernel", lambda o: f"{o.kernel_eigenvalues[0]:.4g}"),
     ]
