@@ -21,7 +21,7 @@ from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, 
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
 from scalemani.neighbors import NeighborLists, find_neighbors, search_for
-from scalemani.parameters import LARGEST, Parameters
+from scalemani.parameters import GIVEN_METRICS, LARGEST, Parameters
 from scalemani.points import Points, looks_like_distances, read_points
 from scalemani.projection import save_rows
 from scalemani.search.precomputed import PrecomputedSearch
@@ -264,13 +264,19 @@ def check_magnitude(values: Any, name: str = "X") -> None:
         )
 
 
-def read_input(X: Any, metric: Any) -> Input:
+def read_input(X: Any, metric: Any, metric_params: dict[str, Any] | None = None) -> Input:
     """X as what `metric` says it is, validated; nothing is written.
 
     Raises
     ------
     ScalemaniError
+        Also for parameters of a metric that has none.
     """
+    if metric_params and isinstance(metric, str) and metric in GIVEN_METRICS:
+        raise ScalemaniError(
+            f"metric={metric!r} takes no metric_params, and {metric_params!r} is given: distances are used as "
+            "they are; leave it out"
+        )
     made: Any
     if metric == "geodesic":
         made = GeodesicInput(X)

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap
 from scalemani.errors import DisconnectedGraphError, RankWarning, ScalemaniError
+from scalemani.inputs import read_input
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -251,6 +252,13 @@ DISTANCES = {
     "masked": (np.ma.array(D, mask=D > 2), "masked"),
     "ragged": ([[0.0, 1.0], [2.0]], "X"),
 }
+
+
+@pytest.mark.parametrize(("given", "metric"), [(D, "precomputed"), (G, "precomputed"), (D, "geodesic")])
+def test_given_distances_take_no_parameters_of_a_metric(given, metric):
+    with pytest.raises(ScalemaniError, match=rf"{metric}' takes no metric_params, and .*'p': 3"):
+        read_input(given, metric, {"p": 3})
+    assert read_input(given, metric, {}).n_rows == 40
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "geodesic"])

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from scalemani.errors import ScalemaniError
 from scalemani.search import brute as brute_search
 from scalemani.search import exact as exact_search
+from scalemani.search import precomputed
 from scalemani.search import tree as tree_search
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metrics import ALIASES, REFUSED, canonical_name, metric_names
@@ -436,3 +437,20 @@ def test_powers_that_leave_float64_change_nothing(metric, far, unit):
         np.testing.assert_array_equal(found[0], wanted[0])
         np.testing.assert_array_equal(found[1], wanted[1])
         np.testing.assert_allclose(found[2] / unit, wanted[2], rtol=1e-12)
+
+
+def test_given_distances_are_sorted_only_when_ties_are_asked_for(monkeypatch):
+    """A run that goes on after its graph asks for none."""
+    sorted_rows = []
+
+    def digests(rows):
+        sorted_rows.append(len(rows))
+        return given_digests(rows)
+
+    given_digests = precomputed._sorted_digests
+    monkeypatch.setattr(precomputed, "_sorted_digests", digests)
+    search = PrecomputedSearch(cdist(np.eye(9), np.eye(9)))
+    assert sorted_rows == []
+    assert sorted(search.tie_rank) == list(range(9))
+    search.nearest(search.rows, 3)
+    assert sorted_rows == [9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -43,12 +44,16 @@ class PrecomputedSearch:
             raise ScalemaniError(
                 f"X has shape {self.rows.shape}; metric='precomputed' needs a square matrix of distances"
             )
+    @cached_property
+    def tie_rank(self) -> I64:
+        """Order among rows at equal distance (m,); made when it is first asked for, since it sorts every row."""
         digests = np.concatenate(
             [_sorted_digests(self.rows[block]) for block in self._blocks(len(self.rows))]
         )
         order = np.lexsort((digests[:, 1], digests[:, 0]))
-        self.tie_rank = np.empty(len(order), np.int64)
-        self.tie_rank[order] = np.arange(len(order))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank
 
     @property
     def n_rows(self) -> int:
