@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
 from scalemani.row_blocks import as_source
+from scalemani.symmetry import SymmetrySketch, is_chunked, whole_chunks
 
 BLOCK_BYTES = 64 << 20
 ASYMMETRY = 1e-6  # relative |d_ij - d_ji| that is taken as rounding (float32 matrices)
@@ -66,15 +67,16 @@ class DistanceMatrix:
         samples, sampled = [np.empty(0)], [np.empty(0, np.int64)]
         rng = np.random.default_rng(0)
         each = -(-1000 // max(self.n - 1, 1)) if self.n > 1 else 0
-        for start in range(0, self.n, self.step):
-            rows = slice(start, min(start + self.step, self.n))
-            block = self.block(rows)
+        self._sketch = SymmetrySketch(self.n) if is_chunked(self.matrix) else None
+        for rows, block in self._row_blocks():
             self._check_block(block, rows)
             digest.update(np.ascontiguousarray(block).tobytes())
             self.row_longest[rows] = np.max(block, axis=1, where=np.isfinite(block), initial=0.0)
             at, columns = _partners(np.isfinite(block), rows.start, rng.integers(1, max(self.n, 2), (len(block), each)))
             samples.append(block[at, columns])
             sampled.append(at + rows.start)
+        if self._sketch is not None:
+            self._search_asymmetry(self._sketch.suspects())
         self.fingerprint = digest.hexdigest()
         self.sample, self.sample_rows = np.concatenate(samples), np.concatenate(sampled)
 
@@ -88,6 +90,19 @@ class DistanceMatrix:
     def step(self) -> int:
         """Rows read at once."""
         return max(1, BLOCK_BYTES // (8 * max(1, int(self.matrix.shape[0]))))
+
+    def _row_blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """All rows, by `step`; chunks are read once where a row of them can be held."""
+        if not is_chunked(self.matrix):
+            for start in range(0, self.n, self.step):
+                rows = slice(start, min(start + self.step, self.n))
+                yield rows, self.block(rows)
+            return
+        for slab in whole_chunks(self.matrix, BLOCK_BYTES):
+            held = np.asarray(self.matrix[slab, :])
+            for start in range(slab.start, slab.stop, self.step):
+                rows = slice(start, min(start + self.step, slab.stop))
+                yield rows, np.asarray(held[rows.start - slab.start : rows.stop - slab.start], np.float64)
 
     def block(self, rows: slice, columns: slice = slice(None)) -> NDArray[np.float64]:
         """A part of it as float64."""
@@ -134,7 +149,10 @@ class DistanceMatrix:
             raise ScalemaniError(
                 f"{self.name} has {diagonal[at]:g} on its diagonal at row {own[at]}: a point is at distance 0 of itself"
             )
-        self._check_symmetry(block, rows)
+        if self._sketch is None:
+            self._check_symmetry(block, rows)
+        else:
+            self._sketch.add(rows, block)
         self._label(block, own)
 
     def _label(self, block: NDArray[np.float64], own: NDArray[np.int64]) -> None:
@@ -159,14 +177,31 @@ class DistanceMatrix:
             there = slice(start, min(start + self.step, self.n))
             mine = ahead[:, there.start - rows.start : there.stop - rows.start]
             theirs = self.block(there, rows).T
-            with np.errstate(invalid="ignore"):
-                apart = (mine != theirs) & ~(np.abs(mine - theirs) <= ASYMMETRY * np.maximum(mine, theirs))
-            if apart.any():
-                i, j = np.argwhere(apart)[0]
-                raise ScalemaniError(
-                    f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows.start + i}, column {there.start + j} "
-                    f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
-                )
+            self._compare(mine, theirs, np.arange(rows.start, rows.stop), there.start)
+
+    def _search_asymmetry(self, suspects: NDArray[np.int64]) -> None:
+        """Compare some rows with their columns: one more pass for as many as a block has rows."""
+        for at in range(0, len(suspects), self.step):
+            some = suspects[at : at + self.step]
+            mine, theirs = np.empty((len(some), self.n)), np.empty((len(some), self.n))
+            for rows, block in self._row_blocks():
+                own = np.flatnonzero((some >= rows.start) & (some < rows.stop))
+                mine[own] = block[some[own] - rows.start]
+                theirs[:, rows] = block[:, some].T
+            self._compare(mine, theirs, some, 0)
+
+    def _compare(
+        self, mine: NDArray[np.float64], theirs: NDArray[np.float64], rows: NDArray[np.int64], start: int
+    ) -> None:
+        """Refuse entries (rows, start..) that differ from those across."""
+        with np.errstate(invalid="ignore"):
+            apart = (mine != theirs) & ~(np.abs(mine - theirs) <= ASYMMETRY * np.maximum(mine, theirs))
+        if apart.any():
+            i, j = np.argwhere(apart)[0]
+            raise ScalemaniError(
+                f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows[i]}, column {start + j} "
+                f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
+            )
 
     def _refuse(self, bad: NDArray[np.bool_], rows: slice, what: str, remedy: str) -> None:
         if bad.any():

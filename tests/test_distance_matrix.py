@@ -10,6 +10,7 @@ from data import flat_distances, random_distances
 from scalemani import distance_matrix
 from scalemani.distance_matrix import DistanceMatrix, distance_rows
 from scalemani.errors import ScalemaniError
+from scalemani.symmetry import SymmetrySketch
 
 N = 30
 
@@ -186,6 +187,79 @@ def test_a_wrong_entry_is_named_by_row_and_column(D, rows_a_block, name):
     with pytest.raises(ScalemaniError, match=rf"^distances has {message}") as caught:
         DistanceMatrix(D, "distances")
     assert "\n" not in str(caught.value)
+
+
+class Chunked:
+    """A matrix as Zarr's are: regular chunks, each read whole by whatever touches it; reads are counted."""
+
+    def __init__(self, D, rows, columns):
+        self.D, self.chunks, self.shape, self.dtype = D, (rows, columns), D.shape, D.dtype
+        self.reads = np.zeros((-(-len(D) // rows), -(-len(D) // columns)), int)
+
+    def __getitem__(self, key):
+        rows, columns = (range(N)[part] for part in key)
+        (r, c) = self.chunks
+        self.reads[rows[0] // r : rows[-1] // r + 1, columns[0] // c : columns[-1] // c + 1] += 1
+        return self.D[key]
+
+
+@pytest.mark.parametrize("chunks", [(1, N), (4, N), (7, 11), (N, 3), (N, N)])
+def test_each_chunk_of_a_symmetric_matrix_is_read_once(D, rows_a_block, chunks):
+    apart = components([18, 12])[0]
+    for given, allow in ((D, False), (D.astype(np.float32), False), (apart, True), (np.rint(D * 9), False)):
+        source = Chunked(given, *chunks)
+        found, plain = DistanceMatrix(source, allow_inf=allow), DistanceMatrix(given, allow_inf=allow)
+        assert (source.reads == 1).all()
+        assert found.fingerprint == plain.fingerprint
+        np.testing.assert_array_equal(found.sample, plain.sample)
+        np.testing.assert_array_equal(found.labels, plain.labels)
+
+
+def test_each_block_of_a_dask_array_is_computed_once(D, monkeypatch):
+    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 2 * 8 * N)
+    computed = []
+
+    def block(values):
+        computed.append(values.shape)
+        return values
+
+    source = da.from_array(D, chunks=((5, 1, 9, 15), (10, 20))).map_blocks(block, dtype=D.dtype, meta=np.empty((0, 0)))
+    DistanceMatrix(source)
+    assert sorted(computed) == sorted((rows, columns) for rows in (5, 1, 9, 15) for columns in (10, 20))
+
+
+@pytest.mark.parametrize("chunks", [(1, N), (4, N), (7, 11), (N, 3)])
+@pytest.mark.parametrize(("i", "j"), [(0, 29), (29, 0), (5, 6), (16, 4)])
+def test_chunks_and_arrays_are_judged_alike(D, rows_a_block, chunks, i, j):
+    """One pair that is off by ten times what is allowed; rounding everywhere; inf around it."""
+    rounded = D * (1 + 1e-7 * np.random.default_rng(0).standard_normal(D.shape))
+    DistanceMatrix(Chunked(rounded, *chunks))
+    for given in (D, rounded, D * 1e140, D * 1e200):
+        bad = given.copy()
+        bad[i, j] *= 1 + 1e-5
+        with pytest.raises(ScalemaniError) as expected:
+            DistanceMatrix(bad)
+        source = Chunked(bad, *chunks)
+        with pytest.raises(ScalemaniError, match=f"row {min(i, j)}, column {max(i, j)}") as found:
+            DistanceMatrix(source)
+        assert str(found.value) == str(expected.value)
+
+
+def test_only_rows_that_differ_are_searched(D, rows_a_block):
+    D[3, 9] *= 1 + 1e-8  # within what is allowed, beyond rounding: one more pass for two rows
+    source = Chunked(D, 4, N)
+    DistanceMatrix(source)
+    assert (source.reads == 2).all()
+
+
+def test_rounding_of_the_sums_raises_no_suspicion():
+    for n, kind in ((3, np.float64), (300, np.float64), (2000, np.float32)):
+        D = random_distances(n).astype(kind).astype(np.float64)
+        for given in (D, D * 1e-9, D**8, np.ones((n, n))):
+            sketch = SymmetrySketch(n)
+            for start in range(0, n, 37):
+                sketch.add(slice(start, start + 37), given[start : start + 37])
+            assert len(sketch.suspects()) == 0
 
 
 @pytest.mark.parametrize(("i", "j"), [(0, 29), (29, 0), (5, 6), (16, 4)])
