@@ -5,8 +5,10 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed import Client, LocalCluster
 from scipy.stats import wasserstein_distance
 
+from scalemani import KernelIsomap
 from scalemani.neighbors import find_neighbors, search_for
 from scalemani.points import read_points
 from scalemani.search.descent import descent_candidates
@@ -138,6 +140,7 @@ PARAMS = {
 COMPARED = [metric for metric in ALIASES if metric not in ("spearmanr", "kantorovich", "sinkhorn")]
 
 
+@pytest.mark.long
 def test_kantorovich_is_the_transport_distance_between_bins():
     X = np.random.default_rng(0).random((6, 6)) + 0.05
     cost = np.abs(np.arange(6.0)[:, None] - np.arange(6))
@@ -187,6 +190,7 @@ def test_sparse_rows_are_searched_as_they_are():
     assert found.recall > 0.95
 
 
+@pytest.mark.long
 def test_a_compiled_function_is_a_metric(rows):
     import numba
 
@@ -198,3 +202,18 @@ def test_a_compiled_function_is_a_metric(rows):
     assert found.recall > 0.98
     exact = find_neighbors(read_points(rows), n_neighbors=K, metric="manhattan", knn="exact")
     assert np.mean(found.indices == exact.indices) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+@pytest.mark.parametrize("graph", ["union", "mutual"])
+def test_a_fit_on_approximate_lists_repeats_itself_and_places_its_training_rows(rows, graph):
+    """The same seed gives the same bits for other numbers of workers; training rows land on themselves."""
+    arguments = {"n_neighbors": 8, "n_components": 3, "knn": "nndescent", "graph": graph, "disconnected": "join"}
+    model = KernelIsomap(**arguments).fit(rows)
+    assert model.spectrum_["knn_method"] == "nndescent"
+    with LocalCluster(processes=False, n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+                      worker_dashboard_address="127.0.0.1:0") as local, Client(local) as client:  # fmt: skip
+        again = KernelIsomap(**arguments, scheduler=client).fit(rows)
+    np.testing.assert_array_equal(again.embedding_, model.embedding_)
+    scale = np.abs(model.embedding_).max()
+    np.testing.assert_allclose(model.transform(rows), model.embedding_, rtol=0, atol=1e-5 * scale)
