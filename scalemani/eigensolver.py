@@ -91,10 +91,11 @@ class RitzPairs:
     converged: bool
 
 
-def first_block(n_top: int, block: int = 16, *, low: bool = True) -> int:
-    """Columns of the first block, the widest that is multiplied (a whole basis of few vertices aside)."""
+def first_block(n: int, n_top: int, block: int = 16, *, low: bool = True) -> int:
+    """Columns of the first block, the widest that is multiplied: all n - 1 where that is cheap, and exact."""
     n_low = block // 2 if low else 0
-    return max(block, max(n_top + GUARDS, block - n_low) + n_low)
+    width = max(block, max(n_top + GUARDS, block - n_low) + n_low)
+    return n - 1 if n - 1 <= max(FULL_BASIS, 2 * width) else width
 
 
 def block_rayleigh_ritz(
@@ -145,10 +146,10 @@ def block_rayleigh_ritz(
         raise ValueError(f"{n_top} eigenpairs of an operator on {n} points: 1 to {n - 1} are allowed")
     n_low = block // 2 if low else 0
     n_high = max(n_top + GUARDS, block - n_low)
-    width = first_block(n_top, block, low=low)
+    width = first_block(n, n_top, block, low=low)
     keep = 2 * (n_high + n_low)
     limit = max(most_columns or 10 * width, keep + 2 * width)
-    whole = n - 1 <= max(FULL_BASIS, 2 * width)
+    whole = width == n - 1
     basis = _complement_of_ones(n) if whole else _start(n, width, seed)
     images = products(basis)
     value, reads = 0.0, 1

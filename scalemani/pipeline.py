@@ -59,7 +59,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
-    given = read_input(X, parameters.metric)
+    given = read_input(X, parameters.metric, parameters.metric_params)
     _check_sizes(parameters, given)
     report("points", 1, 1)
     folder = StoreFolder(parameters.store)
@@ -86,7 +86,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
 
 def _tile(n: int, edges: int, parameters: Parameters, limit: int, cluster: Cluster) -> int:
     """The tile size asked for, or the one that fits the solver's first block of columns."""
-    columns = max(SWEEP_COLUMNS, first_block(parameters.n_components))
+    columns = max(SWEEP_COLUMNS, first_block(n, parameters.n_components))
     return parameters.tile_size or choose_tile(n, limit, cluster.threads, edges, columns)
 
 
@@ -191,7 +191,8 @@ def _geodesics(
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
         geodesics.write_given(store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report)
-        median = float(np.median(matrix.sample)) / state["scale"] if len(matrix.sample) else 0.0
+        sample = matrix.sample_within(order)
+        median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
     else:
         geodesics.compute_distances(cluster, store, report)
         graph = geodesics.shared_graph(store.path, store.document["id"])
