@@ -90,7 +90,8 @@ def test_the_number_of_threads_changes_no_bit(reference, tmp_path):
 
 
 def test_the_memory_limit_changes_nothing(reference):
-    model = fitted(X, memory_limit="2MB")
+    model = fitted(X, memory_limit="5.5MB")  # two threads, and a first block of n - 1 columns
+    assert RunStore(model.store_).blocks.size < RunStore(reference.store_).blocks.size
     close(model.embedding_, reference.embedding_)
 
 
