@@ -26,6 +26,7 @@ from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap, pipeline
 from scalemani.engine.budget import LARGEST_TILE
+from scalemani.engine.store import RunStore
 from scalemani.parameters import Parameters
 
 pytestmark = [
