@@ -188,8 +188,8 @@ def solve(
         k1, k2 = projected
         last = projected_constant(k1, k2, last) if fixed is None else fixed
         c = last
-        largest = float(np.abs(sl.eigvalsh(k2)).max())
         if c == 0:
+            largest = float(np.abs(sl.eigvalsh(k2)).max())
             return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
         kernel = k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1))
         values, vectors = sl.eigh(kernel)

@@ -68,8 +68,6 @@ class RitzPairs:
         |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
     lowest : float
         Smallest Ritz value found (an upper bound of the smallest eigenvalue).
-    low_residual : float
-        Its residual norm.
     next_value : float
         The Ritz value behind the last one (nan if there is none).
     combination : Combination
@@ -84,7 +82,6 @@ class RitzPairs:
     forms: tuple[Vectors, ...]
     residuals: Vectors
     lowest: float
-    low_residual: float
     next_value: float
     combination: Combination
     change: float
@@ -194,7 +191,6 @@ def block_rayleigh_ritz(
         forms=tuple(np.einsum("ij,ij->j", u[:, found], p @ u[:, found]) for p in projected),
         residuals=relative,
         lowest=float(ritz[0]),
-        low_residual=float(sizes[len(top)]) if len(bottom) else 0.0,
         next_value=float(ritz[m - 1 - n_top]) if m > n_top else float("nan"),
         combination=combination,
         change=float(change),

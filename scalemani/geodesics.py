@@ -22,9 +22,7 @@ from scalemani.errors import DamagedStoreError, ScalemaniError
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
-MOST_ASYMMETRY = (
-    1e-4  # relative |d_ij - d_ji|: float32 sums over thousands of hops stay below; a directed graph does not
-)
+MOST_ASYMMETRY = 1e-6  # relative |d_ij - d_ji|: one rounding to float32 (6e-8) stays below; a directed graph does not
 
 
 def power_of_two_scale(lengths: NDArray[np.float64]) -> float:

@@ -22,8 +22,7 @@ from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
 from scalemani.neighbors import NeighborLists, find_neighbors, search_for
 from scalemani.parameters import GIVEN_METRICS, LARGEST, Parameters
-from scalemani.points import Points, looks_like_distances, read_points
-from scalemani.projection import save_rows
+from scalemani.points import Points, looks_like_distances, read_points, save_rows
 from scalemani.search.precomputed import PrecomputedSearch
 
 

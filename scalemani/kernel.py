@@ -5,7 +5,7 @@ block of vectors by D and by D∘D together, and centring is applied to the vect
 shares these two operators: K(c) = K2 + 2c K1 + (c²/2) J is the kernel of the distances d + c off the
 diagonal (Cailliez 1983; Choi & Choi 2004, whose equation 4 prints K(D̃²) where K(D²) is meant). The
 first read also takes, from the same tiles, what the spectrum's account and the projection need: row
-sums of D and of D∘D, and a sample of distances.
+sums of D and of D∘D.
 
 :class:`CentredKernels` works on a run's tiles, :class:`DenseKernels` on a matrix in memory; the
 solvers can't tell them apart.

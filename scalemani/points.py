@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from scalemani.engine.store import RunStore
 from scalemani.row_blocks import Block, as_source, check_shape, row_blocks
 
 __all__ = ["Points", "RowIndex", "looks_like_distances", "read_points", "row_blocks", "row_digests"]
@@ -176,6 +177,26 @@ class RowIndex:
             same = self._sorted[at, 1] == digests[rows, 1]
             found[rows[same]] = self._order[at[same]]
         return found
+
+
+def save_rows(store: RunStore, rows: Any) -> None:
+    """Write the distinct training rows, dense or CSR."""
+    if issparse(rows):
+        csr = csr_array(rows)
+        store.write_array("points_data", csr.data)
+        store.write_array("points_indices", csr.indices)
+        store.write_array("points_indptr", csr.indptr)
+        store.write_array("points_shape", np.asarray(csr.shape, np.int64))
+    else:
+        store.write_array("points", rows)
+
+
+def load_rows(store: RunStore) -> Any:
+    """Read the distinct training rows back."""
+    if not store.has_array("points_shape"):
+        return store.read_array("points")
+    parts = tuple(store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
+    return csr_array(parts, shape=tuple(store.read_array("points_shape").tolist()))
 
 
 def looks_like_distances(X: Any) -> bool:

@@ -28,7 +28,7 @@ from scalemani.embedding import Embedding, load_embedding
 from scalemani.engine.shortest_paths import rows_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_graph
-from scalemani.points import RowIndex, content_rank, row_blocks, row_digests
+from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_digests
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metric_functions import function_of, is_function_name
 
@@ -201,26 +201,6 @@ class Projector:
         y[:, axes.active] = k @ axes.vectors[:, axes.active] * self._gains
         y[lost] = np.nan
         return y
-
-
-def save_rows(store: RunStore, rows: Any) -> None:
-    """Write the distinct training rows, dense or CSR."""
-    if sp.issparse(rows):
-        csr = sp.csr_array(rows)
-        store.write_array("points_data", csr.data)
-        store.write_array("points_indices", csr.indices)
-        store.write_array("points_indptr", csr.indptr)
-        store.write_array("points_shape", np.asarray(csr.shape, np.int64))
-    else:
-        store.write_array("points", rows)
-
-
-def load_rows(store: RunStore) -> Any:
-    """Read the distinct training rows back."""
-    if not store.has_array("points_shape"):
-        return store.read_array("points")
-    parts = tuple(store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
-    return sp.csr_array(parts, shape=tuple(store.read_array("points_shape").tolist()))
 
 
 def _dense(block: Any) -> Vectors:

@@ -2,7 +2,10 @@
 
 import pytest
 from distributed import Client, LocalCluster
+from stored_models import fitted
 
+from scalemani import eigensolver
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster import Cluster
 
 
@@ -22,3 +25,22 @@ def client():
         Client(local) as made,
     ):
         yield made
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Small products are slower on more."""
+    with single_blas_thread():
+        yield
+
+
+@pytest.fixture
+def iterate(monkeypatch):
+    """Small problems go through the iteration too."""
+    monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """An undisturbed run; no test may change it."""
+    return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")

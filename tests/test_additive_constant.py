@@ -32,22 +32,10 @@ from scalemani.additive_constant import (
     projected_constant,
     solve,
 )
-from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import ConvergenceWarning, SolverError
 from scalemani.kernel import CentredKernels, DenseKernels
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small products are slower on more."""
-    with single_blas_thread():
-        yield
-
-
-@pytest.fixture
-def iterate(monkeypatch):
-    """Small problems go through the iteration too."""
-    monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def constant_of(D, p=2, **options):

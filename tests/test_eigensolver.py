@@ -14,20 +14,8 @@ from hypothesis import strategies as st
 
 from scalemani import eigensolver
 from scalemani.eigensolver import Combination, block_rayleigh_ritz
-from scalemani.engine.blas_threads import single_blas_thread
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small products are slower on more."""
-    with single_blas_thread():
-        yield
-
-
-@pytest.fixture
-def iterate(monkeypatch):
-    """Small problems go through the iteration too."""
-    monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def plain(_):

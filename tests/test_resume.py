@@ -3,7 +3,8 @@
 
 import numpy as np
 import pytest
-from data import roll, two
+from data import two
+from stored_models import T, X, fitted, same
 
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.engine.store import RunStore
@@ -12,8 +13,6 @@ from scalemani.inputs import FeatureInput
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
-X = roll(200)
-T = roll(20, seed=1)
 TILE_ROWS = 7  # of 32 vertices each
 
 
@@ -46,24 +45,6 @@ def work(monkeypatch):
     return Work(monkeypatch)
 
 
-def fitted(path, kind=KernelIsomap, **arguments):
-    return kind(**{"n_neighbors": 8, "store": path, **arguments}).fit(X)
-
-
-def same(a, b):
-    """Two models have the same bits."""
-    for name in ("embedding_", "eigenvalues_", "residuals_"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert a.additive_constant_ == b.additive_constant_
-    np.testing.assert_array_equal(a.transform(T), b.transform(T))
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """An undisturbed run; no test may change it."""
-    return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
-
-
 def test_the_same_fit_again_does_no_work(work, tmp_path):
     first = fitted(tmp_path / "r")
     assert work.counts["write_tile_row"] == TILE_ROWS and work.counts["_lists"] == 1
@@ -85,7 +66,7 @@ def test_the_same_fit_again_does_no_work(work, tmp_path):
         pytest.param({"constant_solver": "arnoldi"}, marks=pytest.mark.slow),
     ],
 )
-def test_late_parameters_solve_again_and_nothing_else(change, work, reference, tmp_path):
+def test_late_parameters_solve_again_and_nothing_else(change, work, undisturbed, tmp_path):
     fitted(tmp_path / "r")
     work.reset()
     changed = fitted(tmp_path / "r", **change)
@@ -94,7 +75,7 @@ def test_late_parameters_solve_again_and_nothing_else(change, work, reference, t
         assert load(tmp_path / "r").get_params()[name] == value
     fresh = fitted(None, **change)
     same(changed, fresh)
-    same(fitted(tmp_path / "r"), reference)  # and back
+    same(fitted(tmp_path / "r"), undisturbed)  # and back
 
 
 def test_projection_alone_takes_no_work_at_all(work, tmp_path):
@@ -126,11 +107,11 @@ def test_both_estimators_share_a_store(work, tmp_path):
         ({"knn": "exact"}, "knn='auto'"),
     ],
 )
-def test_other_distances_are_refused_by_the_field(change, field, work, reference):
+def test_other_distances_are_refused_by_the_field(change, field, work, undisturbed):
     with pytest.raises(StoreMismatchError, match=f"{field} where"):
-        fitted(reference.store_, **change)
+        fitted(undisturbed.store_, **change)
     with pytest.raises(StoreMismatchError, match="other data"):
-        KernelIsomap(n_neighbors=8, store=reference.store_).fit(X + 1e-12)
+        KernelIsomap(n_neighbors=8, store=undisturbed.store_).fit(X + 1e-12)
     assert set(work.counts.values()) == {0}
 
 
@@ -163,7 +144,7 @@ def stopper(stage, after):
     ("stage", "done"),
     [("neighbors", 0), ("neighbors", 1), ("graph", 0), ("graph", 1), ("geodesics", 0), ("geodesics", 3), ("solve", 1)],
 )
-def test_an_interrupted_fit_goes_on_to_the_same_bits(stage, done, work, reference, tmp_path):
+def test_an_interrupted_fit_goes_on_to_the_same_bits(stage, done, work, undisturbed, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "r", progress=stopper(stage, done))
     with pytest.raises(ScalemaniError, match="not finished"):
@@ -172,13 +153,13 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(stage, done, work, referenc
     if stage == "geodesics" and done == 3:
         assert 3 <= len(written) < TILE_ROWS + 4
     work.reset()
-    same(fitted(tmp_path / "r"), reference)
+    same(fitted(tmp_path / "r"), undisturbed)
     assert not set(written) & set(work.rows), "finished tile rows were computed again"
     assert sorted(written + work.rows) == list(range(TILE_ROWS))
     assert work.counts["_lists"] == (1 if (stage, done) == ("neighbors", 0) else 0)
 
 
-def test_tiles_without_a_line_in_the_ledger_are_made_again(work, reference, tmp_path):
+def test_tiles_without_a_line_in_the_ledger_are_made_again(work, undisturbed, tmp_path):
     """A task that was killed after its tiles and before its line: what it left is not read."""
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "r", progress=stopper("geodesics", TILE_ROWS))
@@ -186,7 +167,7 @@ def test_tiles_without_a_line_in_the_ledger_are_made_again(work, reference, tmp_
     for chunk in (tmp_path / "r" / "distances" / "c" / "2").iterdir():
         chunk.write_bytes(chunk.read_bytes()[:100])  # a write that was cut short
     work.reset()
-    same(fitted(tmp_path / "r"), reference)
+    same(fitted(tmp_path / "r"), undisturbed)
     assert work.rows == [2]
 
 

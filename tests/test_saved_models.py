@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse as sp
 from data import roll, two
 from scipy.spatial.distance import cdist
+from stored_models import T, X, fitted, same
 
 from scalemani import KernelIsomap, load
 from scalemani.engine.store import RunStore
@@ -23,8 +24,6 @@ from scalemani.errors import ScalemaniError, StoreMismatchError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
-X = roll(200)
-T = roll(20, seed=1)
 
 
 @pytest.fixture
@@ -35,24 +34,6 @@ def work(monkeypatch):
         real = getattr(RunStore, name)
         monkeypatch.setattr(RunStore, name, lambda *a, real=real, name=name, **k: (seen.append(name), real(*a, **k))[1])
     return seen
-
-
-def fitted(path, kind=KernelIsomap, **arguments):
-    return kind(**{"n_neighbors": 8, "store": path, **arguments}).fit(X)
-
-
-def same(a, b):
-    """Two models have the same bits."""
-    for name in ("embedding_", "eigenvalues_", "residuals_"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert a.additive_constant_ == b.additive_constant_
-    np.testing.assert_array_equal(a.transform(T), b.transform(T))
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """An undisturbed run; no test may change it."""
-    return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
 
 
 def stopper(stage, after):
@@ -68,31 +49,31 @@ def stopper(stage, after):
 # ---- without distances ---------------------------------------------------------------------------
 
 
-def test_a_model_without_distances_does_all_but_solve_again(work, reference, tmp_path):
+def test_a_model_without_distances_does_all_but_solve_again(work, undisturbed, tmp_path):
     model = fitted(tmp_path / "r", keep_distances=False)
     assert not (tmp_path / "r" / "distances").exists() and not (tmp_path / "r" / "ledger").exists()
     there = load(tmp_path / "r")
     for one in (model, there):
-        same(one, reference)
-        np.testing.assert_allclose(one.geodesics([0, 7, -1]), reference.geodesics([0, 7, -1]), rtol=1e-6)
+        same(one, undisturbed)
+        np.testing.assert_allclose(one.geodesics([0, 7, -1]), undisturbed.geodesics([0, 7, -1]), rtol=1e-6)
     work.clear()
-    same(fitted(tmp_path / "r", keep_distances=False), reference)
+    same(fitted(tmp_path / "r", keep_distances=False), undisturbed)
     assert not work
     with pytest.raises(StoreMismatchError, match=r"n_components=2 where n_components=3 .*distances were dropped"):
         fitted(tmp_path / "r", n_components=3)
-    same(load(tmp_path / "r"), reference)
+    same(load(tmp_path / "r"), undisturbed)
 
 
-def test_an_export_is_the_model_without_its_distances(reference, tmp_path):
-    reference.export(tmp_path / "model.zarr")
+def test_an_export_is_the_model_without_its_distances(undisturbed, tmp_path):
+    undisturbed.export(tmp_path / "model.zarr")
     assert not (tmp_path / "model.zarr" / "distances").exists()
     size = sum(f.stat().st_size for f in (tmp_path / "model.zarr").rglob("*") if f.is_file())
-    assert size < sum(f.stat().st_size for f in Path(reference.store_).rglob("*") if f.is_file()) / 2
+    assert size < sum(f.stat().st_size for f in Path(undisturbed.store_).rglob("*") if f.is_file()) / 2
     there = load(tmp_path / "model.zarr")
-    same(there, reference)
-    np.testing.assert_allclose(there.geodesics([0, 7]), reference.geodesics([0, 7]), rtol=1e-6)
+    same(there, undisturbed)
+    np.testing.assert_allclose(there.geodesics([0, 7]), undisturbed.geodesics([0, 7]), rtol=1e-6)
     there.export(tmp_path / "again.zarr")
-    same(load(tmp_path / "again.zarr"), reference)
+    same(load(tmp_path / "again.zarr"), undisturbed)
 
 
 def test_given_distances_that_were_dropped_are_said_to_be_gone(tmp_path):
@@ -103,7 +84,7 @@ def test_given_distances_that_were_dropped_are_said_to_be_gone(tmp_path):
         model.geodesics([0])
 
 
-def test_geodesics_are_rows_of_d_in_the_users_order(reference):
+def test_geodesics_are_rows_of_d_in_the_users_order(undisturbed):
     """Order of rows, unit, twins and asked-for order, against SciPy on the same graph."""
     near = cdist(X, X)
     listed = np.argsort(near, axis=1)[:, 1:9]
@@ -111,7 +92,7 @@ def test_geodesics_are_rows_of_d_in_the_users_order(reference):
     G = sp.csr_array((near[rows, listed.ravel()], (rows, listed.ravel())), shape=near.shape)
     D = naive.geodesics(sp.csr_array(G.maximum(G.T)))
     asked = [5, 3, 3, -1, 199, 0]
-    np.testing.assert_allclose(reference.geodesics(asked), D[asked], rtol=1e-6)
+    np.testing.assert_allclose(undisturbed.geodesics(asked), D[asked], rtol=1e-6)
     shuffled = np.random.default_rng(0).permutation(np.r_[np.arange(200), :50])
     twins = KernelIsomap(n_neighbors=8).fit(X[shuffled])
     np.testing.assert_allclose(twins.geodesics(np.arange(250)), D[np.ix_(shuffled, shuffled)], rtol=1e-6)
@@ -139,7 +120,7 @@ def test_generators_give_seeds(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fresh_process_loads_the_model(reference, tmp_path):
+def test_a_fresh_process_loads_the_model(undisturbed, tmp_path):
     np.save(tmp_path / "t.npy", T)
     program = (
         "import sys, numpy as np; from scalemani import load; m = load(sys.argv[1]); d = sys.argv[2]; "
@@ -147,7 +128,7 @@ def test_a_fresh_process_loads_the_model(reference, tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", program, reference.store_, str(tmp_path)],
+        [sys.executable, "-W", "error::UserWarning", "-c", program, undisturbed.store_, str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,
@@ -155,9 +136,9 @@ def test_a_fresh_process_loads_the_model(reference, tmp_path):
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     with np.load(tmp_path / "y.npz") as out:
-        np.testing.assert_array_equal(out["y"], reference.transform(T))
-        np.testing.assert_array_equal(out["e"], reference.embedding_)
-        np.testing.assert_array_equal(out["g"], reference.geodesics([1]))
+        np.testing.assert_array_equal(out["y"], undisturbed.transform(T))
+        np.testing.assert_array_equal(out["e"], undisturbed.embedding_)
+        np.testing.assert_array_equal(out["g"], undisturbed.geodesics([1]))
 
 
 def temporaries():
@@ -194,17 +175,17 @@ def test_a_users_store_stays_when_the_model_goes(tmp_path):
     assert load(tmp_path / "r").embedding_.shape == (200, 2)
 
 
-def test_a_store_that_was_moved_is_the_same_model(reference, tmp_path):
-    shutil.copytree(reference.store_, tmp_path / "copy")
+def test_a_store_that_was_moved_is_the_same_model(undisturbed, tmp_path):
+    shutil.copytree(undisturbed.store_, tmp_path / "copy")
     (tmp_path / "copy").rename(tmp_path / "moved")
-    same(load(tmp_path / "moved"), reference)
+    same(load(tmp_path / "moved"), undisturbed)
 
 
 def test_names_of_features_are_kept_with_the_model(tmp_path):
     """Another order of the columns is refused by the model and by what `load` gives back."""
     frame = pd.DataFrame(roll(60), columns=["a", "b", "c"])
     model = KernelIsomap(n_neighbors=8, store=tmp_path / "r").fit(frame)
-    for fitted in (model, load(tmp_path / "r")):
-        np.testing.assert_allclose(fitted.transform(frame), model.embedding_, atol=1e-5 * np.ptp(model.embedding_))
+    for one in (model, load(tmp_path / "r")):
+        np.testing.assert_allclose(one.transform(frame), model.embedding_, atol=1e-5 * np.ptp(model.embedding_))
         with pytest.raises(ScalemaniError, match="names"):
-            fitted.transform(frame[["b", "a", "c"]])
+            one.transform(frame[["b", "a", "c"]])

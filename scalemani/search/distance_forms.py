@@ -8,6 +8,7 @@ never on the block they come in: sums run along one contiguous row, and matrix p
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ EPS = float(np.finfo(np.float64).eps)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
-class Form:
+class Form(ABC):
     """A metric on prepared rows. Subclasses say how distances of pairs are made."""
 
     exact_bounds = False  # bounds() gives the distances themselves
@@ -41,9 +42,9 @@ class Form:
         dense = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
         return dense if self._prepare is None else np.ascontiguousarray(self._prepare(dense))
 
+    @abstractmethod
     def pairs(self, a: Any, b: Any) -> F64:
         """Distances between a[i] and b[i], prepared rows (c, d'); shape (c,)."""
-        raise NotImplementedError
 
     def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64] | None:
         """Bounds (q, m), lower and upper, of what ``pairs`` gives for all pairs; None where none is cheap."""
