@@ -8,9 +8,10 @@ it exists for a precomputed graph too and costs the same in any dimension.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+
+from scalemani.engine.kernel_cache import compiled
 
 #: Parts of at most this many vertices aren't divided further; cuts fall on its multiples.
 LEAF = 16
@@ -64,7 +65,7 @@ def _lengths(weights: NDArray[Any]) -> NDArray[np.float64]:
     return np.maximum(lengths / largest, shortest)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sweep(
     indptr: Any,
     indices: Any,
@@ -134,7 +135,7 @@ def _sweep(
     return reached, u
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _components(
     indptr: Any, indices: Any, part: Any, label: int, order: Any, low: int, high: int, queue: Any, ends: Any
 ) -> int:
@@ -167,7 +168,7 @@ def _components(
     return pieces
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
     """Permute `order` (n,) in place; see :func:`vertex_order`."""
     n = order.shape[0]
