@@ -1,0 +1,194 @@
+"""Kernels are kept between processes where that can be done; elsewhere they run too, and one warning says so.
+
+The tests may run as root, whom no permission stops: what must not be written to is a regular file where a
+directory is needed.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scalemani
+
+PACKAGE = Path(scalemani.__file__).parent
+
+KERNELS = """
+from scalemani.engine.kernel_cache import compiled
+from other import step
+@compiled()
+def climb(n):
+    total = 0
+    for i in range(n):
+        total = step(total)
+    return total
+"""
+OTHER = """
+from scalemani.engine.kernel_cache import compiled
+@compiled()
+def step(total):
+    return total + {size}
+"""
+# Statements to run, then how often kernels were found and compiled, and what was warned of.
+COUNTED = """
+import json, sys, warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    exec(sys.argv[1])
+kernels = {
+    id(value): value
+    for name, module in list(sys.modules.items())
+    if name.partition(".")[0] in ("scalemani", "kernels", "other")
+    for value in vars(module).values()
+    if hasattr(value, "stats")
+}
+print(json.dumps({
+    "answer": answer,
+    "hits": sum(sum(kernel.stats.cache_hits.values()) for kernel in kernels.values()),
+    "misses": sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels.values()),
+    "warnings": [f"{type(one.message).__name__}: {one.message}" for one in seen],
+}))
+"""
+CLIMB = "from kernels import climb; answer = climb(10)"
+FIT = """
+import numpy as np
+from scalemani import KernelIsomap
+points = np.random.default_rng(0).standard_normal((120, 2))
+model = KernelIsomap(knn="exact", disconnected="join").fit(points)
+answer = [*model.embedding_.shape, *model.transform(points[:3]).shape]
+"""
+
+
+def counted(statements, *, path, home=None, cache=None):
+    """The report of some statements in a new process that imports from `path`."""
+    hidden = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPATH", "PYTHONWARNINGS")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join(map(str, (path, PACKAGE.parent))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NUMBA_OPT": "1",
+    }
+    if home is not None:
+        environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
+    if cache is not None:
+        environment["NUMBA_CACHE_DIR"] = str(cache)
+    command = [sys.executable, "-c", COUNTED, statements]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=path, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    """A directory with two kernel files, one of which uses the other."""
+    place = tmp_path / "kernels"
+    place.mkdir()
+    (place / "kernels.py").write_text(KERNELS)
+    (place / "other.py").write_text(OTHER.format(size=1))
+    return place
+
+
+def unwritable(tmp_path):
+    """A path at which no directory can be made, whoever asks."""
+    path = tmp_path / "not-a-directory"
+    path.write_text("")
+    return path
+
+
+def test_a_second_process_compiles_nothing(kernels, tmp_path):
+    first = counted(CLIMB, path=kernels, cache=tmp_path / "cache")
+    assert (first["answer"], first["hits"], first["misses"]) == (10, 0, 3)
+    second = counted(CLIMB, path=kernels, cache=tmp_path / "cache")
+    assert (second["answer"], second["misses"]) == (10, 0)
+    assert second["hits"] > 0
+    assert first["warnings"] == second["warnings"] == []
+
+
+def test_a_change_in_another_kernel_file_is_seen(kernels, tmp_path):
+    """Numba alone would go on adding 1."""
+    assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["answer"] == 10
+    (kernels / "other.py").write_text(OTHER.format(size=2))
+    assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["answer"] == 20
+
+
+def test_a_change_in_a_file_without_kernels_costs_nothing(kernels, tmp_path):
+    (kernels / "plain.py").write_text("LEAF = 16\n")
+    counted(CLIMB, path=kernels, cache=tmp_path / "cache")
+    (kernels / "plain.py").write_text("LEAF = 32\n")
+    assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["misses"] == 0
+
+
+def test_without_a_directory_there_is_one_warning(kernels, tmp_path):
+    (kernels / "__pycache__").write_text("")
+    done = counted(CLIMB, path=kernels, home=unwritable(tmp_path))
+    assert done["answer"] == 10
+    (warning,) = done["warnings"]
+    assert warning.startswith("ScalemaniWarning: ")
+    assert "NUMBA_CACHE_DIR" in warning
+    assert "\n" not in warning
+
+
+def test_a_kernel_that_is_not_called_warns_of_nothing(kernels, tmp_path):
+    (kernels / "__pycache__").write_text("")
+    done = counted("import kernels; answer = 0", path=kernels, home=unwritable(tmp_path))
+    assert done["warnings"] == []
+
+
+def test_a_disk_that_fills_up_before_the_kernel_is_kept(kernels, tmp_path):
+    """No file may grow beyond 0 bytes from the first call on, as on a full disk."""
+    pytest.importorskip("resource", reason="limits of a process are POSIX")
+    statements = (
+        "import resource\nfrom kernels import climb\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))\n"
+        "answer = climb(10)"
+    )
+    done = counted(statements, path=kernels, cache=tmp_path / "cache")
+    assert done["answer"] == 10
+    (warning,) = done["warnings"]
+    assert "NUMBA_CACHE_DIR" in warning
+    assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["answer"] == 10
+
+
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("keep", [0, 40])
+def test_a_damaged_file_is_compiled_again_and_kept(kernels, tmp_path, ending, keep):
+    """As a power cut leaves it; numba alone raises whatever unpickling raises."""
+    counted(CLIMB, path=kernels, cache=tmp_path / "cache")
+    damaged = list((tmp_path / "cache").rglob(f"*{ending}"))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(path.read_bytes()[:keep])
+    again = counted(CLIMB, path=kernels, cache=tmp_path / "cache")
+    assert (again["answer"], again["warnings"]) == (10, [])
+    assert again["misses"] > 0
+    assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["misses"] == 0
+
+
+# ---- the package -------------------------------------------------------------------------------
+
+
+def test_a_whole_fit_in_a_second_process_compiles_nothing(tmp_path):
+    first = counted(FIT, path=PACKAGE.parent, cache=tmp_path / "cache")
+    second = counted(FIT, path=PACKAGE.parent, cache=tmp_path / "cache")
+    assert first["answer"] == second["answer"] == [120, 2, 3, 2]
+    assert first["misses"] > 0
+    assert second["misses"] == 0
+    assert second["hits"] > 0
+
+
+@pytest.mark.slow
+def test_a_read_only_installation_fits_with_one_warning(tmp_path):
+    place = tmp_path / "site"
+    shutil.copytree(PACKAGE, place / "scalemani", ignore=shutil.ignore_patterns("__pycache__"))
+    for directory in [place, *(path for path in place.rglob("*") if path.is_dir())]:
+        (directory / "__pycache__").write_text("")
+    done = counted(FIT, path=place, home=unwritable(tmp_path))
+    assert done["answer"] == [120, 2, 3, 2]
+    # So few points of a cloud need a large shift; that warning is about them.
+    warned = [warning for warning in done["warnings"] if not warning.startswith("AdditiveConstantWarning")]
+    assert len(warned) == 1, warned
+    assert "NUMBA_CACHE_DIR" in warned[0]
