@@ -26,9 +26,10 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz
+from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz, first_block, start_block
 from scalemani.errors import ConvergenceWarning, SolverError
-from scalemani.kernel import Kernels, centred
+from scalemani.kernel import Kernels
+from scalemani.kernel_shares import centred
 
 Vectors = NDArray[np.float64]
 RANK_TOLERANCE = 1e-6  # τ: float32 tiles; eigenvalues within τ λ1 of 0 are rounding of D
@@ -141,6 +142,7 @@ def solve(
     block: int = 16,
     seed: int = 0,
     most_reads: int | None = None,
+    most_columns: int | None = None,
 ) -> Solution:
     """The constant that `correction` asks for, and the leading pairs of its kernel.
 
@@ -155,6 +157,8 @@ def solve(
         How c* is found (module docstring).
     tol : float
         Residual over eigenvalue, and relative error of c.
+    most_columns : int, optional
+        Columns at which the solver's basis restarts.
 
     Raises
     ------
@@ -198,6 +202,8 @@ def solve(
         floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
         return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
 
+    left = (most_reads or MOST_READS["ritz"]) + kernels.n_reads
+    start = kernels.start(start_block(n, first_block(n, n_components, block), seed))  # as wide for every correction
     pairs = block_rayleigh_ritz(
         kernels.products,
         n,
@@ -206,8 +212,9 @@ def solve(
         low=fixed is None,
         tol=tol,
         block=block,
-        most_reads=most_reads or MOST_READS["ritz"],
-        seed=seed,
+        most_reads=left - kernels.n_reads,
+        most_columns=most_columns,
+        start=start,
     )
     c = pairs.combination.value
     if not pairs.converged:

@@ -29,6 +29,22 @@ GUARDS = 2
 
 
 @dataclass(frozen=True)
+class Start:
+    """A first block whose images are known: the iteration begins from it without a read.
+
+    Attributes
+    ----------
+    basis : ndarray, shape (n, b)
+        Orthonormal columns, orthogonal to 1, as :func:`start_block` makes them.
+    images : tuple of ndarray, each (n, b)
+        A_i of the basis, for each A_i.
+    """
+
+    basis: Vectors
+    images: tuple[Vectors, ...]
+
+
+@dataclass(frozen=True)
 class Combination:
     """What `combine` answers: K = Σ coefficients[i] A_i + identity · I, and how well the low end must be known.
 
@@ -95,6 +111,18 @@ def first_block(n: int, n_top: int, block: int = 16, *, low: bool = True) -> int
     return n - 1 if n - 1 <= max(FULL_BASIS, 2 * width) else width
 
 
+def basis_limits(width: int, n_top: int, block: int = 16, *, low: bool = True) -> tuple[int, int]:
+    """Columns at which a basis that began with `width` restarts: the fewest that leave room to grow, and the usual."""
+    n_low = block // 2 if low else 0
+    least = 2 * (max(n_top + GUARDS, block - n_low) + n_low) + 2 * width
+    return least, max(10 * width, least)
+
+
+def start_block(n: int, width: int, seed: int) -> Vectors:
+    """A first block (n, width): a seeded Gaussian one, or the whole complement of 1 where it is as wide."""
+    return _complement_of_ones(n) if width == n - 1 else _gaussian_block(n, width, seed)
+
+
 def block_rayleigh_ritz(
     products: Products,
     n: int,
@@ -107,6 +135,7 @@ def block_rayleigh_ritz(
     most_reads: int = 100,
     most_columns: int | None = None,
     seed: int = 0,
+    start: Start | None = None,
 ) -> RitzPairs:
     """The `n_top` largest eigenpairs of the combined operator on the complement of 1.
 
@@ -133,6 +162,8 @@ def block_rayleigh_ritz(
         Basis columns at which the iteration restarts; four blocks and more.
     seed : int
         Of the Gaussian start block.
+    start : Start, optional
+        To begin from instead, of any width.
 
     Raises
     ------
@@ -143,13 +174,17 @@ def block_rayleigh_ritz(
         raise ValueError(f"{n_top} eigenpairs of an operator on {n} points: 1 to {n - 1} are allowed")
     n_low = block // 2 if low else 0
     n_high = max(n_top + GUARDS, block - n_low)
-    width = first_block(n, n_top, block, low=low)
+    reads = 0
+    if start is None:
+        basis = start_block(n, first_block(n, n_top, block, low=low), seed)
+        start = Start(basis, products(basis))
+        reads = 1
+    basis, images = start.basis, start.images
+    width = basis.shape[1]
     keep = 2 * (n_high + n_low)
-    limit = max(most_columns or 10 * width, keep + 2 * width)
-    whole = width == n - 1
-    basis = _complement_of_ones(n) if whole else _start(n, width, seed)
-    images = products(basis)
-    value, reads = 0.0, 1
+    least, usual = basis_limits(width, n_top, block, low=low)
+    limit = max(most_columns or usual, least)
+    value = 0.0
     while True:
         m = basis.shape[1]
         projected = tuple(_symmetric(basis.T @ image) for image in images)
@@ -170,7 +205,7 @@ def block_rayleigh_ritz(
         high_done = bool((relative <= tol).all())
         low_error = _low_error(ritz, sizes[len(top)]) if len(bottom) else 0.0
         low_done = not low or (low_error <= tol * combination.low_scale and change <= tol)
-        if whole or m >= n - 1 or (high_done and low_done and m > n_top) or reads >= most_reads:
+        if m >= n - 1 or (high_done and low_done and m > n_top) or reads >= most_reads:
             break
         wanted = np.concatenate([_unfinished(relative, len(top), tol), np.full(len(bottom), not low_done)])
         floor = 0.05 * tol * max(abs(ritz[top[min(n_top, m) - 1]]), 1e3 * noise)
@@ -194,7 +229,7 @@ def block_rayleigh_ritz(
         next_value=float(ritz[m - 1 - n_top]) if m > n_top else float("nan"),
         combination=combination,
         change=float(change),
-        converged=bool(whole or m >= n - 1 or (high_done and low_done)),
+        converged=bool(m >= n - 1 or (high_done and low_done)),
     )
 
 
@@ -202,7 +237,7 @@ def _symmetric(a: Vectors) -> Vectors:
     return (a + a.T) / 2
 
 
-def _start(n: int, width: int, seed: int) -> Vectors:
+def _gaussian_block(n: int, width: int, seed: int) -> Vectors:
     """A seeded Gaussian block, orthonormal and orthogonal to 1."""
     gaussian = np.random.default_rng(seed).standard_normal((n, width))
     for _ in range(2):  # the second time takes what rounding left of the mean

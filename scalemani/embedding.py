@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scalemani.additive_constant import RANK_TOLERANCE, Solution
 from scalemani.engine.store import RunStore
 from scalemani.errors import AdditiveConstantWarning, RankWarning
-from scalemani.kernel import DistanceSums
+from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
 
@@ -130,6 +130,7 @@ def spectrum_account(
     return {
         "additive_constant": c * embedding.scale,
         "median_distance": median * embedding.scale,
+        "max_distance": sums.maximum * embedding.scale,
         "constant_over_median": ratio,
         "shift": embedding.nugget * area,
         "trace": trace * area,

@@ -89,7 +89,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     additive_constant_ : float
         c, in the unit of the distances.
     n_passes_ : int
-        Reads of D after it was written.
+        Reads of D after it was written; the solver's first block is read while D is written, for
+        nothing. 0 up to 300 points.
     residuals_ : ndarray, shape (n_components,)
         |K v - λ v| / λ.
     knn_recall_ : float

@@ -3,6 +3,8 @@
 One task a block of sources: it looks in the ledger, computes its rows with the graph that its
 process has cached, writes the tiles at and behind the diagonal and puts its line in the ledger;
 each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
+While a task has its rows in memory it takes from them what a :class:`Reader` asks for, so that the
+first read of D costs no reading; rows that an earlier run finished are read back for it.
 Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
@@ -17,12 +19,14 @@ from numpy.typing import NDArray
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
+from scalemani.engine.sweep import PartialRead, Reader, read_tiles, tile_row
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
-MOST_ASYMMETRY = 1e-6  # relative |d_ij - d_ji|: one rounding to float32 (6e-8) stays below; a directed graph does not
+MOST_ASYMMETRY = 2e-6  # relative |d_ij - d_ji| that is rounding whatever the path: some thirty hops summed in float32
+ROUNDING = 2.0**-24  # of each hop's sum in float32, relative to the distance at most
 
 
 def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
@@ -94,62 +98,106 @@ def sampled_median(graph: Any, seed: int) -> float:
     return float(np.median(rows[np.arange(n) != sources[:, None]]))
 
 
-def compute_distances(cluster: Cluster, store: RunStore, report: Report) -> int:
-    """Fill the missing tile rows of D; returns how many were computed.
+def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader: Reader) -> NDArray[np.float64]:
+    """Fill the missing tile rows of D; returns what `reader` takes of all of D.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, w)
+        Shares are combined in the order of the rows: the same bits for any number of workers, and
+        wherever an earlier run was stopped.
 
     Raises
     ------
     DamagedStoreError
-        If the ledger does not name every tile row afterwards.
+        If the ledger does not name every tile row afterwards, or a tile that an earlier run wrote is damaged.
     """
-    missing, total = store.missing_rows(), len(store.blocks)
-    identity = store.document["id"]
+    missing, blocks = set(store.missing_rows()), store.blocks
+    total, identity = len(blocks), store.document["id"]
     done = total - len(missing)
+    found = np.zeros((blocks.n, reader.width))
     report("geodesics", done, total)
-    for _ in cluster.map(_tile_row, [(store.path, identity, row) for row in missing]):
-        done += 1
-        report("geodesics", done, total)
+    tasks = [(store.path, identity, row) for row in range(total)]
+    for row, part in enumerate(cluster.map(_tile_row, tasks, shared=reader)):
+        reader.combine(found[blocks[row].start :], part)
+        if row in missing:
+            done += 1
+            report("geodesics", done, total)
     left = store.missing_rows()
     if left:
         raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
-    return len(missing)
+    return found
 
 
-def _tile_row(path: str, identity: str, row: int) -> int:
-    """One task: the tiles (row, row..)."""
+def _tile_row(path: str, identity: str, row: int, reader: Reader) -> NDArray[np.float64]:
+    """One task: the tiles (row, row..); returns their shares, for the vertices from the row's first on."""
     store = shared_run(path, identity)
     if store.tile_row_done(row):
-        return row
+        return read_tiles(store, reader, tile_row(store, row), verify=True).total
     here = store.blocks[row]
-    rows = geodesic_rows(shared_graph(path, identity), np.arange(here.start, here.stop))
-    upper = rows[:, here.start :]
-    _check_rows(upper, here.start)
-    store.write_tile_row(row, upper)
-    return row
+    graph = shared_graph(path, identity)
+    upper = geodesic_rows(graph, np.arange(here.start, here.stop))[:, here.start :]
+    _check_rows(graph, upper, here.start)
+    partial = PartialRead(store, reader, row)
+    store.write_tile_row(row, upper, use=partial.add)
+    return partial.total
 
 
-def _check_rows(upper: NDArray[np.float32], start: int) -> None:
-    """Finite, zero on the diagonal, and equal from either end of a path, on the rows' own block."""
+def _check_rows(graph: sp.csr_array, upper: NDArray[np.float32], start: int) -> None:
+    """Finite, zero on the diagonal, and equal from either end of a path, on the rows' own block.
+
+    The two sums of a path of h hops may differ by 2 h roundings, and the unit of the weights is near
+    their median: a distance d has about d hops, most of the time. Where that does not excuse what is found
+    (many hops are much shorter), the two rows of the worst pair are summed again in float64: there
+    a symmetric graph's agree, and a directed one's do not.
+    """
     square = upper[:, : len(upper)]
     if not np.isfinite(upper).all():
         raise DamagedStoreError(f"geodesic rows from vertex {start} hold infinite distances in a connected graph")
-    off = np.abs(square - square.T) > MOST_ASYMMETRY * np.maximum(square, square.T)
-    if off.any() or np.diagonal(square).any():
+    excess = np.abs(square - square.T)
+    longer = np.maximum(square, square.T)
+    excess -= (np.float32(MOST_ASYMMETRY) + np.float32(2 * ROUNDING) * longer) * longer
+    worst = np.unravel_index(excess.argmax(), excess.shape)
+    apart = bool(excess[worst] > 0) and not _same_in_float64(graph, start + np.array(worst), float(square[worst]))
+    if apart or np.diagonal(square).any():
         raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric: the graph is not")
 
 
+def _same_in_float64(graph: sp.csr_array, pair: NDArray[np.int64], distance: float) -> bool:
+    """Whether two vertices are as far from either end, and `distance` within the roundings of n hops of it."""
+    there, back = geodesic_rows(graph, pair)[[0, 1], pair[::-1]].astype(float)
+    return bool(
+        abs(there - back) <= MOST_ASYMMETRY * max(there, back)
+        and abs(distance - there) <= 2 * ROUNDING * graph.shape[0] * there
+    )
+
+
 def write_given(
-    store: RunStore, read_upper: Callable[[slice], NDArray[np.float64]], scale: float, report: Report
-) -> None:
-    """Write a matrix of geodesic distances, taken as D itself, as tiles.
+    store: RunStore,
+    read_upper: Callable[[slice], NDArray[np.float64]],
+    scale: float,
+    report: Report,
+    reader: Reader,
+) -> NDArray[np.float64]:
+    """Write a matrix of geodesic distances, taken as D itself, as tiles; returns what `reader` takes of D.
 
     Parameters
     ----------
     read_upper : callable
         Slice of vertices -> their distances to the vertices from its start on, user's unit.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, w)
     """
     blocks = store.blocks
+    found = np.zeros((blocks.n, reader.width))
     for row, here in enumerate(blocks):
-        if not store.tile_row_done(row):
-            store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32))
+        if store.tile_row_done(row):
+            partial = read_tiles(store, reader, tile_row(store, row), verify=True)
+        else:
+            partial = PartialRead(store, reader, row)
+            store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use=partial.add)
+        reader.combine(found[partial.start :], partial.total)
         report("geodesics", row + 1, len(blocks))
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from scalemani import geodesics
 from scalemani.additive_constant import solve
-from scalemani.eigensolver import first_block
+from scalemani.eigensolver import first_block, start_block
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
 from scalemani.engine.budget import SWEEP_COLUMNS, check_disk, choose_tile, parse_memory
 from scalemani.engine.cluster import Cluster
@@ -22,6 +22,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
+from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.neighbors import NeighborLists
 from scalemani.opening import differing, in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
@@ -178,7 +179,7 @@ def _graph(
 def _geodesics(
     store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, limit: int, report: Report
 ) -> None:
-    """Stage 4: D as tiles; a run that stopped goes on from its ledger."""
+    """Stage 4: D as tiles, read for the first time while they are written; a run that stopped goes on."""
     if store.stage("geodesics") is not None:
         return
     state = store.stage("graph")
@@ -188,15 +189,20 @@ def _geodesics(
         tile = _tile(n, edges, parameters, limit, cluster)
         check_disk(store.path, n, tile)
         store.create_distances(n, tile)
+    block = start_block(n, first_block(n, parameters.n_components), parameters.random_state)
+    reader = first_reader(block)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
-        geodesics.write_given(store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report)
+        found = geodesics.write_given(
+            store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
+        )
         sample = matrix.sample_within(order)
         median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
     else:
-        geodesics.compute_distances(cluster, store, report)
+        found = geodesics.compute_distances(cluster, store, report, reader)
         graph = geodesics.shared_graph(store.path, store.document["id"])
         median = geodesics.sampled_median(graph, parameters.random_state)
+    FirstRead(block, found).save(store)
     store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
 
 
@@ -206,7 +212,10 @@ def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: di
     if state is not None and state["fields"] == fields["solve"]:
         return
     assert graph is not None and distances is not None
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0))
+    report("solve", 0, 0)
+    first = FirstRead.load(store)
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first)
+    del first  # the solver's from here on
     correction = parameters.correction
     solution = solve(
         kernels,
@@ -221,7 +230,7 @@ def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: di
     store.forget("solve", "fit")
     save_embedding(store, embedding)
     store.finish("solve", fields["solve"], constant=solution.constant, spectrum=account, revision=uuid.uuid4().hex)
-    report("solve", kernels.n_reads, kernels.n_reads)
+    report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 
 def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:

@@ -9,18 +9,19 @@ import scipy.sparse as sp
 from data import graph_of, line_graph, roll_graph, star_graph, store_of, torus_distances, torus_graph
 
 from scalemani import geodesics
+from scalemani.eigensolver import start_block
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import (
-    compute_distances,
     power_of_two_scale,
     sampled_median,
     save_graph,
     shared_graph,
     write_given,
 )
+from scalemani.kernel_shares import first_reader
 
 N = 120
 
@@ -29,11 +30,24 @@ def quiet(stage, done, total):
     pass
 
 
+def reader_of(n):
+    """What the first read takes, for a block of two columns."""
+    return first_reader(start_block(n, 2, 0))
+
+
+def compute_distances(cluster, store, report=quiet):
+    return geodesics.compute_distances(cluster, store, report, reader_of(store.blocks.n))
+
+
 def run_of(graph, tile, path, scale=1.0):
     store = RunStore.create(path)
     save_graph(store, graph, scale)
     store.create_distances(graph.shape[0], tile)
     return store
+
+
+def tile_row(store, row):
+    return geodesics._tile_row(store.path, store.document["id"], row, reader_of(store.blocks.n))
 
 
 def whole(store):
@@ -49,7 +63,7 @@ def graph():
 def test_every_tile_size_gives_the_shortest_paths(cluster, tmp_path, graph, tile):
     """Bit for bit the row of the earlier vertex; to rounding SciPy's."""
     store = run_of(graph, tile, tmp_path / "run")
-    assert compute_distances(cluster, store, quiet) == len(store.blocks)
+    compute_distances(cluster, store)
     D = whole(store)
     np.testing.assert_allclose(D, naive.geodesics(graph), rtol=1e-6)
     np.testing.assert_array_equal(D, D.T)
@@ -63,7 +77,7 @@ def test_any_number_of_threads_writes_the_same_bytes(tmp_path, graph):
     for threads in (1, 4):
         with Cluster(threads=threads) as cluster:
             store = run_of(graph, 16, tmp_path / f"{threads}")
-            compute_distances(cluster, store, quiet)
+            compute_distances(cluster, store)
         files = sorted(Path(store.path, "distances").rglob("*"))
         ledger = sorted(Path(store.path, "ledger").iterdir())
         found.append([path.read_bytes() for path in (*files, *ledger) if path.is_file()])
@@ -73,13 +87,13 @@ def test_any_number_of_threads_writes_the_same_bytes(tmp_path, graph):
 def test_lengths_are_divided_by_the_scale_exactly(cluster, tmp_path, graph):
     store, unit = run_of(graph, 64, tmp_path / "a", scale=2.0**-5), run_of(graph, 64, tmp_path / "b")
     for made in (store, unit):
-        compute_distances(cluster, made, quiet)
+        compute_distances(cluster, made)
     np.testing.assert_array_equal(whole(store), whole(unit) * np.float32(32))
 
 
 def test_the_torus_has_its_closed_form(cluster, tmp_path):
     store = run_of(torus_graph(6, 8), 16, tmp_path / "run")
-    compute_distances(cluster, store, quiet)
+    compute_distances(cluster, store)
     np.testing.assert_array_equal(whole(store), torus_distances(6, 8))
 
 
@@ -99,16 +113,16 @@ def sources_seen(monkeypatch):
     """Which sources the tasks ask the kernel for."""
     seen = []
 
-    def counted(graph, sources):
+    def counted(graph, sources, **options):
         seen.extend(np.asarray(sources).tolist())
-        return geodesic_rows(graph, sources)
+        return geodesic_rows(graph, sources, **options)
 
     monkeypatch.setattr(geodesics, "geodesic_rows", counted)
     return seen
 
 
 def test_each_vertex_is_a_source_once(cluster, tmp_path, graph, sources_seen):
-    compute_distances(cluster, run_of(graph, 16, tmp_path / "run"), quiet)
+    compute_distances(cluster, run_of(graph, 16, tmp_path / "run"))
     assert sorted(sources_seen) == list(range(N))
 
 
@@ -117,33 +131,33 @@ def test_only_missing_rows_are_computed_and_the_result_is_that_of_an_undisturbed
 ):
     """A stopped run: two lines of the ledger gone, one of them with a half-written tile."""
     store = run_of(graph, 16, tmp_path / "run")
-    compute_distances(cluster, store, quiet)
+    compute_distances(cluster, store)
     before = whole(store)
     for row in (1, 5):
         Path(store.path, "ledger", f"{row}.json").unlink()
     torn = Path(store.path, "distances", "c", "1", "3")
     torn.write_bytes(torn.read_bytes()[:77])
     sources_seen.clear()
-    assert compute_distances(cluster, store, quiet) == 2
+    compute_distances(cluster, store)
     assert sorted(sources_seen) == [*range(16, 32), *range(80, 96)]
     np.testing.assert_array_equal(whole(store), before)
 
 
 def test_a_finished_run_computes_nothing(cluster, tmp_path, graph, sources_seen):
     store = run_of(graph, 32, tmp_path / "run")
-    compute_distances(cluster, store, quiet)
+    compute_distances(cluster, store)
     sources_seen.clear()
-    assert compute_distances(cluster, store, quiet) == 0
+    compute_distances(cluster, store)
     assert sources_seen == []
 
 
 def test_a_task_that_is_run_again_looks_in_the_ledger_first(tmp_path, graph, sources_seen):
     """A lost worker makes the scheduler repeat finished tasks; the second one may not write."""
     store = run_of(graph, 32, tmp_path / "run")
-    geodesics._tile_row(store.path, store.document["id"], 1)
+    first = tile_row(store, 1)
     stamps = {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")}
     count = len(sources_seen)
-    geodesics._tile_row(store.path, store.document["id"], 1)
+    np.testing.assert_array_equal(tile_row(store, 1), first)
     assert len(sources_seen) == count
     assert {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")} == stamps
 
@@ -153,16 +167,16 @@ def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph,
     store = run_of(graph, 32, tmp_path / "run")
     monkeypatch.setattr(geodesics, "_tile_row", pretend)
     with pytest.raises(DamagedStoreError, match="4 of 4 tile rows of D were not written"):
-        compute_distances(cluster, store, quiet)
+        compute_distances(cluster, store)
 
 
-def pretend(path, identity, row):
-    return row
+def pretend(path, identity, row, reader):
+    return np.zeros((RunStore(path).blocks.n - RunStore(path).blocks[row].start, reader.width))
 
 
 def test_progress_counts_rows_from_what_is_done(cluster, tmp_path, graph):
     store, heard = run_of(graph, 32, tmp_path / "run"), []
-    geodesics._tile_row(store.path, store.document["id"], 2)
+    tile_row(store, 2)
     compute_distances(cluster, store, lambda *told: heard.append(told))
     assert heard == [("geodesics", done, 4) for done in (1, 2, 3, 4)]
 
@@ -176,21 +190,21 @@ def test_a_directed_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path)
     upper = sp.csr_array(sp.triu(graph) * 1.5 + sp.tril(graph))
     store = run_of(upper, 64, tmp_path / "run")
     with pytest.raises(DamagedStoreError, match="not symmetric"):
-        compute_distances(cluster, store, quiet)
+        compute_distances(cluster, store)
     assert store.missing_rows() == [0]
 
 
 def test_a_disconnected_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path):
     store = run_of(graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4), 2, tmp_path / "run")
     with pytest.raises(DamagedStoreError, match="infinite distances"):
-        compute_distances(cluster, store, quiet)
+        compute_distances(cluster, store)
     assert 0 in store.missing_rows()
 
 
 def test_honest_rounding_over_many_hops_is_not_refused(cluster, tmp_path):
     """float32 sums from the two ends of 2,000 hops of 0.1 differ; the tile takes the upper half."""
     store = run_of(line_graph(2000, 0.1), 2000, tmp_path / "run")
-    compute_distances(cluster, store, quiet)
+    compute_distances(cluster, store)
     D = store.read_tile(0, 0, verify=True)
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_allclose(D, 0.1 * np.abs(np.arange(2000)[:, None] - np.arange(2000)), rtol=1e-4)
@@ -210,17 +224,17 @@ def test_given_distances_are_taken_as_they_are(tmp_path, tile):
         asked.append(here)
         return D[here, here.start :]
 
-    write_given(store, read_upper, 4.0, lambda *told: heard.append(told))
+    found = write_given(store, read_upper, 4.0, lambda *told: heard.append(told), reader_of(N))
     np.testing.assert_allclose(whole(store), D / 4, rtol=1e-7)
     assert asked == list(store.blocks)
     assert heard[-1] == ("geodesics", len(asked), len(asked))
-    write_given(store, read_upper, 4.0, quiet)
+    np.testing.assert_array_equal(write_given(store, read_upper, 4.0, quiet, reader_of(N)), found)
     assert asked == list(store.blocks), "what is done was read again"
 
 
 def test_given_distances_and_a_graph_give_the_same_store(cluster, tmp_path):
     computed = run_of(torus_graph(5, 6), 16, tmp_path / "a")
-    compute_distances(cluster, computed, quiet)
+    compute_distances(cluster, computed)
     given = store_of(torus_distances(5, 6), 16, tmp_path / "b")
     np.testing.assert_array_equal(whole(computed), whole(given))
 

@@ -9,7 +9,7 @@ from data import random_distances, store_of
 
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
-from scalemani.engine.sweep import sweep
+from scalemani.engine.sweep import Reader, sweep
 from scalemani.errors import DamagedStoreError
 
 N = 61
@@ -40,8 +40,8 @@ def operand():
 def test_a_sweep_equals_the_dense_product_for_every_tile_size(cluster, tmp_path, distances, operand, tile):
     store = store_of(distances, tile, tmp_path / "run")
     expected = distances.astype(float) @ operand
-    np.testing.assert_allclose(sweep(cluster, store, product, operand, 3), expected, rtol=1e-12, atol=1e-12)
-    sums = sweep(cluster, store, ones_product, operand, 1, verify=True)
+    np.testing.assert_allclose(sweep(cluster, store, Reader(product, operand, 3)), expected, rtol=1e-12, atol=1e-12)
+    sums = sweep(cluster, store, Reader(ones_product, operand, 1), verify=True)
     np.testing.assert_allclose(sums[:, 0], distances.sum(1), rtol=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path, distances, operand)
     found = []
     for threads in (1, 2, 5):
         with Cluster(threads=threads) as cluster:
-            found += [sweep(cluster, store, product, operand.astype(np.float32), 3) for _ in range(3)]
+            found += [sweep(cluster, store, Reader(product, operand.astype(np.float32), 3)) for _ in range(3)]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
@@ -65,7 +65,7 @@ def test_d_is_read_exactly_once(cluster, tmp_path, distances, operand, monkeypat
         return read(self, row, column, **options)
 
     monkeypatch.setattr(RunStore, "read_tile", counted)
-    sweep(cluster, store, product, operand, 3)
+    sweep(cluster, store, Reader(product, operand, 3))
     assert seen == Counter(store.blocks.tiles())
 
 
@@ -90,7 +90,7 @@ def test_a_lost_tile_is_an_error_in_every_sweep(cluster, tmp_path, distances, op
     lose(Path(store.path, "distances", "c", *map(str, tile)))
     for values in (operand, np.zeros_like(operand)):
         with pytest.raises(DamagedStoreError, match=rf"{tile[0]}, {tile[1]}.*holds NaN"):
-            sweep(cluster, store, product, values, 3)
+            sweep(cluster, store, Reader(product, values, 3))
 
 
 @pytest.mark.parametrize("damage", [lose, flip, truncate])
@@ -98,7 +98,7 @@ def test_a_verified_sweep_notices_any_damage(cluster, tmp_path, distances, opera
     store = store_of(distances, 8, tmp_path / "run")
     damage(Path(store.path, "distances", "c", "2", "4"))
     with pytest.raises(DamagedStoreError, match="2, 4"):
-        sweep(cluster, store, product, operand, 3, verify=True)
+        sweep(cluster, store, Reader(product, operand, 3), verify=True)
 
 
 def test_a_tile_row_that_was_never_written_is_an_error(cluster, tmp_path, distances, operand):
@@ -106,9 +106,9 @@ def test_a_tile_row_that_was_never_written_is_an_error(cluster, tmp_path, distan
     store = store_of(distances, 8, tmp_path / "run")
     Path(store.path, "ledger", "3.json").unlink()
     with pytest.raises(DamagedStoreError, match="tile row 3"):
-        sweep(cluster, store, product, operand, 3, verify=True)
+        sweep(cluster, store, Reader(product, operand, 3), verify=True)
 
 
 def test_one_vertex_is_swept(cluster, tmp_path):
     store = store_of(np.zeros((1, 1)), 16, tmp_path / "run")
-    assert sweep(cluster, store, product, np.ones((1, 2)), 2).tolist() == [[0, 0]]
+    assert sweep(cluster, store, Reader(product, np.ones((1, 2)), 2)).tolist() == [[0, 0]]

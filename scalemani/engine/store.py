@@ -230,7 +230,7 @@ class RunStore(Tiles):
         return data
 
     def copy_without_distances(self, path: str | os.PathLike[str]) -> None:
-        """Copy the model: everything but D, its ledger and the neighbour lists.
+        """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class RunStore(Tiles):
         check_writable(target)
         partial = beside(target)
         try:
-            left_out = shutil.ignore_patterns("distances", "ledger", "neighbors_*", "*.partial")
+            left_out = shutil.ignore_patterns("distances", "ledger", "first_*", "neighbors_*", "*.partial")
             shutil.copytree(self.path, partial, ignore=left_out)
             partial.replace(target)
         finally:

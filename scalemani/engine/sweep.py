@@ -1,12 +1,15 @@
-"""One read of D: every stored tile once, its shares for both of its blocks, summed in a fixed order.
+"""One read of D: every stored tile once, its shares for both of its blocks, combined in a fixed order.
 
-Takes a run, a function of one tile and an operand (n, m); gives the sum (n, w). A tile (I, J) is
-D[I, J] and, transposed, D[J, I]: it contributes to the rows of both blocks. The tiles are cut into
-runs by :meth:`Blocks.tile_runs`; a task adds up one run, the client adds the runs in their order.
+Takes a run and a :class:`Reader` (a function of one tile, an operand (n, m)); gives an array (n, w). A
+tile (I, J) is D[I, J] and, transposed, D[J, I]: it contributes to the rows of both blocks. What a
+task finds for its tiles is a :class:`PartialRead`; the client combines the tasks' in their order. The
+tiles of a read are cut into runs by :meth:`Blocks.tile_runs`, or by rows of tiles: those are the
+shares that a task can also take while it has the row in memory, before it is on disk, with the same bits.
 Later readers of D (a Guttman transform, X'K2X) are further functions of a tile.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,35 +19,86 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore, shared_run
 from scalemani.errors import DamagedStoreError
 
-MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
-RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 Share = Callable[[NDArray[np.float32], NDArray[Any], NDArray[Any] | None], tuple[NDArray[Any], NDArray[Any] | None]]
 """share(tile, operand rows of J, operand rows of I) -> (share of I's rows, share of J's rows).
 
 On a diagonal tile the operand rows of I are None, and so is the second share."""
 
 
+@dataclass(frozen=True)
+class Reader:
+    """What a read of D takes of each tile; sent to each worker once.
+
+    Attributes
+    ----------
+    share : callable
+        A module-level function; see `Share`.
+    operand : ndarray, shape (n, m)
+    width : int
+        Columns w of the result.
+    maxima : int
+        That many of the last columns are maxima (of what is 0 or more); the others are sums.
+    """
+
+    share: Share
+    operand: NDArray[Any]
+    width: int
+    maxima: int = 0
+
+    def combine(self, total: NDArray[np.float64], part: NDArray[Any]) -> None:
+        """Take one share, or one task's, into a total of as many rows."""
+        sums = self.width - self.maxima
+        total[:, :sums] += part[:, :sums]
+        np.maximum(total[:, sums:], part[:, sums:], out=total[:, sums:])
+
+
+class PartialRead:
+    """The shares of some tiles, for the rows from those of block `first` on.
+
+    Attributes
+    ----------
+    start : int
+        The first row.
+    total : ndarray of float64, shape (n - start, w)
+    """
+
+    def __init__(self, store: RunStore, reader: Reader, first: int) -> None:
+        self._store, self._reader, self._blocks = store, reader, store.blocks
+        self.start = self._blocks[first].start
+        self.total = np.zeros((self._blocks.n - self.start, reader.width))
+
+    def add(self, row: int, column: int, tile: NDArray[np.float32]) -> None:
+        """Take in one upper tile.
+
+        Raises
+        ------
+        DamagedStoreError
+            If it gives a NaN.
+        """
+        here, there = self._blocks[row], self._blocks[column]
+        operand = self._reader.operand
+        ours, theirs = self._reader.share(tile, operand[there], None if row == column else operand[here])
+        if np.isnan(ours).any():
+            raise DamagedStoreError(
+                f"{self._store.path!r}: tile ({row}, {column}) of D holds NaN: it was lost or never written"
+            )
+        self._reader.combine(self.total[here.start - self.start : here.stop - self.start], ours)
+        if theirs is not None:
+            self._reader.combine(self.total[there.start - self.start : there.stop - self.start], theirs)
+
+
 def sweep(
-    cluster: Cluster,
-    store: RunStore,
-    share: Share,
-    operand: NDArray[Any],
-    width: int,
-    *,
-    verify: bool = False,
+    cluster: Cluster, store: RunStore, reader: Reader, *, verify: bool = False, by_rows: bool = False
 ) -> NDArray[np.float64]:
     """Read D once.
 
     Parameters
     ----------
-    share : callable
-        A module-level function (it is sent to workers); see `Share`.
-    operand : ndarray, shape (n, m)
-        Sent to each worker once.
-    width : int
-        Columns w of the result.
+    reader : Reader
     verify : bool
         Compare every tile with its CRC32C in the ledger.
+    by_rows : bool
+        One task a row of tiles: the sums have the bits of those taken while the rows were written.
 
     Returns
     -------
@@ -56,36 +110,33 @@ def sweep(
         If a tile gives a NaN (it is missing or was never written) or fails its checksum.
     """
     blocks = store.blocks
-    total = np.zeros((blocks.n, width))
+    total = np.zeros((blocks.n, reader.width))
     identity = store.document["id"]
-    runs = blocks.tile_runs(min(MOST_RUNS, max(2, blocks.n**2 // 2 // RUN_ENTRIES)))
-    tasks = [(share, store.path, identity, run, width, verify) for run in runs]
-    for start, part in cluster.map(_add_run, tasks, shared=operand):
-        total[start:] += part
+    if by_rows:
+        runs = [tile_row(store, row) for row in range(len(blocks))]
+    else:
+        runs = blocks.tile_runs(blocks.read_runs)
+    for start, part in cluster.map(_read, [(store.path, identity, run, verify) for run in runs], shared=reader):
+        reader.combine(total[start:], part)
     return total
 
 
-def _add_run(
-    share: Share,
-    path: str,
-    identity: str,
-    run: list[tuple[int, int]],
-    width: int,
-    verify: bool,
-    operand: NDArray[Any],
-) -> tuple[int, NDArray[np.float64]]:
-    """The shares of one run of tiles, for the rows from the first tile's on."""
-    store = shared_run(path, identity)
-    blocks = store.blocks
-    start = blocks[run[0][0]].start
-    total = np.zeros((blocks.n - start, width))
+def tile_row(store: RunStore, row: int) -> list[tuple[int, int]]:
+    """The upper tiles of one row, in the order in which they are written and read."""
+    return [(row, column) for column in range(row, len(store.blocks))]
+
+
+def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]], *, verify: bool) -> PartialRead:
+    """The shares of consecutive tiles, read from the store."""
+    partial = PartialRead(store, reader, run[0][0])
     for row, column in run:
-        tile = store.read_tile(row, column, verify=verify)
-        here, there = blocks[row], blocks[column]
-        ours, theirs = share(tile, operand[there], None if row == column else operand[here])
-        if np.isnan(ours).any():
-            raise DamagedStoreError(f"{path!r}: tile ({row}, {column}) of D holds NaN: it was lost or never written")
-        total[here.start - start : here.stop - start] += ours
-        if theirs is not None:
-            total[there.start - start : there.stop - start] += theirs
-    return start, total
+        partial.add(row, column, store.read_tile(row, column, verify=verify))
+    return partial
+
+
+def _read(
+    path: str, identity: str, run: list[tuple[int, int]], verify: bool, reader: Reader
+) -> tuple[int, NDArray[np.float64]]:
+    """One task."""
+    partial = read_tiles(shared_run(path, identity), reader, run, verify=verify)
+    return partial.start, partial.total

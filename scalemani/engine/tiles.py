@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
 from scalemani.errors import DamagedStoreError
+
+Use = Callable[[int, int, NDArray[np.float32]], None]
 
 
 def checksum(array: NDArray[Any]) -> int:
@@ -66,7 +69,7 @@ class Tiles:
         )
 
     def drop_distances(self) -> None:
-        """Remove D and its ledger."""
+        """Remove D, its ledger and what its first read found (arrays that are named first_...)."""
         self.__dict__.pop("_distances", None)
         distances = Path(self.path) / "distances"
         dropped = beside(distances)
@@ -74,6 +77,8 @@ class Tiles:
             distances.rename(dropped)  # at once: a stop in between leaves no half of it in place
         shutil.rmtree(Path(self.path) / "ledger", ignore_errors=True)
         shutil.rmtree(dropped, ignore_errors=True)
+        for found in Path(self.path).glob("first_*"):
+            shutil.rmtree(found, ignore_errors=True)
 
     @property
     def has_distances(self) -> bool:
@@ -89,7 +94,7 @@ class Tiles:
         """The blocks that D was cut into when it was made."""
         return Blocks(int(self._distances.shape[0]), int(self._distances.chunks[0]))
 
-    def write_tile_row(self, row: int, upper: NDArray[np.float32]) -> None:
+    def write_tile_row(self, row: int, upper: NDArray[np.float32], use: Use | None = None) -> None:
         """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
 
         Parameters
@@ -99,6 +104,8 @@ class Tiles:
         upper : ndarray of float32, shape (rows of the block, n - start of the block)
             The diagonal tile's upper half is copied down: the sums of a path taken from its two
             ends can differ in the last bit, and D must be symmetric.
+        use : callable, optional
+            Called as use(row, column, tile) with each tile as it was written.
         """
         blocks = self.blocks
         here = blocks[row]
@@ -111,6 +118,8 @@ class Tiles:
                 tile[below] = tile.T[below]
             self._distances[here, there] = tile
             sums.append(checksum(tile))
+            if use is not None:
+                use(row, column, tile)
         self._put_once(f"ledger/{row}.json", json.dumps({"crc32c": sums}))
 
     def _put_once(self, name: str, text: str) -> None:

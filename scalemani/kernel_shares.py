@@ -1,0 +1,185 @@
+"""Stage 5 on one tile: takes tiles of D and a block of vectors, gives their shares of D V, (D∘D) V and row sums.
+
+The first read of D takes, from the same tiles as the products, what the spectrum's account and the
+projection need: row sums of D and of D∘D, and row maxima. It is made while D is written:
+:func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
+:class:`FirstRead` in the store, from which every solve that begins with the same block begins without a
+read. Read back from the tiles, it has the same bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.store import RunStore
+from scalemani.engine.sweep import Reader
+
+Vectors = NDArray[np.float64]
+SUMS = 3  # columns of the first read behind the products: row sums of D and of D∘D, row maxima
+FLOAT64_BELOW = 20_000  # vertices up to which products are float64 by default: twice the time of float32, no loss
+PANEL = 128  # rows of a tile that are multiplied at once: their copies and squares stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class DistanceSums:
+    """What the first read of D finds besides the products, in the units of the tiles.
+
+    Attributes
+    ----------
+    row_sums, row_sums_squared : ndarray, shape (n,)
+        Sums of each row of D and of D∘D.
+    row_maxima : ndarray, shape (n,)
+        The largest distance of each row: the eccentricity of its vertex.
+    """
+
+    row_sums: Vectors
+    row_sums_squared: Vectors
+    row_maxima: Vectors
+
+    @property
+    def n(self) -> int:
+        """Vertices."""
+        return len(self.row_sums)
+
+    @property
+    def maximum(self) -> float:
+        """The largest distance."""
+        return float(self.row_maxima.max())
+
+    def trace(self, constant: float) -> float:
+        """Trace of K(c): ΣD²/(2n) + c ΣD/n + c² (n - 1)/2."""
+        n = self.n
+        return float(
+            self.row_sums_squared.sum() / (2 * n) + constant * self.row_sums.sum() / n + constant**2 * (n - 1) / 2
+        )
+
+    def mean_squares(self, constant: float) -> Vectors:
+        """Mean of (d_ij + c (1 - δ_ij))² over i, for each j: the training means of the projection."""
+        n = self.n
+        return (self.row_sums_squared + 2 * constant * self.row_sums + constant**2 * (n - 1)) / n
+
+
+def centred(columns: Vectors) -> Vectors:
+    """J A: every column less its mean.
+
+    >>> centred(np.array([[1.0], [3.0]])).ravel().tolist()
+    [-1.0, 1.0]
+    """
+    result: Vectors = columns - columns.mean(axis=0)
+    return result
+
+
+def usual_precision(n: int) -> str:
+    """Of the products inside a tile: "float64" up to 20,000 vertices, else "float32"."""
+    return "float64" if n <= FLOAT64_BELOW else "float32"
+
+
+def images_of(found: Vectors, m: int) -> tuple[Vectors, Vectors]:
+    """K1 V and K2 V from the first 2 m columns, D J V and (D∘D) J V."""
+    return -0.5 * centred(found[:, :m]), -0.5 * centred(found[:, m : 2 * m])
+
+
+def first_reader(block: Vectors, precision: str | None = None) -> Reader:
+    """What the first read of D takes of each tile for a block (n, m); its 2 m + 3 columns are a :class:`FirstRead`'s.
+
+    Parameters
+    ----------
+    block : ndarray, shape (n, m)
+    precision : {"float32", "float64"}, optional
+        Of the products; see :class:`scalemani.kernel.CentredKernels`.
+    """
+    operand = centred(block).astype(precision or usual_precision(len(block)))
+    return Reader(_products_and_sums, operand, 2 * block.shape[1] + SUMS, maxima=1)
+
+
+def later_reader(vectors: Vectors, precision: str | None = None) -> Reader:
+    """What every other read takes for a block (n, m): its 2 m columns are D V and (D∘D) V of the centred vectors."""
+    operand = centred(vectors).astype(precision or usual_precision(len(vectors)))
+    return Reader(_products, operand, 2 * vectors.shape[1])
+
+
+@dataclass(frozen=True)
+class FirstRead:
+    """What a read by :func:`first_reader` found.
+
+    Attributes
+    ----------
+    block : ndarray, shape (n, m)
+        Ω, orthonormal and orthogonal to 1.
+    found : ndarray, shape (n, 2 m + 3)
+        D Ω, (D∘D) Ω, the row sums of D and of D∘D, the row maxima of D.
+    """
+
+    block: Vectors
+    found: Vectors
+
+    @property
+    def images(self) -> tuple[Vectors, Vectors]:
+        """K1 Ω and K2 Ω."""
+        return images_of(self.found, self.block.shape[1])
+
+    @property
+    def sums(self) -> DistanceSums:
+        """Row sums and maxima."""
+        sums, squared, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
+        return DistanceSums(sums, squared, maxima)
+
+    def is_of(self, block: Vectors) -> bool:
+        """Whether it was made with this block.
+
+        The numbers themselves are compared: another release of NumPy may draw others from the same
+        seed, and rounds the last bits in its own way.
+        """
+        return self.block.shape == block.shape and np.allclose(self.block, block, rtol=0, atol=1e-9)
+
+    def save(self, store: RunStore) -> None:
+        """Write it beside D, with which it goes."""
+        store.write_array("first_block", self.block)
+        store.write_array("first_found", self.found)
+
+    @classmethod
+    def load(cls, store: RunStore) -> "FirstRead | None":
+        """What :meth:`save` wrote; None in a run without."""
+        if not (store.has_array("first_block") and store.has_array("first_found")):
+            return None
+        return cls(store.read_array("first_block"), store.read_array("first_found"))
+
+
+# ---- shares of one tile (module-level: they are sent to workers) ---------------------------------
+
+Pair = tuple[Vectors, Vectors | None]
+
+
+def _products(tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any] | None, sums: int = 0) -> Pair:
+    """D V and (D∘D) V in the operand's precision, added up over panels of rows in float64."""
+    m = there.shape[1]
+    ours = np.empty((tile.shape[0], 2 * m + sums))
+    theirs = None if here is None else np.zeros((tile.shape[1], 2 * m + sums))
+    for at in range(0, len(tile), PANEL):
+        rows = slice(at, at + PANEL)
+        panel = tile[rows].astype(there.dtype, copy=False)
+        for factor, columns in ((panel, slice(0, m)), (panel * panel, slice(m, 2 * m))):
+            ours[rows, columns] = factor @ there
+            if here is not None and theirs is not None:
+                theirs[:, columns] += factor.T @ here[rows]
+    return ours, theirs
+
+
+def _products_and_sums(tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any] | None) -> Pair:
+    """The same, with the row sums of D and of D∘D in float64 whatever the operand is, and the row maxima."""
+    ours, theirs = _products(tile, there, here, SUMS)
+    for at in range(0, len(tile), PANEL):
+        rows = slice(at, at + PANEL)
+        panel = tile[rows].astype(np.float64)
+        ours[rows, -1] = panel.max(axis=1)
+        if theirs is not None:
+            np.maximum(theirs[:, -1], panel.max(axis=0), out=theirs[:, -1])
+        for column in (-3, -2):
+            if column == -2:
+                panel *= panel
+            ours[rows, column] = panel.sum(axis=1)
+            if theirs is not None:
+                theirs[:, column] += panel.sum(axis=0)
+    return ours, theirs
