@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.additive_constant import CONSTANT_SOLVERS
+from scalemani.engine.tiles import COMPRESSIONS
 from scalemani.errors import ScalemaniError
 from scalemani.projection import PROJECTIONS
 from scalemani.search.metric_functions import function_name
@@ -23,6 +24,7 @@ NOT_RECORDED = (
     "scheduler",
     "memory_limit",
     "overwrite",
+    "compression",
     "tile_size",
 )  # of the machine, not of the model
 LARGEST = 1e150  # squares stay in float64's range
@@ -60,6 +62,7 @@ class Parameters:
     random_state: Any = 0
     overwrite: bool = False
     keep_distances: bool = True
+    compression: str | None = None
     tile_size: int | None = None
 
     def check(self) -> None:
@@ -91,6 +94,12 @@ class Parameters:
             raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number from 0 to 1e150 is allowed")
         if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
             raise ScalemaniError(f"store={self.store!r}: a path, or None for a temporary folder, is needed")
+        if self.compression is not None and not (
+            isinstance(self.compression, str) and self.compression in COMPRESSIONS
+        ):
+            raise ScalemaniError(
+                f"compression={self.compression!r}: None or one of {', '.join(map(repr, COMPRESSIONS))} is allowed"
+            )
         if self.tile_size is not None:
             _check_count("tile_size", self.tile_size)
 

@@ -188,7 +188,7 @@ def _geodesics(
     if not store.has_distances:
         tile = _tile(n, edges, parameters, limit, cluster)
         check_disk(store.path, n, tile)
-        store.create_distances(n, tile)
+        store.create_distances(n, tile, parameters.compression)
     block = start_block(n, first_block(n, parameters.n_components), parameters.random_state)
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):

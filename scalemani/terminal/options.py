@@ -139,6 +139,7 @@ _ESTIMATOR = [
         show_default=True,
         help="Keep the geodesic distances in STORE after the fit.",
     ),
+    _option("--compression", metavar="lz4|zstd", help="Of the distances on disk; none unless given."),
 ]
 
 _READING = [
