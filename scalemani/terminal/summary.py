@@ -43,7 +43,7 @@ def info_lines(model: Any) -> list[str]:
 def info_record(model: Any) -> dict[str, Any]:
     """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
     # What a run is called with each time, and not what it fitted.
-    passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances")
+    passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
     parameters = {name: value for name, value in model.get_params().items() if name not in passing}
     record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
     cleaned = _json(record)
