@@ -60,10 +60,10 @@ def test_any_zarr_reader_sees_which_codec_it_was(distances, tmp_path):
     np.testing.assert_array_equal(array[:TILE], distances[:TILE])
 
 
-@pytest.mark.parametrize("name", COMPRESSIONS)
-def test_tiles_of_zeros_and_of_inf_are_still_written(tmp_path, name):
+@pytest.mark.parametrize("name", [None, *COMPRESSIONS])
+def test_tiles_of_zeros_of_inf_and_of_the_fill_are_still_written(tmp_path, name):
     """A file that isn't there would read as NaN."""
-    for value in (0.0, np.inf):
+    for value in (0.0, np.inf, np.nan):
         store = RunStore.create(tmp_path / f"{value}")
         store.create_distances(TILE, TILE, name)
         store.write_tile_row(0, np.full((TILE, TILE), value, np.float32))

@@ -100,7 +100,9 @@ class Tiles:
 
     @cached_property
     def _distances(self) -> "zarr.Array[Any]":
-        return zarr.open_array(self.path, path="distances", mode="r+", config={"write_empty_chunks": True})
+        found: Any = zarr.open_array(self.path, path="distances", mode="r+")
+        # open_array takes no configuration of an array that is there: every tile would be compared with the fill first
+        return zarr.Array(zarr.AsyncArray(found.metadata, found.store_path, {"write_empty_chunks": True}))
 
     @property
     def blocks(self) -> Blocks:
