@@ -7,10 +7,9 @@ its images; each round projects the A_i, asks `combine` for the coefficients (th
 projections: that is how the additive constant is found on the way), takes the highest and the lowest
 Ritz vectors, and appends the directions of their residuals.
 
-Residuals of converged vectors are rounding noise, which normalising would blow up into copies of
-what the basis holds: they are not appended (locking), and what is appended is orthogonalised
-against 1 and the basis after normalising, twice, and dropped where it loses its norm. When the
-basis would pass `most_columns` it is replaced by its extreme Ritz vectors (thick restart: no reads).
+Residuals of converged vectors are rounding noise, which normalising would blow up into copies of what the basis
+holds: they are not appended (locking), and what is appended is orthogonalised against 1 and the basis after
+normalising, twice, and dropped where it loses its norm. When the basis would pass `most_columns` it is replaced by its extreme Ritz vectors (thick restart: no reads).
 A cluster is found whole because `guards` more vectors than asked for are followed.
 """
 

@@ -13,6 +13,10 @@ class DisconnectedGraphError(ScalemaniError):
     """The neighbour graph has several components and ``disconnected="error"``."""
 
 
+class DoesNotFitError(ScalemaniError):
+    """A fit would need more memory than `memory_limit`, or more disk than is free; the message names both numbers."""
+
+
 class StoreMismatchError(ScalemaniError):
     """A store holds a run with other data, parameters or versions; the message names the field."""
 

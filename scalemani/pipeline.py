@@ -1,10 +1,13 @@
-"""The whole way on one screen: read, then run each stage, skipping what the store says is done. No numerics.
+"""The whole way on one screen: read, plan, run each stage, skipping what the store says is done. No numerics.
 
-`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`. Errors come in
+`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`; `plan` goes as far as the
+graph and gives what the rest would take. Errors come in
 this order, all of them before a file is made: parameters, X, sizes, the store's path and what is
 there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
 """
 
+import tempfile
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -15,19 +18,20 @@ from scalemani import geodesics
 from scalemani.additive_constant import solve
 from scalemani.eigensolver import first_block, start_block
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
-from scalemani.engine.budget import SWEEP_COLUMNS, check_disk, choose_tile, parse_memory
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.errors import ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead, first_reader
+from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
 from scalemani.opening import differing, in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
+from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
-from scalemani.search.metrics import canonical_name, checked_parameters
 
 Report = Callable[[str, int, int], None]
 
@@ -57,27 +61,21 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     -----
     One fit at a time works on a store: a second one of this process is refused, another process's is not noticed.
     """
-    parameters.check()
-    limit = parse_memory(parameters.memory_limit)
-    report("points", 0, 1)
-    given = read_input(X, parameters.metric, parameters.metric_params)
-    _check_sizes(parameters, given)
-    report("points", 1, 1)
+    limit, given = _read(X, parameters, report)
     folder = StoreFolder(parameters.store)
     try:
         with sole_fit(folder.path), Cluster(parameters.scheduler) as cluster:
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
-            _tile(given.n_distinct, 0, parameters, limit, cluster)  # refuses what can't fit
+            check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             fields = parameters.stage_fields(given.kind)
             with in_place(store, folder.path) as place:
-                lists = _neighbors(store, given, parameters, fields, report)
-                _graph(store, given, lists, parameters, fields, report)
+                planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
             store = RunStore(place)
-            _geodesics(store, given, parameters, cluster, limit, report)
-            _solve(store, parameters, cluster, fields, report)
+            _geodesics(store, given, parameters, cluster, planned, report)
+            _solve(store, parameters, cluster, planned, fields, report)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -85,25 +83,68 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     return Run(store, folder)
 
 
-def _tile(n: int, edges: int, parameters: Parameters, limit: int, cluster: Cluster) -> int:
-    """The tile size asked for, or the one that fits the solver's first block of columns."""
-    columns = max(SWEEP_COLUMNS, first_block(n, parameters.n_components))
-    return parameters.tile_size or choose_tile(n, limit, cluster.threads, edges, columns)
+def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
+    """What a fit of X takes, with the time by stage: neighbours and graph are made, the rest is arithmetic.
 
+    Nothing stays on the disk. A run that is at the store's path already is not looked at.
 
-def _check_sizes(parameters: Parameters, given: Input) -> None:
-    n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
-    repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
-    if n < 2:
-        raise ScalemaniError(
-            f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}"
+    Raises
+    ------
+    ScalemaniError
+        What `fit` would raise before it makes a file; a fit that does not fit is a plan with a `refusal`
+        where that depends on the graph.
+    """
+    limit, given = _read(X, parameters, report)
+    folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
+    parameters = parameters.seeded(None)
+    with Cluster(parameters.scheduler) as cluster:
+        check_early(given, parameters, cluster, limit, folder)
+        begun = time.perf_counter()
+        report("neighbors", 0, 1)
+        lists = given.lists(parameters)
+        report("neighbors", 1, 1)
+        between = time.perf_counter()
+        report("graph", 0, 1)
+        graph = _connected(given, lists, parameters)
+        report("graph", 1, 1)
+        spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
+        made = make_plan(
+            given,
+            parameters,
+            cluster,
+            limit,
+            folder,
+            n=len(graph.order),
+            edges=int(graph.matrix.nnz),
+            method=lists.method if lists else given.kind,
         )
-    if isinstance(parameters.metric, str) and given.kind == "features":
-        checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
-    if given.kind in ("features", "distances") and k is not None and k >= n:
-        raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
-    if p >= n:
-        raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")
+        return with_seconds(made, parameters, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
+
+
+def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
+    """The bytes that a process may hold, and X as what the metric says it is."""
+    parameters.check()
+    limit = parse_memory(parameters.memory_limit)
+    report("points", 0, 1)
+    given = read_input(X, parameters.metric, parameters.metric_params)
+    check_sizes(parameters, given)
+    report("points", 1, 1)
+    return limit, given
+
+
+def _graph_and_plan(
+    store: RunStore,
+    given: Input,
+    parameters: Parameters,
+    cluster: Cluster,
+    limit: int,
+    fields: dict[str, Any],
+    report: Report,
+) -> Plan:
+    """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
+    new = store.stage("graph") is None
+    _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
+    return plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
 
 
 def _neighbors(
@@ -145,13 +186,8 @@ def _graph(
     if store.stage("graph") is not None:
         return
     report("graph", 0, 1)
-    graph: Graph = given.graph(parameters, lists)
+    graph = _connected(given, lists, parameters)
     n = len(graph.order)
-    if parameters.n_components >= n:
-        raise ScalemaniError(
-            f"n_components={parameters.n_components} needs at least {parameters.n_components + 1} points; the largest "
-            f"component has {n}"
-        )
     vertex_of = np.full(given.n_distinct, -1, np.int64)
     vertex_of[graph.order] = np.arange(n)
     scale = geodesics.power_of_two_scale(given.lengths(graph))
@@ -176,19 +212,29 @@ def _graph(
     report("graph", 1, 1)
 
 
+def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters) -> Graph:
+    """The graph in vertex order, with points enough for the axes."""
+    graph: Graph = given.graph(parameters, lists)
+    n = len(graph.order)
+    if parameters.n_components >= n:
+        raise ScalemaniError(
+            f"n_components={parameters.n_components} needs at least {parameters.n_components + 1} points; the largest "
+            f"component has {n}"
+        )
+    return graph
+
+
 def _geodesics(
-    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, limit: int, report: Report
+    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, planned: Plan, report: Report
 ) -> None:
     """Stage 4: D as tiles, read for the first time while they are written; a run that stopped goes on."""
     if store.stage("geodesics") is not None:
         return
     state = store.stage("graph")
     assert state is not None
-    n, edges = state["n_vertices"], 0 if given.kind == "geodesic" else 2 * state["n_edges"]
+    n = state["n_vertices"]
     if not store.has_distances:
-        tile = _tile(n, edges, parameters, limit, cluster)
-        check_disk(store.path, n, tile)
-        store.create_distances(n, tile, parameters.compression)
+        store.create_distances(n, planned.tile_size, parameters.compression)
     block = start_block(n, first_block(n, parameters.n_components), parameters.random_state)
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):
@@ -206,7 +252,14 @@ def _geodesics(
     store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
 
 
-def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: dict[str, Any], report: Report) -> None:
+def _solve(
+    store: RunStore,
+    parameters: Parameters,
+    cluster: Cluster,
+    planned: Plan,
+    fields: dict[str, Any],
+    report: Report,
+) -> None:
     """Stages 5 to 7: the constant, the eigenpairs and the model."""
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"]:
@@ -224,6 +277,7 @@ def _solve(store: RunStore, parameters: Parameters, cluster: Cluster, fields: di
         constant_solver=parameters.constant_solver,
         tol=parameters.tol,
         seed=parameters.random_state,
+        most_columns=planned.most_columns,
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads)

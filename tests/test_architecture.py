@@ -24,7 +24,7 @@ ENGINE = [name for name in MODULES if name.startswith("engine.")]
 
 # These see the way as a whole, and nothing below them may import them.
 WHOLE = {
-    "pipeline", "inputs", "parameters", "opening", "run", "estimators", "__main__",
+    "pipeline", "needs", "plan", "inputs", "parameters", "opening", "run", "estimators", "__main__",
     "terminal.summary", "terminal.cli", "demonstration.experiment",
 }  # fmt: skip
 # Who may name two stages or more, and why.

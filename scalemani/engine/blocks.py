@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
+RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -47,6 +50,12 @@ class Blocks:
         """Every upper tile (I, J), I <= J, row by row."""
         count = len(self)
         return [(row, column) for row in range(count) for column in range(row, count)]
+
+    @property
+    def read_runs(self) -> int:
+        """Runs of tiles, a task each, that one read of all tiles is cut into."""
+        tiles = len(self) * (len(self) + 1) // 2
+        return max(1, min(MOST_RUNS, max(2, self.n**2 // 2 // RUN_ENTRIES), tiles))
 
     def tile_runs(self, most: int) -> list[list[tuple[int, int]]]:
         """The upper tiles in at most `most` consecutive runs of nearly equal number.

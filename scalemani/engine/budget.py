@@ -1,141 +1,229 @@
-"""Memory and disk as arithmetic: the tile size that fits, or a refusal before any work.
+"""Memory, disk and tasks as arithmetic: a tile size and a basis that fit, or a refusal before any work.
 
-What a worker thread holds at once, in bytes, for n vertices, tiles of b and sweeps of m columns:
- - a geodesic task: one block of rows, 4 b n, the search's own 16 n (distances in
-   float64, the heap and each vertex's place in it in int32), and the check of the rows:
-   flags, b n, then four copies of the diagonal tile, 16 b², and Zarr's own of a tile, 4 b²;
- - a sweep task: a tile, Zarr's copy of it, and it and its square in the product's precision,
-   8 b² + 16 b², its shares of the two products while they are put together, 64 m b, the operand
-   and the sums, 24 m n.
-The larger of the two, times the threads of the worker, plus the graph, must stay below
-`memory_limit`.
+A fit is three stages to the memory of a process: the neighbour search with the graph, the geodesics, and
+the solving. Each is a table of parts (:mod:`.terms` says what each part is), the client's and a worker's; where the
+worker is threads of the client's own process the two are one table. The largest of the stages must
+stay within `memory_limit`, which is what a process holds above its size at the start.
 """
 
 import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
 
-from scalemani.errors import ScalemaniError
+from scalemani.engine import terms
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.resources import free_disk
+from scalemani.errors import DoesNotFitError
 
 LARGEST_TILE = 2048  # 16 MiB of float32: long enough for BLAS, short enough for a task of seconds
 SMALLEST_TILE = 16  # below this a tile is mostly overhead
-SWEEP_COLUMNS = 32  # columns that a read of D is planned for, unless more are named
 
 
-def parse_memory(limit: int | float | str | None) -> int:
-    """Bytes a worker may hold: a number, text such as "4GB", or None for half of what is free.
+Parts = dict[str, int]
 
-    Raises
-    ------
-    ScalemaniError
-        If it is neither, or not positive.
+
+@dataclass(frozen=True)
+class Work:
+    """What a fit asks of a machine.
+
+    Attributes
+    ----------
+    n, edges : int
+        Vertices, and stored entries of the graph (two an edge; 0 where D is given).
+    columns : int
+        The most vectors that a read of D multiplies by, which are also those of the first read.
+    components : int
+        Axes of the embedding.
+    threads, workers : int
+        Tasks that a worker runs at once, and workers.
+    embedded : bool
+        Whether the worker is threads of the client's process.
+    size : int
+        Bytes of a number in the products of a read.
+    points : int
+        Bytes that the client holds all along: points, their digests, the search.
+    search : int
+        Bytes of the neighbour search and of the graph's making at their most, besides those.
+    given : bool
+        Whether D is given, and copied by the client into tiles.
+    done : tuple of str
+        Stages that the store has, which take nothing.
+    least_columns, usual_columns : int
+        Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
     """
-    if limit is None:
-        return _free_memory() // 2
-    if isinstance(limit, str):
-        from dask.utils import parse_bytes
 
-        try:
-            limit = parse_bytes(limit)
-        except ValueError as error:
-            raise ScalemaniError(f"memory_limit={limit!r}: give bytes, or text such as '4GB'") from error
-    if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not 0 < limit < float("inf"):
-        raise ScalemaniError(f"memory_limit={limit!r}: give a positive number of bytes, or text such as '4GB'")
-    return int(limit)
+    n: int
+    edges: int
+    columns: int
+    components: int
+    threads: int
+    workers: int = 1
+    embedded: bool = True
+    size: int = 8
+    points: int = 0
+    search: int = 0
+    given: bool = False
+    done: tuple[str, ...] = ()
+    least_columns: int = 1
+    usual_columns: int = 1
 
-
-def _free_memory(system: str = "/") -> int:
-    """Bytes that can still be used: what is available, caches included, within the control groups' limits.
-
-    Pages of cached files are given up when memory is asked for, and a run's own tiles fill the cache:
-    they count as free. A large number where the system says nothing.
-    """
-    available = _available(Path(system, "proc/meminfo"))
-    if available is None:
-        try:
-            available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, ValueError, OSError):
-            available = 1 << 40
-    return min([available, *_group_room(Path(system))])
+    @property
+    def window(self) -> int:
+        """Tasks in flight, and the result that is being added."""
+        return 2 * self.threads * self.workers + 5
 
 
-def _available(meminfo: Path) -> int | None:
-    """MemAvailable in bytes."""
-    for line in _lines(meminfo):
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    return None
+@dataclass(frozen=True)
+class Stage:
+    """Parts of the memory of the two kinds of process, by name; `worker` is empty where there is one process."""
+
+    client: Parts
+    worker: Parts
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the larger process."""
+        return max(sum(self.client.values()), sum(self.worker.values()))
+
+    @property
+    def parts(self) -> Parts:
+        """Parts of the larger process."""
+        return max(self.client, self.worker, key=lambda parts: sum(parts.values()))
 
 
-def _group_room(system: Path) -> Iterator[int]:
-    """Bytes left in each control group that this process is in and that has a limit, versions 1 and 2."""
-    for line in _lines(system / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            root, names, prefix = system / "sys/fs/cgroup", ("memory.max", "memory.current"), ""
-        elif "memory" in controllers.split(","):
-            root = system / "sys/fs/cgroup/memory"
-            names, prefix = ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_"
-        else:
-            continue
-        here = PurePosixPath(path.strip().lstrip("/"))
-        for group in {root / part for part in (here, *here.parents)}:  # a limit holds for all groups below
-            limit, used = (next(iter(_lines(group / name)), "").strip() for name in names)
-            if limit.isdecimal() and int(limit) < 1 << 60:  # version 1 says 2^63, rounded, for none
-                counts = dict(entry.split()[:2] for entry in _lines(group / "memory.stat"))
-                files = sum(int(counts.get(f"{prefix}{kind}", 0)) for kind in ("inactive_file", "active_file"))
-                yield max(0, int(limit) - max(0, int(used or 0) - files))
+def stages(work: Work, tile: int, most_columns: int) -> dict[str, Stage]:
+    """What each process holds at the most, stage by stage and part by part."""
+    made = {
+        "search": _stage(work, {"search and graph": work.search}, {}),
+        "geodesics": _geodesics(work, tile),
+        "solve": _solve(work, tile, most_columns),
+    }
+    return {name: stage for name, stage in made.items() if name not in work.done}
 
 
-def _lines(path: Path) -> list[str]:
-    """Lines of a file of the system's; none where it is not there or can't be read."""
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
+def _geodesics(work: Work, tile: int) -> Stage:
+    n, m, size = work.n, work.columns, work.size
+    if work.given:
+        return _stage(work, {"rows on their way": terms.given_task_bytes(n, tile)}, {})
+    tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size)
+    client = {
+        "shares in flight": terms.waiting_bytes(n, tile, 2 * m + 3, work.window),
+        "sums of the first read": terms.start_bytes(n, m, size),
+    }
+    worker = {"graph": terms.graph_bytes(n, work.edges), f"{work.threads} tasks": tasks}
+    if not work.embedded:
+        worker["vectors"] = terms.operand_bytes(n, m, size)
+        client["graph"] = worker["graph"]
+        client["sampled rows"] = terms.median_bytes(n, work.edges)
+    else:  # one after the other
+        worker[f"{work.threads} tasks"] = max(tasks, terms.median_bytes(n, work.edges))
+    return _stage(work, client, worker)
 
 
-def task_bytes(n: int, tile: int, columns: int = SWEEP_COLUMNS) -> int:
-    """The most that one task holds at once (module docstring), sweeps having `columns`."""
-    geodesics = 4 * tile * n + 16 * n + max(tile * n, 20 * tile * tile)
-    sweep = 24 * tile * tile + columns * (24 * n + 64 * tile)
-    return max(geodesics, sweep)
+def _solve(work: Work, tile: int, most_columns: int) -> Stage:
+    n, m = work.n, work.columns
+    waiting = terms.waiting_bytes(n, 0, 2 * m, min(work.window, Blocks(n, tile).read_runs + 1))
+    operand = terms.operand_bytes(n, m, work.size)
+    reading = waiting + operand + terms.products_bytes(n, m)
+    tasks = work.threads * terms.sweep_task_bytes(n, tile, m, work.size)
+    growing = terms.growth_bytes(n, most_columns, m)
+    outputs = terms.outputs_bytes(n, work.components)
+    basis = terms.basis_bytes(n, most_columns)
+    graph = {} if work.given else {"graph": terms.graph_bytes(n, work.edges)}
+    if work.embedded:  # the basis grows between reads
+        one = {**graph, "basis and images": basis, "a read, or the basis growing": max(reading + tasks, growing)}
+        return _stage(work, {**one, "outputs": outputs}, {})
+    client = {**graph, "basis and images": basis, "a read, or the basis growing": max(reading, growing)}
+    worker = {**graph, f"{work.threads} tasks": tasks, "vectors": operand}
+    return _stage(work, {**client, "outputs": outputs}, worker)
 
 
-def choose_tile(n: int, limit: int, threads: int, edges: int = 0, columns: int = SWEEP_COLUMNS) -> int:
-    """The tile size for n vertices: large, but eight blocks or more where n allows, within `limit`.
+def _stage(work: Work, client: Parts, worker: Parts) -> Stage:
+    client = {"points": work.points, **client}
+    if work.embedded:
+        return Stage({**client, **worker, "first use": terms.FIRST_USE}, {})
+    return Stage({**client, "first use": terms.FIRST_USE}, {**worker, "first use": terms.FIRST_USE} if worker else {})
+
+
+def peak_bytes(work: Work, tile: int, most_columns: int) -> int:
+    """Bytes of the largest process in the largest stage."""
+    return max((stage.peak for stage in stages(work, tile, most_columns).values()), default=0)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the budget chose: the tile size, and the columns at which the solver's basis restarts."""
+
+    tile: int
+    most_columns: int
+
+
+def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
+    """The largest tiles, eight blocks or more where n allows, and of those the largest basis, within `limit`.
 
     Parameters
     ----------
-    n : int
-        Vertices.
     limit : int
-        Bytes a worker may hold.
-    threads : int
-        Tasks a worker runs at once.
-    edges : int
-        Stored entries of the graph, which every worker caches once (12 bytes each).
-    columns : int
-        The most that a read of D multiplies by: those of many components need memory, too.
+        Bytes a process may hold above its size at the start.
+    tile : int, optional
+        The tile size, where it is settled.
 
     Raises
     ------
-    ScalemaniError
-        If not even the smallest tile fits; both numbers and the remedy are named.
+    DoesNotFitError
+        If nothing fits; both numbers and the remedies are named.
     """
-    eighth = -(-n // (8 * 16)) * 16
-    tile = max(SMALLEST_TILE, min(LARGEST_TILE, eighth))
-    graph = 12 * edges
-    while tile > SMALLEST_TILE and graph + threads * task_bytes(n, tile, columns) > limit:
-        tile = max(SMALLEST_TILE, tile // 2 // 16 * 16)
-    needed = graph + threads * task_bytes(n, tile, columns)
-    if needed > limit:
-        raise ScalemaniError(
-            f"{n} vertices need {needed:,} bytes a worker ({threads} threads) and memory_limit allows {limit:,}: "
-            "raise memory_limit, or give a Dask scheduler whose workers have fewer threads"
-        )
-    return tile
+    sizes = list(tile_sizes(work.n)) if tile is None else [tile]
+    for size in sizes:
+        for columns in _bases(work):
+            if peak_bytes(work, size, columns) <= limit:
+                return Choice(size, columns)
+    raise DoesNotFitError(refusal(work, limit, min(sizes, key=lambda size: peak_bytes(work, size, work.least_columns))))
+
+
+def tile_sizes(n: int) -> Iterator[int]:
+    """Tile sizes from the largest worth having for n vertices down, each about three quarters of the last."""
+    size = max(SMALLEST_TILE, min(LARGEST_TILE, -(-n // (8 * 16)) * 16))
+    while size > SMALLEST_TILE:
+        yield size
+        size = max(SMALLEST_TILE, 3 * size // 4 // 16 * 16)
+    yield size
+
+
+def _bases(work: Work) -> list[int]:
+    """Basis sizes: the usual one, two between, the least. A smaller basis restarts more often, at no read of D."""
+    usual, least = work.usual_columns, work.least_columns
+    return sorted({usual - (usual - least) * part // 3 for part in range(4)}, reverse=True)
+
+
+def refusal(work: Work, limit: int, tile: int) -> str:
+    """Why nothing fits, and what would: one line."""
+    by_name = stages(work, tile, work.least_columns)
+    name = max(by_name, key=lambda stage: by_name[stage].peak)
+    parts = by_name[name].parts
+    largest = max(parts, key=lambda part: parts[part])
+    change = ["raise memory_limit"]
+    if work.threads > 1 and name != "search":
+        change.append("give a Dask scheduler whose workers have fewer threads")
+    if work.columns > 16 and work.components > 8 and name != "search":
+        change.append(f"ask for fewer components than {work.components}")
+    return (
+        f"{work.n} vertices need {by_name[name].peak:,} bytes a worker ({work.threads} threads; the most in {name}: "
+        f"{parts[largest]:,} for {largest}) and memory_limit allows {limit:,}: {_or(change)}"
+    )
+
+
+def _or(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])}, or {words[-1]}"
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+def task_count(n: int, tile: int, reads: int) -> int:
+    """Tasks of a fit: one a tile row, and the runs of every read."""
+    blocks = Blocks(n, tile)
+    return len(blocks) + blocks.read_runs * reads
 
 
 def disk_bytes(n: int, tile: int) -> int:
@@ -144,25 +232,24 @@ def disk_bytes(n: int, tile: int) -> int:
     return blocks * (blocks + 1) // 2 * tile * tile * 4
 
 
-def check_disk(path: str | os.PathLike[str], n: int, tile: int) -> None:
-    """Refuse a store whose tiles don't fit on its disk.
+def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0) -> None:
+    """Refuse a store that doesn't fit on its disk.
 
     Parameters
     ----------
     path : path-like
         The store, which need not be there yet.
+    model : int
+        Bytes of what is kept besides the distances.
 
     Raises
     ------
-    ScalemaniError
+    DoesNotFitError
         Naming what is needed and what is free.
     """
-    place = Path(path).absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    needed, free = disk_bytes(n, tile), shutil.disk_usage(place).free
+    needed, free = disk_bytes(n, tile) + model, free_disk(path)
     if needed > free:
-        raise ScalemaniError(
-            f"the distances of {n} vertices need {needed:,} bytes and {free:,} are free at {str(place)!r}: "
+        raise DoesNotFitError(
+            f"the distances of {n} vertices need {needed:,} bytes and {free:,} are free at {str(path)!r}: "
             "give a store on a larger disk, or free some space"
         )

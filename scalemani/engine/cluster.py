@@ -189,6 +189,11 @@ class Cluster:
         """Tasks that run at once on one worker."""
         return max(self.client.nthreads().values(), default=1)
 
+    @property
+    def workers(self) -> int:
+        """Processes that run tasks."""
+        return max(1, len(self.client.nthreads()))
+
     def check_shared(self, path: str) -> None:
         """Refuse a store path that not every worker sees: each must read back a token put beside it.
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-__all__ = ["fit_lines", "info_lines", "info_record"]
+__all__ = ["fit_lines", "info_lines", "info_record", "plan_lines"]
 
 
 def number(value: Any) -> str:
@@ -79,4 +79,71 @@ def _spectrum_lines(model: Any) -> list[str]:
         f"residuals        {numbers(s['residuals'])}",
         f"reads of D       {s['n_passes']}",
     ]
+    return lines
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that leaves a few digits.
+
+    Examples
+    --------
+    >>> size(512), size(7_123_456), size(1.5e12)
+    ('512 B', '7.1 MB', '1.5 TB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit in ("B", "kB") or count >= 99.5 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    Examples
+    --------
+    >>> duration(0.31), duration(42.4), duration(150), duration(7300)
+    ('0.3 s', '42 s', '2 min 30 s', '2 h 2 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def plan_lines(plan: Any) -> list[str]:
+    """The lines of ``scalemani plan``."""
+    seconds = dict(plan.seconds)
+
+    def time_of(stage: str) -> str:
+        return f", {duration(seconds[stage])}" if stage in seconds else ""
+
+    outside = plan.n_distinct - plan.n_vertices
+    where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
+    lines = [
+        f"points           {plan.n_rows:,} rows, {plan.n_distinct:,} of them distinct"
+        + (f", {outside:,} outside the largest component" if outside else ""),
+        f"neighbours       {plan.method}{time_of('neighbors')}",
+        f"graph            {plan.n_edges:,} edges{time_of('graph')}",
+        f"distances        {plan.tile_rows} rows of tiles of {plan.tile_size} x {plan.tile_size}",
+        f"reads of D       about {plan.reads}"
+        if plan.reads
+        else "reads of D       none but the one while it is written",
+        f"tasks            {plan.tasks} ({plan.tile_rows} and {plan.tasks_a_read} a read), "
+        f"{plan.threads} at once{where}",
+        f"memory a worker  {size(plan.memory_peak)} of {size(plan.memory_limit)} allowed, most in {plan.memory_stage}:",
+    ]
+    parts = plan.memory.get(plan.memory_stage, {})
+    lines += [f"  {name:<24}{size(held):>10}" for name, held in parts.items() if held]
+    others = [f"{name} {size(sum(held.values()))}" for name, held in plan.memory.items() if name != plan.memory_stage]
+    if others:
+        lines.append(f"  other stages: {', '.join(others)}")
+    lines.append(f"disk             {size(plan.disk)} of {size(plan.disk_free)} free at {plan.folder}")
+    if seconds:
+        lines.append(f"time             {duration(sum(seconds.values()))}, of which")
+        lines += [f"  {name:<24}{duration(spent):>10}" for name, spent in seconds.items()]
     return lines

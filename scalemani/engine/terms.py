@@ -1,0 +1,169 @@
+"""What each thing takes, in bytes: one function a term, n vertices, tiles of b, m columns; :mod:`.budget` adds them up.
+
+Terms are what is held at once where it is most, so that a sum of terms is a bound. Small objects
+(Python's, Zarr's, Dask's) are in `FIRST_USE`.
+"""
+
+from scalemani.engine import shortest_paths
+
+FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here and now: 130 MiB were measured
+SAMPLED_ROWS = 64  # rows of D that give the median distance
+GATHERED = 32 << 20  # pairs of rows that a search gathers at once
+TABLE = 8 << 20  # a table of bounds of a blocked search
+PANEL = 128  # rows of a tile that are multiplied at once
+SUMS = 3  # columns of the first read behind the products
+
+
+# ---- before D: one process, the client's -------------------------------------------------------------
+
+
+def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) -> int:
+    """A neighbour search at work, besides the rows and the lists.
+
+    Parameters
+    ----------
+    width : int
+        Features of a row as the metric takes them.
+    neighbors : int
+        In a list.
+    method : str
+        "kdtree" (a query for 8,192 rows), "brute" (six tables of bounds a thread, four arrays of gathered
+        rows), "nndescent" or anything else (nothing).
+    """
+    if method == "kdtree":
+        pairs = min(n, 8192) * (neighbors + 2)
+        return 6 * min(GATHERED, 8 * pairs * width) + 80 * pairs
+    if method == "brute":
+        tables = 6 * min(TABLE, 8 * 512 * n)
+        return threads * (tables + 4 * min(GATHERED, 8 * 512 * min(n, 4 * neighbors) * width))
+    if method == "nndescent":  # imported and compiled; rows in float32, their trees, candidates and heaps
+        return (640 << 20) + n * (12 * width + 60 * (neighbors + 1))
+    return 0
+
+
+def lists_bytes(n: int, listed: int) -> int:
+    """Neighbour lists of `listed` entries in all: int64 indices and float64 distances."""
+    return 8 * (n + 1) + 16 * listed
+
+
+def symmetric_bytes(n: int, edges: int) -> int:
+    """The making of the symmetric graph of `edges` stored entries and of its vertex order: 88 an entry, 80 a vertex."""
+    return 88 * edges + 80 * n
+
+
+# ---- geodesics ---------------------------------------------------------------------------------------
+
+
+def graph_bytes(n: int, edges: int) -> int:
+    """The graph that a process keeps: float32 weights, indices and pointers as int64."""
+    return 12 * edges + 8 * (n + 1)
+
+
+def workspace_bytes(n: int, edges: int) -> int:
+    """What one call of the shortest-path kernel holds besides the graph and the rows."""
+    counted = getattr(shortest_paths, "workspace_bytes", None)
+    return int(counted(n, edges)) if counted else 64 * n + 12 * edges + 24 * n
+
+
+def rows_bytes(n: int, tile: int) -> int:
+    """A block of geodesic rows from its first vertex on, float32."""
+    return 4 * tile * n
+
+
+def tile_bytes(tile: int) -> int:
+    """A tile on its way to the disk: the copy that is written and Zarr's own."""
+    return 8 * tile * tile
+
+
+def panel_bytes(tile: int, columns: int, size: int) -> int:
+    """Products of one tile: 128 of its rows and their squares in the products' precision and float64, both results.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of a number in the products.
+    """
+    return min(tile, PANEL) * tile * (2 * size + 8) + (4 * 8 + size) * tile * (2 * columns + SUMS)
+
+
+def diagonal_bytes(tile: int) -> int:
+    """The diagonal tile while its upper half is copied down: the tile, a mask, places and values of half of it."""
+    return 20 * tile * tile
+
+
+def share_bytes(n: int, columns: int) -> int:
+    """A tile row's share of the first read: D Ω, (D∘D) Ω, sums and maxima for n rows."""
+    return 8 * (2 * columns + SUMS) * n
+
+
+def check_bytes(n: int, tile: int) -> int:
+    """The check of a block of rows: a flag an entry, then six copies of the diagonal tile."""
+    return max(tile * n, 24 * tile * tile)
+
+
+def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int) -> int:
+    """One task: its rows, and either the search, or the check, or the tiles and the share."""
+    places = 8 * tile * tile  # of the diagonal tile's lower half
+    a_tile = max(tile_bytes(tile) // 2 + places + panel_bytes(tile, columns, size), diagonal_bytes(tile))
+    after = max(check_bytes(n, tile), share_bytes(n, columns) + a_tile)
+    return rows_bytes(n, tile) + max(workspace_bytes(n, edges), after)
+
+
+def waiting_bytes(n: int, step: int, width: int, window: int) -> int:
+    """Results (n - start, width) in float64 of `window` tasks that start `step` vertices apart, not yet added up."""
+    count = min(window, -(-n // step)) if step else window
+    return 8 * width * (count * n - step * count * (count - 1) // 2)
+
+
+def median_bytes(n: int, edges: int) -> int:
+    """The sampled rows that give the median distance: found, picked, and copied to be partitioned."""
+    return workspace_bytes(n, edges) + 13 * min(n, SAMPLED_ROWS) * n
+
+
+def given_task_bytes(n: int, tile: int) -> int:
+    """A block of a given D on its way into tiles: twice in float64, once in float32."""
+    return 20 * tile * n + tile_bytes(tile)
+
+
+# ---- solving -----------------------------------------------------------------------------------------
+
+
+def operand_bytes(n: int, columns: int, size: int) -> int:
+    """The block of vectors that a read of D multiplies by, once a process."""
+    return size * columns * n
+
+
+def sweep_task_bytes(n: int, tile: int, columns: int, size: int) -> int:
+    """One task of a read of D: a tile and Zarr's copy, a panel at work, and the sums of both products."""
+    return tile_bytes(tile) + panel_bytes(tile, columns, size) + 16 * columns * n
+
+
+def products_bytes(n: int, columns: int) -> int:
+    """The client's part in a read of D: the vectors centred, the sums of both products, and the two centred images."""
+    return 8 * columns * n + 16 * columns * n + 24 * columns * n
+
+
+def start_bytes(n: int, columns: int, size: int) -> int:
+    """What the client holds while D is made: Ω, its centred copies, and the sums of the shares."""
+    return (16 + size) * columns * n + 8 * (2 * columns + 3) * n
+
+
+def basis_bytes(n: int, most_columns: int) -> int:
+    """The solver's orthonormal basis and its two images."""
+    return 3 * 8 * n * most_columns
+
+
+def growth_bytes(n: int, most_columns: int, columns: int) -> int:
+    """Both images copied to be wider, beside the block that is appended and its images."""
+    return 2 * 8 * n * most_columns + 6 * 8 * n * columns
+
+
+def outputs_bytes(n: int, components: int) -> int:
+    """Vectors, coordinates and their copies in the user's order, and the training means."""
+    return 6 * 8 * n * components + 4 * 8 * n
+
+
+def model_bytes(n: int, edges: int, listed: int, columns: int, components: int, points: int) -> int:
+    """What a store holds besides D: lists, graph, points, first read, vectors and maps."""
+    first = 8 * n * (3 * columns + SUMS)
+    return lists_bytes(n, listed) + graph_bytes(n, edges) + points + first + 8 * n * (components + 4)

@@ -1,0 +1,124 @@
+"""What a fit asks of the machine: takes X as read and the parameters, gives the sizes that the arithmetic works on."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from scalemani.eigensolver import basis_limits, first_block
+from scalemani.engine import budget, terms
+from scalemani.engine.cluster import Cluster, cores
+from scalemani.errors import ScalemaniError
+from scalemani.kernel_shares import usual_precision
+from scalemani.parameters import Parameters
+from scalemani.search.exact import TREE_FEATURES
+from scalemani.search.metrics import canonical_name, checked_parameters
+
+
+def work_of(
+    given: Any, parameters: Parameters, cluster: Cluster, n: int, edges: int, done: tuple[str, ...] = ()
+) -> budget.Work:
+    """The arithmetic's view of a fit of n vertices and `edges` stored entries."""
+    low = parameters.correction == "cailliez" and parameters.constant_solver == "ritz"
+    columns = first_block(n, parameters.n_components)
+    least, usual = (min(n - 1, limit) for limit in basis_limits(columns, parameters.n_components, low=low))
+    return budget.Work(
+        n=n,
+        edges=edges,
+        columns=columns,
+        components=parameters.n_components,
+        threads=cluster.threads,
+        workers=cluster.workers,
+        embedded=cluster.embedded,
+        size=np.dtype(usual_precision(n)).itemsize,
+        points=points_bytes(given),
+        search=_search_bytes(given, parameters, edges),
+        given=given.kind == "geodesic",
+        done=done,
+        least_columns=least,
+        usual_columns=usual,
+    )
+
+
+def points_bytes(given: Any) -> int:
+    """What the client holds of X all along: rows, digests and maps, and what the search made of them."""
+    total = 8 * int(given.n_rows)
+    if given.kind == "features":
+        total += _size(given.points.rows) + 32 * given.n_distinct
+        if given.n_features <= TREE_FEATURES:
+            total += given.n_distinct * (8 * given.n_features + 24)
+    elif given.kind == "geodesic":
+        total += 3 * 8 * int(given.n_rows)
+    else:
+        total += _size(given.matrix)
+    return total
+
+
+def _search_bytes(given: Any, parameters: Parameters, edges: int) -> int:
+    """The search and the making of the graph, one after the other."""
+    if given.kind == "geodesic":
+        return 0
+    n, k = given.n_distinct, parameters.n_neighbors or max(1, edges // max(given.n_distinct, 1))
+    listed = 0 if given.kind == "graph" else n * k
+    making = terms.symmetric_bytes(n, max(edges, listed)) + terms.lists_bytes(n, listed)
+    if given.kind != "features":
+        return making
+    method = "kdtree" if given.n_features <= TREE_FEATURES else "brute"
+    if parameters.knn == "nndescent":
+        method = "nndescent"
+    searching = terms.search_bytes(n, given.n_features, k, method, cores()) + 2 * terms.lists_bytes(n, listed)
+    return max(making, searching, 2 * _size(given.points.rows))  # the rows are written to the store, too
+
+
+def most_edges(given: Any, parameters: Parameters) -> int:
+    """Stored entries of the graph at most, before it is made; with a radius nothing is known, and 0 is given."""
+    if given.kind == "geodesic":
+        return 0
+    if given.kind == "graph":
+        return int(given.matrix.nnz)
+    if parameters.n_neighbors is None:
+        return 0
+    n, k = given.n_distinct, parameters.n_neighbors
+    bridges = 2 * n // (k + 1) if parameters.disconnected == "join" else 0
+    return int(min(n * (n - 1), (n * k if parameters.graph == "mutual" else 2 * n * k) + bridges))
+
+
+def _size(array: Any) -> int:
+    if sp.issparse(array):
+        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
+    return int(array.nbytes)
+
+
+def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
+    """Refuse, before the neighbour search, what can't fit whatever it finds.
+
+    Raises
+    ------
+    DoesNotFitError
+    """
+    # The largest component may be small.
+    n = given.n_distinct if parameters.disconnected != "largest" else parameters.n_components + 1
+    work = work_of(given, parameters, cluster, n, min(n * (n - 1), most_edges(given, parameters)))
+    chosen = budget.choose(work, limit, parameters.tile_size)
+    budget.check_disk(folder, n, chosen.tile)
+
+
+def check_sizes(parameters: Parameters, given: Any) -> None:
+    """Refuse more neighbours or axes than the distinct rows allow.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
+    repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
+    if n < 2:
+        raise ScalemaniError(
+            f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}"
+        )
+    if isinstance(parameters.metric, str) and given.kind == "features":
+        checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
+    if given.kind in ("features", "distances") and k is not None and k >= n:
+        raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
+    if p >= n:
+        raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")

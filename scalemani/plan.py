@@ -1,0 +1,250 @@
+"""What a fit takes, before it takes it: takes X as read and the machine, gives a :class:`Plan`, or its refusal.
+
+The fit makes the same plan and obeys it. Memory, disk and tasks are arithmetic (:mod:`scalemani.engine.budget`);
+time is arithmetic on rates that :mod:`scalemani.engine.calibration` measures for the plan that is asked for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from scalemani.eigensolver import first_block
+from scalemani.engine import budget, calibration, terms
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.resources import free_disk, free_memory
+from scalemani.engine.store import RunStore
+from scalemani.errors import DoesNotFitError
+from scalemani.kernel_shares import later_reader, usual_precision
+from scalemani.needs import points_bytes, work_of
+from scalemani.parameters import Parameters
+
+#: Reads of D by solver as measured on rolls, spheres and Gaussian points; "none": no constant, or a given one.
+EXPECTED_READS = {"none": 9, "ritz": 13, "power": 3000, "arnoldi": 120}
+STARTING = 1.0  # seconds: a cluster, a store, the first use of compiled code
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit takes.
+
+    Attributes
+    ----------
+    n_rows, n_distinct, n_vertices, n_edges : int
+        Rows of X, distinct ones, those in the graph, edges of the graph.
+    method : str
+        Of the neighbour search.
+    tile_size, tile_rows, most_columns : int
+        Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
+    reads, tasks : int
+        Reads of D that are expected after it is written, and tasks with them: one a row of tiles, and
+        `tasks_a_read` for each read.
+    tasks_a_read, threads, workers : int
+    memory_limit : int
+        Bytes a process may hold above its size at the start.
+    memory : dict
+        Stage -> part -> bytes, of the process that holds most in that stage.
+    disk, disk_distances, disk_free : int
+        Bytes of the store, of D in it, and free where the store will be.
+    folder : str
+        Where that is.
+    refusal : str or None
+        Why the fit can't run, in one line.
+    seconds : dict
+        Stage -> seconds, where time was asked for.
+    """
+
+    n_rows: int
+    n_distinct: int
+    n_vertices: int
+    n_edges: int
+    method: str
+    tile_size: int
+    tile_rows: int
+    most_columns: int
+    reads: int
+    tasks: int
+    tasks_a_read: int
+    threads: int
+    workers: int
+    memory_limit: int
+    memory: Mapping[str, Mapping[str, int]]
+    disk: int
+    disk_distances: int
+    disk_free: int
+    folder: str
+    refusal: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def memory_stage(self) -> str:
+        """The stage that holds most; "none" where all are done."""
+        return max(self.memory, key=lambda stage: sum(self.memory[stage].values()), default="none")
+
+    @property
+    def memory_peak(self) -> int:
+        """Bytes that a process holds at the most above its size at the start."""
+        return sum(self.memory.get(self.memory_stage, {}).values())
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {**asdict(self), "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
+
+    def __str__(self) -> str:
+        from scalemani.terminal.summary import plan_lines
+
+        return "\n".join(plan_lines(self))
+
+
+def make_plan(
+    given: Any,
+    parameters: Parameters,
+    cluster: Cluster,
+    limit: int,
+    folder: str,
+    *,
+    n: int,
+    edges: int,
+    method: str,
+    tile: int | None = None,
+    done: tuple[str, ...] = (),
+) -> Plan:
+    """The plan of a fit whose graph is known; one that does not fit says so in `refusal`.
+
+    Parameters
+    ----------
+    n, edges : int
+        Vertices and stored entries of the graph.
+    tile : int, optional
+        The tile size of D where it was begun.
+    done : tuple of str
+        Stages, of "search", "geodesics" and "solve", that the store has.
+    """
+    work, refusal = work_of(given, parameters, cluster, n, edges, done), None
+    try:
+        chosen = budget.choose(work, limit, tile or parameters.tile_size)
+    except DoesNotFitError as error:
+        smallest = tile or parameters.tile_size or budget.SMALLEST_TILE
+        chosen, refusal = budget.Choice(smallest, work.least_columns), str(error)
+    listed = n * (parameters.n_neighbors or 0) if given.kind in ("features", "distances") else 0
+    distances = budget.disk_bytes(n, chosen.tile)
+    model = terms.model_bytes(n, edges, listed, work.columns, work.components, points_bytes(given))
+    if refusal is None and tile is None:
+        try:
+            budget.check_disk(folder, n, chosen.tile, model)
+        except DoesNotFitError as error:
+            refusal = str(error)
+    blocks = Blocks(n, chosen.tile)
+    reads = expected_reads(parameters, n)
+    return Plan(
+        n_rows=int(given.n_rows),
+        n_distinct=int(given.n_distinct),
+        n_vertices=n,
+        n_edges=edges // 2,
+        method=method,
+        tile_size=chosen.tile,
+        tile_rows=len(blocks),
+        most_columns=chosen.most_columns,
+        reads=reads,
+        tasks=budget.task_count(n, chosen.tile, reads),
+        tasks_a_read=blocks.read_runs,
+        threads=work.threads,
+        workers=work.workers,
+        memory_limit=limit,
+        memory={name: stage.parts for name, stage in budget.stages(work, chosen.tile, chosen.most_columns).items()},
+        disk=distances + model,
+        disk_distances=distances,
+        disk_free=free_disk(folder),
+        folder=folder,
+        refusal=refusal,
+    )
+
+
+def plan_of_store(
+    store: RunStore,
+    given: Any,
+    parameters: Parameters,
+    cluster: Cluster,
+    limit: int,
+    fields: dict[str, Any],
+    *,
+    new: bool,
+) -> Plan:
+    """The plan of what a store with a graph lacks; where it does not fit, a store that is `new` is removed.
+
+    Raises
+    ------
+    DoesNotFitError
+    """
+    found, graph, solved = (store.stage(name) for name in ("neighbors", "graph", "solve"))
+    assert found is not None and graph is not None
+    done = {
+        "search": not new,
+        "geodesics": store.stage("geodesics") is not None,
+        "solve": solved is not None and solved["fields"] == fields["solve"],
+    }
+    plan = make_plan(
+        given,
+        parameters,
+        cluster,
+        limit,
+        store.path,
+        n=graph["n_vertices"],
+        edges=0 if given.kind == "geodesic" else 2 * graph["n_edges"],
+        method=found["method"],
+        tile=store.blocks.size if store.has_distances else None,
+        done=tuple(name for name, is_done in done.items() if is_done),
+    )
+    if plan.refusal is not None:
+        if new:
+            store.remove()
+        raise DoesNotFitError(plan.refusal)
+    return plan
+
+
+def expected_reads(parameters: Parameters, n: int) -> int:
+    """Reads of D after the first, which is taken while D is written."""
+    if first_block(n, parameters.n_components) == n - 1 and parameters.constant_solver == "ritz":
+        return 0
+    return EXPECTED_READS[parameters.constant_solver if parameters.correction == "cailliez" else "none"]
+
+
+# ---- time --------------------------------------------------------------------------------------------
+
+
+def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: Any, spent: dict[str, float]) -> Plan:
+    """The plan with the time by stage, from what was spent on the first stages and a calibration of the others.
+
+    Parameters
+    ----------
+    matrix : CSR or None
+        The graph, in vertex order and any unit; None where D is given.
+    spent : dict
+        Stage -> seconds.
+    """
+    if plan.refusal is not None:
+        return plan
+    n, tile = plan.n_vertices, plan.tile_size
+    side = min(tile, calibration.SAMPLE_TILE)
+    vectors = np.random.default_rng(0).standard_normal((2 * side, first_block(n, parameters.n_components)))
+    reader = later_reader(vectors, usual_precision(n))
+    share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
+    scaled = None if matrix is None else sp.csr_array(matrix, dtype=np.float32)
+    rates = calibration.measure(cluster, scaled, side, share, plan.folder)
+    slots = plan.threads * plan.workers
+    reading = calibration.read_seconds(rates, n, tile, slots, plan.disk_distances, free_memory())
+    seconds = {
+        **spent,
+        "geodesics": calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),
+        "solve": plan.reads * reading,
+        "starting": STARTING,
+    }
+    return replace(plan, seconds=seconds)
+
+
+def _share(share: Any, there: Any, here: Any, tile: Any) -> Any:
+    return share(tile, there, here)
