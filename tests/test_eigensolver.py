@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalemani import eigensolver
-from scalemani.eigensolver import Combination, block_rayleigh_ritz
+from scalemani.eigensolver import Combination, Start, block_rayleigh_ritz, first_block, start_block
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -199,6 +199,41 @@ def test_the_same_seed_gives_the_same_bits_and_another_the_same_answer(iterate):
     np.testing.assert_array_equal(first.vectors, again.vectors)
     assert not np.array_equal(first.vectors, other.vectors)
     naive.same_up_to_sign(other.vectors, first.vectors, atol=1e-4)
+
+
+def test_a_start_whose_images_are_known_saves_its_read_and_changes_no_bit(iterate):
+    operator, other = Operator(SPECTRA["geometric"]), Operator(SPECTRA["geometric"])
+    basis = start_block(operator.n, first_block(operator.n, 3, low=False), 0)
+    fresh = operator.solve(3)
+    begun = other.solve(3, start=Start(basis, (other.matrix @ basis,)))
+    np.testing.assert_array_equal(begun.vectors, fresh.vectors)
+    assert other.reads == operator.reads - 1
+
+
+@pytest.mark.parametrize("width", [3, 16, 60])
+def test_a_start_may_have_any_width(iterate, width):
+    operator = Operator(SPECTRA["slow decay"])
+    basis = start_block(operator.n, width, 0)
+    pairs = operator.solve(3, start=Start(basis, (operator.matrix @ basis,)))
+    assert pairs.converged
+    check(operator, pairs, 3)
+
+
+def test_a_start_that_holds_everything_needs_no_read_at_all():
+    operator = Operator(np.linspace(2, -1, 40))
+    basis = start_block(operator.n, operator.n - 1, 0)
+    pairs = operator.solve(3, start=Start(basis, (operator.matrix @ basis,)))
+    check(operator, pairs, 3)
+    assert operator.reads == 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 40, 301, 400])
+def test_start_blocks_are_orthonormal_and_orthogonal_to_constants(n):
+    for width in {1, min(16, n - 1), n - 1}:
+        block = start_block(n, width, 0)
+        np.testing.assert_allclose(block.T @ block, np.eye(width), atol=1e-13)
+        assert np.abs(block.sum(0)).max() < 1e-12
+        assert np.array_equal(block, start_block(n, width, 1)) == (width == n - 1)
 
 
 def test_coefficients_may_follow_the_projections(iterate):

@@ -194,6 +194,61 @@ def test_a_directed_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path)
     assert store.missing_rows() == [0]
 
 
+def test_an_edge_that_is_a_little_longer_one_way_is_refused(cluster, tmp_path):
+    """Five times what is allowed for as rounding, on a path of two vertices."""
+    graph = roll_graph(60)
+    i, j = (int(v[0]) for v in graph.nonzero())
+    graph[i, j] *= 1 + 1e-5
+    with pytest.raises(DamagedStoreError, match="not symmetric"):
+        compute_distances(cluster, run_of(graph, 64, tmp_path / "run"))
+
+
+def float32_path(weights, start, stop):
+    """Rows of a path from start to stop - 1, behind start, each hop added in float32 from the row's own end."""
+    n = len(weights) + 1
+    rows = np.zeros((stop - start, n - start), np.float32)
+    for row, source in zip(rows, range(start, stop), strict=True):
+        row[source - start + 1 :] = np.cumsum(weights[source:], dtype=np.float32)
+        row[: source - start] = np.cumsum(weights[start:source][::-1], dtype=np.float32)[::-1]
+    return rows
+
+
+@pytest.mark.parametrize("start", [0, 60_000, 98_500])
+@pytest.mark.parametrize("kind", ["equal", "random", "two scales"])
+def test_float32_sums_along_a_path_of_100_000_are_not_refused(kind, start):
+    """On two scales they differ from either end by 20 times what is allowed at sight.
+
+    Small hops behind a long one each lose nearly half a unit of float32's last place; from the other end they
+    are summed before it.
+    """
+    n = 100_000
+    short = 838.49 * 2.0**-23
+    weights = {
+        "equal": np.full(n - 1, 0.1),
+        "random": np.random.default_rng(0).uniform(0.5, 1.5, n - 1),
+        "two scales": np.where(np.arange(n - 1) % 1500 == 700, 1.0, short),
+    }[kind].astype(np.float32)
+    graph = line_graph(n)
+    at = np.minimum(np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices)
+    graph.data = weights[at]
+    rows = float32_path(weights, start, min(start + 1500, n))
+    geodesics._check_rows(graph, rows, start)
+    square = rows[:, : len(rows)]
+    apart = np.abs(square - square.T) / np.maximum(square, 1e-30)
+    assert (apart.max() > 40e-6) == (kind == "two scales")
+    rows[3, 1200] *= np.float32(1.05)  # a kernel that is wrong in one number is noticed
+    with pytest.raises(DamagedStoreError, match="not symmetric"):
+        geodesics._check_rows(graph, rows, start)
+
+
+def test_a_directed_path_of_100_000_is_refused_whatever_its_distances_excuse(cluster):
+    n = 100_000
+    graph = line_graph(n)
+    graph.data[1::2] *= 1.01
+    with pytest.raises(DamagedStoreError, match="not symmetric"):
+        geodesics._check_rows(graph, geodesic_rows(graph, np.arange(300)), 0)
+
+
 def test_a_disconnected_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path):
     store = run_of(graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4), 2, tmp_path / "run")
     with pytest.raises(DamagedStoreError, match="infinite distances"):

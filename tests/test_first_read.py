@@ -1,0 +1,340 @@
+"""The first read of D is made while D is written: true numbers, the same bits in every way, and no reading for it."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data import random_distances, roll_graph, store_of
+from distributed import Client, LocalCluster
+from stored_models import X, fitted, same
+
+from scalemani import KernelIsomap, kernel_shares
+from scalemani.eigensolver import start_block
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.store import RunStore
+from scalemani.engine.sweep import Reader, sweep
+from scalemani.errors import DamagedStoreError
+from scalemani.geodesics import compute_distances, save_graph, write_given
+from scalemani.kernel import CentredKernels
+from scalemani.kernel_shares import FirstRead, first_reader
+
+pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+
+N, M = 150, 4
+TILES = 28  # of a fit of 200 points: 7 rows of blocks
+FUSED = ("first_block", "first_found")
+
+
+def quiet(stage, done, total):
+    pass
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return roll_graph(N)
+
+
+@pytest.fixture(scope="module")
+def block():
+    return start_block(N, M, 0)
+
+
+def new_run(graph, tile, path):
+    store = RunStore.create(path)
+    save_graph(store, graph, 1.0)
+    store.create_distances(graph.shape[0], tile)
+    return store
+
+
+def dense(D, block):
+    """The columns of a first read, from a matrix in memory."""
+    wide = D.astype(float)
+    return np.column_stack([wide @ block, wide**2 @ block, wide.sum(1), (wide**2).sum(1), wide.max(1)])
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The tiles that are read."""
+    seen, real = Counter(), RunStore.read_tile
+
+    def counted(self, row, column, **options):
+        seen[row, column] += 1
+        return real(self, row, column, **options)
+
+    monkeypatch.setattr(RunStore, "read_tile", counted)
+    return seen
+
+
+# ---- what it finds -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tile", [7, 16, 64, 150, 300])
+def test_shares_of_the_rows_add_up_to_the_dense_products(cluster, tmp_path, graph, block, reads, tile):
+    """Both triangles, every row, and nothing is read back."""
+    store = new_run(graph, tile, tmp_path / "run")
+    found = compute_distances(cluster, store, quiet, first_reader(block))
+    assert not reads
+    expected = dense(store.read_rows(np.arange(N)), block)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_array_equal(found[:, -1], expected[:, -1])
+
+
+def test_tiles_of_several_panels_give_the_same(cluster, tmp_path, graph, block, monkeypatch):
+    expected = dense(store_of(random_distances(N), 64, tmp_path / "d").read_rows(np.arange(N)), block)
+    for panel in (1, 7, 64, 1000):
+        monkeypatch.setattr(kernel_shares, "PANEL", panel)
+        found = sweep(cluster, RunStore(tmp_path / "d"), first_reader(block))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+def test_above_the_limit_products_are_float32_and_sums_are_not(cluster, tmp_path, graph, block, monkeypatch):
+    """The rule of the kernels, so that one solve's later reads fit its first."""
+    monkeypatch.setattr(kernel_shares, "FLOAT64_BELOW", N - 1)
+    reader = first_reader(block)
+    assert reader.operand.dtype == np.float32
+    store = new_run(graph, 64, tmp_path / "run")
+    found = compute_distances(cluster, store, quiet, reader)
+    expected = dense(store.read_rows(np.arange(N)), block)
+    np.testing.assert_allclose(found[:, -3:], expected[:, -3:], rtol=1e-13)
+    error = np.abs(found - expected).max(0)[: 2 * M] / np.abs(expected).max(0)[: 2 * M]
+    assert (error < 1e-5).all() and error.max() > 1e-9
+
+
+def test_maxima_are_not_added(cluster, tmp_path):
+    """Tiles on both sides of the diagonal, and of several tasks."""
+    D = np.ones((40, 40)) - np.eye(40)
+    D[3, 37] = D[37, 3] = 9
+    found = sweep(cluster, store_of(D, 8, tmp_path / "run"), first_reader(start_block(40, 2, 0)))
+    assert np.flatnonzero(found[:, -1] == 9).tolist() == [3, 37]
+    assert (np.delete(found[:, -1], [3, 37]) == 1).all()
+
+
+# ---- the same bits -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference(graph, block, tmp_path_factory):
+    """A run in one go, on one thread: its store and what was found."""
+    store = new_run(graph, 16, tmp_path_factory.mktemp("reference") / "run")
+    with Cluster(threads=1) as cluster:
+        return store, compute_distances(cluster, store, quiet, first_reader(block))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_workers_and_threads_finds_the_same_bits(tmp_path, graph, block, reference, workers, threads):
+    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    sizes = {"n_workers": workers, "threads_per_worker": threads}
+    with (
+        LocalCluster(processes=False, memory_limit=0, **sizes, **addresses) as local,
+        Client(local, set_as_default=False) as client,
+        Cluster(client) as cluster,
+    ):
+        found = compute_distances(cluster, new_run(graph, 16, tmp_path / "run"), quiet, first_reader(block))
+    np.testing.assert_array_equal(found, reference[1])
+
+
+@pytest.mark.parametrize("finished", [[0], [9], [0, 1, 2], [1, 4, 8], list(range(10))])
+def test_a_run_that_was_stopped_anywhere_finds_the_same_bits(
+    cluster, tmp_path, graph, block, reference, reads, finished
+):
+    """Rows in the ledger are read back, each tile once, and no other."""
+    store = new_run(graph, 16, tmp_path / "run")
+    D = reference[0].read_rows(np.arange(N))
+    for row in finished:
+        here = store.blocks[row]
+        store.write_tile_row(row, D[here, here.start :])
+    reads.clear()
+    found = compute_distances(cluster, store, quiet, first_reader(block))
+    np.testing.assert_array_equal(found, reference[1])
+    assert reads == Counter((row, column) for row in finished for column in range(row, 10))
+
+
+def test_a_read_by_rows_and_given_distances_find_the_same_bits(cluster, tmp_path, block, reference):
+    store, found = reference
+    np.testing.assert_array_equal(sweep(cluster, store, first_reader(block), verify=True, by_rows=True), found)
+    D = store.read_rows(np.arange(N)).astype(float)
+    given = RunStore.create(tmp_path / "run")
+    given.create_distances(N, 16)
+    again = write_given(given, lambda here: D[here, here.start :], 1.0, quiet, first_reader(block))
+    np.testing.assert_array_equal(again, found)
+
+
+def test_a_read_by_runs_of_tiles_finds_the_same_numbers(cluster, block, reference):
+    """Not the same bits: the order of summation is another."""
+    store, found = reference
+    other = sweep(cluster, store, first_reader(block))
+    np.testing.assert_allclose(other, found, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("tile", [(0, 0), (2, 5)])
+def test_damage_to_a_finished_row_is_noticed_when_it_is_read_back(cluster, tmp_path, graph, block, tile):
+    store = new_run(graph, 16, tmp_path / "run")
+    compute_distances(cluster, store, quiet, first_reader(block))
+    chunk = Path(store.path, "distances", "c", *map(str, tile))
+    data = bytearray(chunk.read_bytes())
+    data[100] ^= 1
+    chunk.write_bytes(data)
+    with pytest.raises(DamagedStoreError, match=rf"\({tile[0]}, {tile[1]}\) of D is damaged"):
+        compute_distances(cluster, store, quiet, first_reader(block))
+
+
+# ---- what is kept --------------------------------------------------------------------------------
+
+
+def test_what_was_found_is_kept_with_the_distances_and_goes_with_them(cluster, tmp_path, block, reference):
+    store = store_of(random_distances(N), 64, tmp_path / "run")
+    assert FirstRead.load(store) is None
+    first = FirstRead(block, reference[1])
+    first.save(store)
+    back = FirstRead.load(store)
+    np.testing.assert_array_equal(back.block, block)
+    np.testing.assert_array_equal(back.found, reference[1])
+    store.copy_without_distances(tmp_path / "model")
+    assert FirstRead.load(RunStore(tmp_path / "model")) is None
+    store.drop_distances()
+    assert FirstRead.load(store) is None
+    assert not list(Path(store.path).glob("first_*"))
+
+
+def test_it_serves_its_own_block_alone(cluster, block, reference, reads):
+    """And costs no read then; another block costs one, whose sums have the same bits."""
+    store, found = reference
+    for wanted, cost in ((block, 0), (start_block(N, M, 1), 1), (start_block(N, M + 1, 0), 1)):
+        reads.clear()
+        kernels = CentredKernels(cluster, store, first=FirstRead(block, found))
+        start = kernels.start(wanted)
+        assert kernels.n_reads == cost and sum(reads.values()) == cost * len(store.blocks.tiles())
+        np.testing.assert_array_equal(start.basis, wanted)
+        fresh = CentredKernels(cluster, store)
+        for image, expected in zip(start.images, fresh.products(wanted), strict=True):
+            np.testing.assert_array_equal(image, expected)
+        for name in ("row_sums", "row_sums_squared", "row_maxima"):
+            np.testing.assert_array_equal(getattr(kernels.sums, name), getattr(fresh.sums, name))
+        assert kernels.sums.maximum == store.read_rows(np.arange(N)).max()
+
+
+def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, reference, monkeypatch):
+    """Whoever solves again on another day has not written them."""
+    real, verified = RunStore.read_tile, []
+
+    def seen(self, row, column, *, verify=False):
+        verified.append(verify)
+        return real(self, row, column, verify=verify)
+
+    monkeypatch.setattr(RunStore, "read_tile", seen)
+    kernels = CentredKernels(cluster, reference[0], first=FirstRead(block, reference[1]))
+    kernels.start(block)
+    assert not verified
+    kernels.products(block)
+    assert verified and all(verified)
+
+
+# ---- a fit ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def second_block(monkeypatch, reads):
+    """Tiles that had been read when each product was asked for."""
+    before, real = [], CentredKernels.products
+
+    def products(self, vectors):
+        before.append(sum(reads.values()))
+        return real(self, vectors)
+
+    monkeypatch.setattr(CentredKernels, "products", products)
+    return before
+
+
+@pytest.mark.parametrize("n_components", [2, 10])
+@pytest.mark.parametrize("correction", ["cailliez", None, 0.5])
+def test_a_fresh_fit_reads_nothing_before_the_second_block(
+    iterate, reads, second_block, tmp_path, correction, n_components
+):
+    """The start block is as wide for every correction, though fewer columns would do without the low end."""
+    model = fitted(tmp_path / "run", correction=correction, n_components=n_components)
+    assert second_block[0] == 0
+    assert len(second_block) == model.n_passes_ > 1
+    assert sum(reads.values()) == TILES * model.n_passes_
+
+
+def test_a_fit_to_given_distances_reads_nothing_before_it_either(iterate, reads, second_block, tmp_path):
+    D = random_distances(200)
+    model = KernelIsomap(metric="geodesic", store=tmp_path / "run").fit(D)
+    assert second_block[0] == 0 and sum(reads.values()) == TILES * model.n_passes_
+    assert model.spectrum_["max_distance"] == pytest.approx(D.max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("change", [{"correction": None}, {"correction": 0.5}, {"tol": 1e-3}, {"n_components": 5}])
+def test_solving_again_begins_from_the_same_read(iterate, reads, tmp_path, change):
+    """One read fewer than without what was kept, none more than a fresh fit, and the bits of both."""
+    fitted(tmp_path / "run")
+    reads.clear()
+    again = fitted(tmp_path / "run", **change)
+    assert sum(reads.values()) == TILES * again.n_passes_
+    fresh = fitted(None, **change)
+    fitted(tmp_path / "bare")
+    for name in FUSED:
+        for file in sorted((tmp_path / "bare" / name).rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+    bare = fitted(tmp_path / "bare", **change)
+    assert again.n_passes_ == fresh.n_passes_ == bare.n_passes_ - 1
+    same(again, fresh)
+    same(again, bare)
+
+
+@pytest.mark.parametrize("change", [{"n_components": 20}, {"random_state": 5}])
+def test_another_start_block_is_read_for_and_finds_what_a_fresh_fit_finds(iterate, tmp_path, change):
+    fitted(tmp_path / "run")
+    again, fresh = fitted(tmp_path / "run", **change), fitted(None, **change)
+    same(again, fresh)
+    assert again.n_passes_ == fresh.n_passes_ + 1
+    assert fitted(tmp_path / "run").n_passes_ == fitted(None).n_passes_, "the first block's was lost"
+
+
+def test_a_stopped_fit_may_go_on_with_another_start_block(iterate, reads, tmp_path):
+    """What is finished is read back with the block of the fit that finishes it."""
+
+    def stop(stage, done, total):
+        if (stage, done) == ("geodesics", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "run", progress=stop)
+    assert not reads
+    model, fresh = fitted(tmp_path / "run", n_components=20), fitted(None, n_components=20)
+    same(model, fresh)
+    assert model.n_passes_ == fresh.n_passes_
+
+
+def test_few_points_are_never_read_at_all(reads, tmp_path):
+    """Up to 300 the first block is the whole space, and so is every answer."""
+    for change in ({}, {"correction": None}, {"n_components": 7}, {"random_state": 3}):
+        model = fitted(tmp_path / "run", **change)
+        assert model.n_passes_ == 0
+    assert not reads
+    assert model.spectrum_["max_distance"] == model.geodesics(np.arange(len(X))).max()
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_damage_to_what_was_kept_is_an_error(tmp_path, name):
+    fitted(tmp_path / "run")
+    chunk = tmp_path / "run" / name / "c" / "0" / "0"
+    data = bytearray(chunk.read_bytes())
+    data[77] ^= 1
+    chunk.write_bytes(data)
+    with pytest.raises(DamagedStoreError, match=f"'{name}' is damaged"):
+        fitted(tmp_path / "run", correction=None)
+
+
+def test_a_reader_is_sent_once_and_not_with_every_task(monkeypatch, tmp_path, graph, block):
+    """Ω is as large as the embedding: tasks carry a handle."""
+    with Cluster(threads=2) as cluster:
+        sent, real = [], cluster.client.submit
+        monkeypatch.setattr(
+            cluster.client, "submit", lambda *task, **options: (sent.append(task), real(*task, **options))[1]
+        )
+        compute_distances(cluster, new_run(graph, 16, tmp_path / "run"), quiet, first_reader(block))
+    assert len(sent) == 10
+    assert not any(isinstance(part, (np.ndarray, Reader)) for task in sent for part in task)
