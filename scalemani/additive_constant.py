@@ -1,7 +1,8 @@
 """Stage 6: takes the centred operators, gives the additive constant c* and the leading eigenpairs of K(c*).
 
 c* is the least c >= 0 for which K(c) = K2 + 2c K1 + (c²/2) J is positive semidefinite; it is the largest real
-eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), and the PSD set is [c*, ∞). For a unit vector v ⟂ 1 with k_i = v'K_i v and 4 k1² >= 2 k2,
+eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), and the PSD set is
+[c*, ∞). For a unit vector v ⟂ 1 with k_i = v'K_i v and 4 k1² >= 2 k2,
 
     c(v) = -2 k1 + sqrt(4 k1² - 2 k2) <= c*,   with equality at the null vector of K(c*).
 
@@ -10,9 +11,9 @@ the constant too (`constant_solver="ritz"`: about a dozen reads of D).
 
 Never run plain power iteration on M: its dominant eigenvalue is real and negative, near
 -4 max eig(K1), 6 to 190 times larger than c* in modulus, and that is what it returns (so do "LM" Lanczos
-and randomised range finders). `"power"` iterates M + σI with σ just above 4 max eig(K1), which is right and
-converges like 1 - gap/σ: hundreds to thousands of reads. `"arnoldi"` asks ARPACK for the largest real part: tens
-to a thousand, and it fails on Euclidean data, where c* = 0 is a defective eigenvalue (counts: README).
+and randomised range finders). `"power"` iterates M + σI, σ just above 4 max eig(K1), which is right and slow: hundreds
+to thousands of reads. `"arnoldi"` asks ARPACK for the largest real part: tens to a thousand, and it fails on
+Euclidean data, where c* = 0 is a defective eigenvalue (counts: README).
 """
 
 import warnings
@@ -90,7 +91,7 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
     """c* of a pair of small symmetric matrices (projections of K1 and K2).
 
     Newton's iteration on the lowest eigenvalue of K(c): from below, each step takes the lowest eigenvector v of
-    K(c) and goes to c(v), which never passes c*. Symmetric eigenproblems only: no test of which are real.
+    K(c) and goes to c(v), which never passes c*. Symmetric eigenproblems only: all eigenvalues are real.
 
     Parameters
     ----------
@@ -168,8 +169,7 @@ def solve(
         If the reads ran out; the residual is named.
     """
     before = kernels.n_reads
-    n = kernels.shape[0]
-    last = 0.0
+    n, last = kernels.shape[0], 0.0
     fixed: float | None = None
     if correction is None:
         fixed = 0.0

@@ -9,8 +9,8 @@ Ritz vectors, and appends the directions of their residuals.
 
 Residuals of converged vectors are rounding noise, which normalising would blow up into copies of what the basis
 holds: they are not appended (locking), and what is appended is orthogonalised against 1 and the basis after
-normalising, twice, and dropped where it loses its norm. When the basis would pass `most_columns` it is replaced by its extreme Ritz vectors (thick restart: no reads).
-A cluster is found whole because `guards` more vectors than asked for are followed.
+normalising, twice, and dropped where it loses its norm. When the basis would pass `most_columns` it is replaced by
+its extreme Ritz vectors (thick restart: no reads). A cluster is found whole: `guards` more vectors are followed.
 """
 
 from collections.abc import Callable
