@@ -18,7 +18,6 @@ The tables (Markdown) are printed; they and all figures (JSON) are written to --
 
 import argparse
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,8 @@ from benchmarking.machine import amount, table
 from scipy.spatial import procrustes
 
 from scalemani.demonstration.datasets import swiss_roll
+from scalemani.engine.budget import check_disk, tile_sizes
+from scalemani.errors import DoesNotFitError
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}
 SMALL |= {"transform_size": 400, "transform_rows": 60, "repeats": 1, "block": 96, "few": 16}
@@ -82,7 +83,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--transform-rows", type=int, default=3_000)
     parser.add_argument("-k", "--neighbors", type=int, default=10)
     parser.add_argument("--cores", type=int, default=2, help="of fits, of the stage and of both libraries")
-    parser.add_argument("--tile", type=int, default=2048, help="rows of a tile in parts stage and threads")
+    parser.add_argument("--tile", type=int, help="rows of a tile in parts stage and threads; as in a fit unless given")
     parser.add_argument("--block", type=int, default=1024, help="sources of the kernel at each place")
     parser.add_argument("--few", type=int, default=24, help="sources of SciPy at each place")
     parser.add_argument("--repeats", type=int, default=3, help="interleaved measurements, whose median is given")
@@ -101,14 +102,12 @@ def say(*words: object) -> None:
 
 def check_room(options: argparse.Namespace, folder: Path) -> None:
     """Stop before any work if the tiles of the largest stage have no room."""
-    n = max(options.stage_size, options.images_rows if options.images else 0)
-    across = -(-n // options.tile)
-    needed, free = across * (across + 1) // 2 * options.tile**2 * 4, shutil.disk_usage(folder).free
-    if needed > free and "stage" in (options.part or PARTS):
-        raise SystemExit(
-            f"part stage writes {needed / 1e9:.1f} GB and {folder.parent} has {free / 1e9:.1f} GB free: give another "
-            "folder with --scratch, or a smaller --stage-size"
-        )
+    if "stage" in (options.part or PARTS):
+        n = max(options.stage_size, options.images_rows if options.images else 0)
+        try:
+            check_disk(folder, n, options.tile or next(tile_sizes(n)))
+        except DoesNotFitError as error:
+            raise SystemExit(f"part stage: {error} (--scratch), or give a smaller --stage-size") from None
 
 
 # ---- a new process -------------------------------------------------------------------------------

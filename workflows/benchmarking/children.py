@@ -80,8 +80,11 @@ def fit(
     return found
 
 
-def stage(*, graph: str, store: str, threads: int, tile: int, checked: int = 16) -> dict[str, Any]:
-    """The geodesic stage alone: a graph to D as tiles in a new store, with the first read of D that it brings."""
+def stage(*, graph: str, store: str, threads: int, tile: int | None, checked: int = 16) -> dict[str, Any]:
+    """The geodesic stage alone: a graph to D as tiles in a new store, with the first read of D that it brings.
+
+    Tiles are as large as a fit makes them where memory allows, unless said.
+    """
     hold_cores(threads)
     import numpy as np
     from graphs import read_graph
@@ -90,12 +93,14 @@ def stage(*, graph: str, store: str, threads: int, tile: int, checked: int = 16)
 
     from scalemani import geodesics
     from scalemani.eigensolver import first_block, start_block
+    from scalemani.engine.budget import tile_sizes
     from scalemani.engine.cluster import Cluster
     from scalemani.engine.store import RunStore
-    from scalemani.kernel import first_reader
+    from scalemani.kernel_shares import first_reader
 
     matrix = read_graph(Path(graph))
     n = matrix.shape[0]
+    tile = tile or next(tile_sizes(n))
     with Cluster(threads=threads) as cluster:
         run = RunStore.create(store)
         geodesics.save_graph(run, matrix, 1.0)
