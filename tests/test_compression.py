@@ -56,7 +56,8 @@ def test_any_zarr_reader_sees_which_codec_it_was(distances, tmp_path):
     compressed(distances, tmp_path / "run", "zstd")
     array = zarr.open_array(tmp_path / "run", path="distances", mode="r")
     (codec,) = array.compressors
-    assert codec.to_dict()["configuration"]["cname"] == "zstd"
+    configuration = codec.to_dict()["configuration"]
+    assert [configuration[name] for name in ("cname", "shuffle", "typesize")] == ["zstd", "bitshuffle", 4]
     np.testing.assert_array_equal(array[:TILE], distances[:TILE])
 
 

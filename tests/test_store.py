@@ -57,11 +57,33 @@ def test_rows_are_gathered_from_upper_tiles_alone(run, distances):
 
 
 def test_the_diagonal_tile_is_made_symmetric_from_its_upper_half(tmp_path):
-    upper = np.array([[0, 1, 2], [99, 0, 3], [98, 97, 0]], np.float32)
+    upper = np.array([[0, 1, 2, 6], [99, 0, 3, 7], [98, 97, 0, 8]], np.float32)
     store = RunStore.create(tmp_path / "run")
-    store.create_distances(3, 3)
-    store.write_tile_row(0, upper)
+    store.create_distances(4, 3)
+    used = []
+    store.write_tile_row(0, upper, use=lambda row, column, tile: used.append((row, column, tile.tolist())))
     assert store.read_tile(0, 0).tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+    assert used == [(0, 0, [[0, 1, 2], [1, 0, 3], [2, 3, 0]]), (0, 1, [[6], [7], [8]])]
+
+
+def test_what_is_used_while_it_is_written_is_confirmed_after_it(distances, tmp_path):
+    """Every tile of the row, as it is read later; a use that fails leaves the row undone."""
+    store = RunStore.create(tmp_path / "run")
+    store.create_distances(N, TILE)
+    used = {}
+
+    def use(row, column, tile):
+        assert not store.tile_row_done(row)
+        used[row, column] = tile.copy()
+        if (row, column) == (1, 3):
+            raise KeyboardInterrupt
+
+    store.write_tile_row(0, distances[:TILE], use)
+    with pytest.raises(KeyboardInterrupt):
+        store.write_tile_row(1, distances[TILE : 2 * TILE, TILE:], use)
+    assert store.missing_rows() == [1, 2, 3, 4]
+    for column in range(5):
+        np.testing.assert_array_equal(used[0, column], store.read_tile(0, column))
 
 
 @pytest.mark.parametrize(
