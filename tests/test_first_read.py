@@ -236,12 +236,13 @@ def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, refer
 
 @pytest.fixture
 def second_block(monkeypatch, reads):
-    """Tiles that had been read when each product was asked for, all of blocks behind the start block."""
+    """Tiles that had been read when each product was asked for, the first one of a block behind the start block."""
     before, real = [], CentredKernels.products
 
     def products(self, vectors):
-        start = RunStore(self._store.path).read_array("first_block")
-        assert np.abs(start.T @ vectors).max() < 1e-10, "the start block was read for"
+        if not before:
+            start = RunStore(self._store.path).read_array("first_block")
+            assert np.abs(start.T @ vectors).max() < 1e-10, "the start block was read for"
         before.append(sum(reads.values()))
         return real(self, vectors)
 
