@@ -16,6 +16,7 @@ from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
 from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.plan import Plan
 from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
 from scalemani.search.metric_functions import function_of, is_function_name
@@ -189,13 +190,29 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
         self._check_features(X, reset=True)
-        arguments = self.get_params(deep=False)
-        del arguments["progress"]
-        parameters = Parameters(**{"correction": self.correction, **arguments})
         with reporting(self.progress) as report:
-            self._adopt(pipeline.fit(X, parameters, report, type(self).__name__))
+            self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
         self.name_features(getattr(self, "feature_names_in_", None))
         return self
+
+    def plan(self, X: Any) -> Plan:
+        """What `fit` takes on this machine: memory by parts, disk, tasks, reads of D and time by stage.
+
+        Neighbours and graph are made, a few seconds of the rest are timed, and nothing is left on the disk.
+
+        Returns
+        -------
+        scalemani.plan.Plan
+            With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
+        """
+        self._check_features(X, reset=True)
+        with reporting(self.progress) as report:
+            return pipeline.plan(X, self._parameters(), report)
+
+    def _parameters(self) -> Parameters:
+        arguments = self.get_params(deep=False)
+        del arguments["progress"]
+        return Parameters(**{"correction": self.correction, **arguments})
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""

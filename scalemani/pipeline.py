@@ -20,7 +20,7 @@ from scalemani.eigensolver import first_block, start_block
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import parse_memory
-from scalemani.engine.store import RunStore, check_writable
+from scalemani.engine.store import RunStore, check_writable, kind_of
 from scalemani.errors import ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
@@ -68,13 +68,16 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
-            check_early(given, parameters, cluster, limit, folder.path)
+            if parameters.overwrite or kind_of(folder.path) != "run":
+                check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             fields = parameters.stage_fields(given.kind)
             with in_place(store, folder.path) as place:
                 planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
             store = RunStore(place)
+            cluster.give_back()
             _geodesics(store, given, parameters, cluster, planned, report)
+            cluster.give_back()
             _solve(store, parameters, cluster, planned, fields, report)
             _finish(store, parameters, kind)
     except BaseException:

@@ -125,17 +125,23 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
     waiting = terms.waiting_bytes(n, 0, 2 * m, min(work.window, Blocks(n, tile).read_runs + 1))
     operand = terms.operand_bytes(n, m, work.size)
     reading = waiting + operand + terms.products_bytes(n, m)
-    tasks = work.threads * terms.sweep_task_bytes(n, tile, m, work.size)
+    task = terms.sweep_task_bytes(n, tile, m, work.size)
+    if not work.given and "geodesics" not in work.done:
+        task = max(task, terms.left_bytes(terms.geodesic_task_bytes(n, work.edges, tile, m, work.size)))
+    tasks = work.threads * task
     growing = terms.growth_bytes(n, most_columns, m)
     outputs = terms.outputs_bytes(n, work.components)
     basis = terms.basis_bytes(n, most_columns)
     graph = {} if work.given else {"graph": terms.graph_bytes(n, work.edges)}
-    if work.embedded:  # the basis grows between reads
-        one = {**graph, "basis and images": basis, "a read, or the basis growing": max(reading + tasks, growing)}
-        return _stage(work, {**one, "outputs": outputs}, {})
-    client = {**graph, "basis and images": basis, "a read, or the basis growing": max(reading, growing)}
-    worker = {**graph, f"{work.threads} tasks": tasks, "vectors": operand}
-    return _stage(work, {**client, "outputs": outputs}, worker)
+    client = {
+        **graph,
+        "basis and images": basis,
+        "outgrown": terms.outgrown_bytes(n, most_columns),
+        "a read, or the basis growing": max(reading, growing),
+        "outputs": outputs,
+    }
+    worker = {**graph, f"{work.threads} tasks": tasks}
+    return _stage(work, client, worker if work.embedded else {**worker, "vectors": operand})
 
 
 def _stage(work: Work, client: Parts, worker: Parts) -> Stage:

@@ -21,6 +21,7 @@ from distributed import Client, LocalCluster, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
 from scalemani.engine.blas_threads import hold_blas, release_blas
+from scalemani.engine.resources import give_back
 from scalemani.errors import ScalemaniError
 
 
@@ -193,6 +194,12 @@ class Cluster:
     def workers(self) -> int:
         """Processes that run tasks."""
         return max(1, len(self.client.nthreads()))
+
+    def give_back(self) -> None:
+        """Have all processes return freed memory to the system, between stages."""
+        give_back()
+        if not self.embedded:
+            self.client.run(give_back)
 
     def check_shared(self, path: str) -> None:
         """Refuse a store path that not every worker sees: each must read back a token put beside it.

@@ -8,6 +8,7 @@ from scalemani.engine import shortest_paths
 
 FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here and now: 130 MiB were measured
 SAMPLED_ROWS = 64  # rows of D that give the median distance
+KEPT = 32 << 20  # freed arrays up to this size stay with the C library, and twice that with each thread (glibc)
 GATHERED = 32 << 20  # pairs of rows that a search gathers at once
 TABLE = 8 << 20  # a table of bounds of a blocked search
 PANEL = 128  # rows of a tile that are multiplied at once
@@ -109,6 +110,11 @@ def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int) 
     return rows_bytes(n, tile) + max(workspace_bytes(n, edges), after)
 
 
+def left_bytes(task: int) -> int:
+    """What a thread's arena still holds of a task that is over; the next one on that thread uses it."""
+    return min(task, 2 * KEPT)
+
+
 def waiting_bytes(n: int, step: int, width: int, window: int) -> int:
     """Results (n - start, width) in float64 of `window` tasks that start `step` vertices apart, not yet added up."""
     count = min(window, -(-n // step)) if step else window
@@ -156,6 +162,11 @@ def basis_bytes(n: int, most_columns: int) -> int:
 def growth_bytes(n: int, most_columns: int, columns: int) -> int:
     """Both images copied to be wider, beside the block that is appended and its images."""
     return 2 * 8 * n * most_columns + 6 * 8 * n * columns
+
+
+def outgrown_bytes(n: int, most_columns: int) -> int:
+    """Narrower bases and images that the C library still holds: what comes next is wider and does not fit in."""
+    return 3 * min(8 * n * most_columns, KEPT)
 
 
 def outputs_bytes(n: int, components: int) -> int:

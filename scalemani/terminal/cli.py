@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from scalemani import __version__
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.terminal.console import IncompleteResult, run
 from scalemani.terminal.options import estimator_options, manners, reading
 from scalemani.terminal.progress import reporting
@@ -76,13 +76,11 @@ def fit(
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
-    if parameters["radius"] is not None and not _given("n_neighbors"):
-        parameters["n_neighbors"] = None  # as in scikit-learn: a radius takes the place of a number
     from scalemani import KernelIsomap
     from scalemani.terminal.summary import fit_lines
 
     with reporting(not quiet) as report:
-        model = KernelIsomap(**parameters, store=store, progress=report).fit(source.values)
+        model = KernelIsomap(**_chosen(parameters), store=store, progress=report).fit(source.values)
     model.name_features(source.names)
     coordinates = model.embedding_
     if embedding is not None:
@@ -92,6 +90,49 @@ def fit(
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
         _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
+
+
+@cli.command()
+@click.argument("points")
+@click.argument("store", required=False)
+@estimator_options
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@reading
+@manners
+def plan(
+    points: str,
+    store: str | None,
+    delimiter: str | None,
+    id_column: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+    **parameters: Any,
+) -> None:
+    """Say what a fit of POINTS takes: memory, disk, tasks, time.
+
+    Neighbours and graph are made, and a few seconds of the rest are timed; STORE says which disk, and
+    nothing is left on it. The exit code is 1 if the fit does not fit.
+
+    \b
+    scalemani plan points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    """
+    from scalemani.terminal.files import open_points
+
+    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    from scalemani import KernelIsomap
+    from scalemani.terminal.summary import as_json_values, plan_lines
+
+    with reporting(not quiet) as report:
+        model = KernelIsomap(**_chosen(parameters), store=store, progress=report)
+        try:
+            made = model.plan(source.values)
+        except DoesNotFitError as error:
+            raise IncompleteResult(str(error)) from error
+    record = as_json_values(made.record())
+    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else "\n".join(plan_lines(made)))
+    if made.refusal is not None:
+        raise IncompleteResult(made.refusal)
 
 
 @cli.command()
@@ -200,6 +241,12 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
 
     with reporting(not quiet) as report:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
+
+
+def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The estimator's parameters; as in scikit-learn a radius takes the place of a number of neighbours."""
+    by_radius = parameters["radius"] is not None and not _given("n_neighbors")
+    return {**parameters, "n_neighbors": None} if by_radius else parameters
 
 
 def _given(name: str) -> bool:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-__all__ = ["fit_lines", "info_lines", "info_record", "plan_lines"]
+__all__ = ["as_json_values", "fit_lines", "info_lines", "info_record", "plan_lines"]
 
 
 def number(value: Any) -> str:
@@ -46,17 +46,18 @@ def info_record(model: Any) -> dict[str, Any]:
     passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
     parameters = {name: value for name, value in model.get_params().items() if name not in passing}
     record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
-    cleaned = _json(record)
+    cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
     return cleaned
 
 
-def _json(value: Any) -> Any:
+def as_json_values(value: Any) -> Any:
+    """The same as JSON values; what is not finite becomes null."""
     if isinstance(value, dict):
-        return {str(key): _json(item) for key, item in value.items()}
+        return {str(key): as_json_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
         items = value.tolist() if hasattr(value, "tolist") else value
-        return [_json(item) for item in items] if isinstance(items, (list, tuple)) else _json(items)
+        return [as_json_values(item) for item in items] if isinstance(items, (list, tuple)) else as_json_values(items)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, bool, int)) else str(value)
@@ -115,35 +116,34 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+METHODS = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent": "NN-descent", "graph": "given"}
+STAGES = {"search": "neighbours and graph", "neighbors": "neighbours", "solve": "constant and axes"}
+
+
 def plan_lines(plan: Any) -> list[str]:
     """The lines of ``scalemani plan``."""
-    seconds = dict(plan.seconds)
-
-    def time_of(stage: str) -> str:
-        return f", {duration(seconds[stage])}" if stage in seconds else ""
-
-    outside = plan.n_distinct - plan.n_vertices
+    merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
+    points = f"{plan.n_rows:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
+    tiles = f"{plan.tile_rows} rows of tiles of {plan.tile_size} x {plan.tile_size}"
+    reads = f"about {plan.reads}" if plan.reads else "none"
     where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
+    largest = plan.memory_stage
     lines = [
-        f"points           {plan.n_rows:,} rows, {plan.n_distinct:,} of them distinct"
-        + (f", {outside:,} outside the largest component" if outside else ""),
-        f"neighbours       {plan.method}{time_of('neighbors')}",
-        f"graph            {plan.n_edges:,} edges{time_of('graph')}",
-        f"distances        {plan.tile_rows} rows of tiles of {plan.tile_size} x {plan.tile_size}",
-        f"reads of D       about {plan.reads}"
-        if plan.reads
-        else "reads of D       none but the one while it is written",
-        f"tasks            {plan.tasks} ({plan.tile_rows} and {plan.tasks_a_read} a read), "
+        f"points           {points}" + (f", {outside:,} outside the largest component" if outside else ""),
+        f"neighbours       {METHODS.get(plan.method, plan.method)}",
+        f"graph            {plan.n_edges:,} edges",
+        f"distances        {tiles}, {size(plan.disk_distances)}",
+        f"reads of D       {reads}, besides the one while it is written",
+        f"tasks            {plan.tasks:,} ({plan.tile_rows}, and {plan.tasks_a_read} a read), "
         f"{plan.threads} at once{where}",
-        f"memory a worker  {size(plan.memory_peak)} of {size(plan.memory_limit)} allowed, most in {plan.memory_stage}:",
+        f"memory a worker  {size(plan.memory_peak)}, and {size(plan.memory_limit)} is allowed",
     ]
-    parts = plan.memory.get(plan.memory_stage, {})
-    lines += [f"  {name:<24}{size(held):>10}" for name, held in parts.items() if held]
-    others = [f"{name} {size(sum(held.values()))}" for name, held in plan.memory.items() if name != plan.memory_stage]
-    if others:
-        lines.append(f"  other stages: {', '.join(others)}")
-    lines.append(f"disk             {size(plan.disk)} of {size(plan.disk_free)} free at {plan.folder}")
-    if seconds:
-        lines.append(f"time             {duration(sum(seconds.values()))}, of which")
-        lines += [f"  {name:<24}{duration(spent):>10}" for name, spent in seconds.items()]
+    for stage, parts in plan.memory.items():
+        lines.append(f"  {STAGES.get(stage, stage):<29}{size(sum(parts.values())):>10}")
+        if stage == largest:
+            lines += [f"    {name:<27}{size(held):>10}" for name, held in parts.items() if held]
+    lines.append(f"disk             {size(plan.disk)}, and {size(plan.disk_free)} is free at {plan.folder}")
+    if plan.seconds:
+        lines.append(f"time             about {duration(sum(plan.seconds.values()))}")
+        lines += [f"  {STAGES.get(name, name):<29}{duration(spent):>10}" for name, spent in plan.seconds.items()]
     return lines

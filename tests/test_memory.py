@@ -1,0 +1,46 @@
+"""measured peak <= projected peak <= allowed, in fresh processes; minutes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FIT = """
+import json, resource, sys, warnings
+import numpy as np
+from scalemani import KernelIsomap, pipeline
+
+n, limit = int(sys.argv[1]), sys.argv[2]
+rng = np.random.default_rng(0)
+turn = 1.5 * np.pi * (1 + 2 * rng.random(n))
+X = np.column_stack([turn * np.cos(turn), 21 * rng.random(n), turn * np.sin(turn)])
+plans, original = [], pipeline.plan_of_store
+pipeline.plan_of_store = lambda *a, **k: plans.append(original(*a, **k)) or plans[-1]
+with open("/proc/self/statm") as statm:
+    start = int(statm.read().split()[1]) * resource.getpagesize()
+warnings.simplefilter("ignore")
+KernelIsomap(memory_limit=limit).fit(X)
+measured = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - start
+(plan,) = plans
+print(json.dumps({"measured": measured, "projected": plan.memory_peak, "allowed": plan.memory_limit,
+                  "tile": plan.tile_size}))
+"""
+
+
+def fitted(n, limit):
+    done = subprocess.run([sys.executable, "-c", FIT, str(n), limit], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+def test_measured_is_projected_and_projected_is_allowed():
+    """At three limits; a lower one gives smaller tiles. (Half of the first use is compilation, mostly cached.)"""
+    found = [fitted(10_000, limit) for limit in ("290MB", "350MB", "2GB")]
+    for one in found:
+        assert one["measured"] <= one["projected"] <= one["allowed"], found
+        assert one["measured"] >= 0.4 * one["projected"], found
+    tiles = [one["tile"] for one in found]
+    assert tiles[0] < tiles[1] < tiles[2], found

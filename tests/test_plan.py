@@ -1,0 +1,240 @@
+"""A plan says what the fit then does: the same tiles, tasks, reads and bytes; and what does not fit leaves no file."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from data import ring_distances, roll, roll_graph, two
+
+from scalemani import Isomap, KernelIsomap, pipeline
+from scalemani.engine import calibration, terms
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.store import RunStore
+from scalemani.errors import DoesNotFitError
+from scalemani.needs import most_edges
+from scalemani.parameters import Parameters
+from scalemani.plan import Plan
+from scalemani.terminal.cli import cli
+from scalemani.terminal.console import run
+
+K = 8
+pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Rates from a glance: what is tested is what is made of them."""
+    monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
+    monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """The plans that fits made."""
+    made = []
+    original = pipeline.plan_of_store
+
+    def kept(*arguments, **more):
+        made.append(original(*arguments, **more))
+        return made[-1]
+
+    monkeypatch.setattr(pipeline, "plan_of_store", kept)
+    return made
+
+
+@pytest.fixture
+def tasks(monkeypatch):
+    """Numbers of tasks of each round on the cluster."""
+    counts = []
+    original = Cluster.map
+
+    def counted(self, function, tasks, shared=None):
+        listed = list(tasks)
+        counts.append(len(listed))
+        return original(self, function, listed, shared)
+
+    monkeypatch.setattr(Cluster, "map", counted)
+    return counts
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
+    X = roll(700)
+    model = KernelIsomap(n_neighbors=K, store=tmp_path / "run")
+    shown = model.plan(X)
+    assert not list(tmp_path.iterdir())
+    tasks.clear()
+    model.fit(X)
+    (made,) = plans
+    ours, theirs = shown.record(), made.record()
+    for changing in ("disk_free", "memory_limit", "folder", "seconds"):
+        del ours[changing], theirs[changing]
+    assert ours == theirs
+    # Tasks: one a row of tiles, and the runs of every read.
+    assert tasks == [shown.tile_rows, *[shown.tasks_a_read] * model.n_passes_]
+    assert shown.tasks == shown.tile_rows + shown.reads * shown.tasks_a_read
+    # Bytes: those of D exactly; the rest of the store, whose small files are JSON, about.
+    store = RunStore(tmp_path / "run")
+    assert store.blocks == Blocks(shown.n_vertices, shown.tile_size)
+    assert size_of(tmp_path / "run" / "distances" / "c") == shown.disk_distances
+    assert shown.disk_distances < shown.disk
+    assert size_of(tmp_path / "run") == pytest.approx(shown.disk, rel=0.15)
+    assert shown.n_edges == store.stage("graph")["n_edges"]
+    assert shown.method == store.stage("neighbors")["method"]
+
+
+@pytest.mark.parametrize("correction", [None, "cailliez"])
+def test_expected_reads_are_of_the_right_size(correction):
+    X = roll(700)
+    model = KernelIsomap(n_neighbors=K, correction=correction)
+    assert model.plan(X).reads / 3 <= model.fit(X).n_passes_ <= 3 * model.plan(X).reads
+
+
+def test_small_fits_are_planned_without_a_read():
+    model = Isomap(n_neighbors=K)
+    assert model.plan(roll(200)).reads == model.fit(roll(200)).n_passes_ == 0
+
+
+@pytest.mark.parametrize(
+    ("X", "options"),
+    [
+        (ring_distances(40), {"metric": "geodesic"}),
+        (ring_distances(40), {"metric": "precomputed", "n_neighbors": 3}),
+        (roll_graph(90), {"metric": "precomputed"}),
+        (roll(90), {"n_neighbors": None, "radius": 12.0}),
+        (two(80), {"n_neighbors": 5, "disconnected": "largest"}),
+        (two(80), {"n_neighbors": 5, "disconnected": "join", "graph": "mutual"}),
+    ],
+)
+def test_every_kind_of_input_has_a_plan(X, options, plans):
+    model = Isomap(**options)
+    shown = model.plan(X)
+    model.fit(X)
+    assert shown.refusal is None
+    assert (plans[0].tile_size, plans[0].memory) == (shown.tile_size, shown.memory)
+    assert list(shown.seconds) == ["neighbors", "graph", "geodesics", "solve", "starting"]
+    assert all(0 <= seconds < 60 for seconds in shown.seconds.values())
+    json.dumps(shown.record(), allow_nan=False)
+
+
+@pytest.mark.parametrize("kind", ["union", "mutual"])
+def test_no_graph_has_more_edges_than_are_planned_for(kind):
+    for X in (roll(300), two(120), np.random.default_rng(0).standard_normal((150, 6))):
+        parameters = Parameters(n_neighbors=4, graph=kind, disconnected="join")
+        given = pipeline.read_input(X, "euclidean")
+        graph = given.graph(parameters, given.lists(parameters))
+        assert graph.matrix.nnz <= most_edges(given, parameters)
+
+
+def test_time_is_arithmetic_on_the_rates(monkeypatch):
+    rates = calibration.Rates(row=2e-3, scattered_row=1e-2, entry_written=1e-8, entry_read=4e-9, disk=1e9)
+    # 8 rows of tiles on 2 threads are 4 rounds; 1,000 rows of 2 ms, and half a million entries and the diagonal's half.
+    entries = 1000 * (1000 + 125) / 2
+    assert calibration.geodesic_seconds(rates, 1000, 125, 2, 0) == pytest.approx((2 + 1e-8 * entries) / 2)
+    assert calibration.geodesic_seconds(rates, 1000, 125, 16, 0) == pytest.approx((2 + 1e-8 * entries) / 8)
+    assert calibration.geodesic_seconds(rates, 1000, 125, 2, 10**10) == 10
+    assert calibration.read_seconds(rates, 1000, 125, 2, 10**6, 10**9) == pytest.approx(4e-9 * entries / 2)
+    assert calibration.read_seconds(rates, 1000, 125, 2, 10**10, 10**9) == 10
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def test_a_fit_that_does_not_fit_is_refused_before_any_file(tmp_path, monkeypatch):
+    searched = []
+    monkeypatch.setattr(pipeline, "_neighbors", lambda *_: searched.append(1))
+    model = Isomap(n_neighbors=K, store=tmp_path / "run", memory_limit="100MB")
+    with pytest.raises(DoesNotFitError, match=r"400 vertices need [\d,]+ bytes .* memory_limit allows 100,000,000: "):
+        model.fit(roll(400))
+    with pytest.raises(DoesNotFitError, match="400 vertices need"):
+        model.plan(roll(400))
+    assert not searched
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{"n_neighbors": None, "radius": 25.0}, {"disconnected": "largest"}])
+@pytest.mark.parametrize("there", [False, True])
+def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatch, options, there):
+    """A run that is there to be overwritten stays."""
+    path = tmp_path / "run"
+    if there:
+        Isomap(store=path).fit(roll(60))
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(terms, "graph_bytes", lambda n, edges: edges << 40)
+    monkeypatch.setattr(terms, "symmetric_bytes", lambda n, edges: 0)
+    if "radius" not in options:
+        monkeypatch.setattr(pipeline, "check_early", lambda *_: None)
+    with pytest.raises(DoesNotFitError, match="for graph"):
+        Isomap(**options, store=path, overwrite=True).fit(roll(100))
+    assert sorted(tmp_path.rglob("*")) == before
+    assert Isomap(**options, store=path).plan(roll(100)).refusal is not None
+
+
+def test_a_full_disk_is_refused_before_any_file(tmp_path, monkeypatch):
+    from scalemani.engine import budget
+
+    monkeypatch.setattr(budget, "free_disk", lambda _: 1000)
+    with pytest.raises(DoesNotFitError, match=r"need [\d,]+ bytes and 1,000 are free"):
+        Isomap(n_neighbors=K, store=tmp_path / "run").fit(roll(100))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stopped_run_goes_on_with_less_memory(tmp_path, monkeypatch):
+    """What is done takes no memory again; the tiles that are there keep their size."""
+    X, path = roll(700), tmp_path / "run"
+    first = Isomap(n_neighbors=K, store=path).fit(X)
+    tile = RunStore(path).blocks.size
+    monkeypatch.setattr(terms, "rows_bytes", lambda n, tile: 1 << 50)
+    again = Isomap(n_neighbors=K, n_components=1, store=path, memory_limit="1GB").fit(X)
+    assert RunStore(path).blocks.size == tile
+    np.testing.assert_allclose(again.eigenvalues_, first.eigenvalues_[:1], rtol=1e-5)
+
+
+# ---- the command line ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("points.npy", roll(320))
+
+    def call(command):
+        code = run(cli, shlex.split(command))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_a_plan_for_people_fits_a_terminal(tmp_path, program):
+    code, out, err = program("plan points.npy run.zarr --neighbors 8 -p 3 --quiet")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
+    for said in ("320 rows", "k-d tree", "edges", "rows of tiles of", "reads of D", "memory a worker", "first use"):
+        assert said in out
+    assert "geodesics" in out[out.index("time  ") :]
+    assert [path.name for path in tmp_path.iterdir()] == ["points.npy"]
+
+
+def test_a_plan_for_programs_is_the_record(program):
+    code, out, _ = program("plan points.npy --neighbors 8 --memory-limit 4GB --json --quiet")
+    assert code == 0
+    found = json.loads(out)
+    shown = KernelIsomap(n_neighbors=8, memory_limit="4GB").plan(np.load("points.npy")).record()
+    assert found.keys() == shown.keys()
+    assert {**found, "seconds": 0, "disk_free": 0} == json.loads(json.dumps({**shown, "seconds": 0, "disk_free": 0}))
+    assert set(found) >= set(Plan.__dataclass_fields__)
+
+
+def test_a_plan_that_does_not_fit_is_code_1_with_one_line(tmp_path, program):
+    code, out, err = program("plan points.npy run.zarr --memory-limit 50MB --quiet")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "memory_limit allows 50,000,000: raise memory_limit" in err
+    assert program("plan absent.npy --quiet")[0] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["points.npy"]
