@@ -198,8 +198,8 @@ def part_threads(options: argparse.Namespace, folder: Path) -> tuple[list[dict[s
         for threads in (1, options.cores)
     ]
     row = ["roll", f"{matrix.shape[0]:,}", *(amount(one / 1e6) for one in speed), amount(speed[1] / speed[0])]
-    headings = ["graph", "n", "1 thread, Mpairs/s", f"{options.cores} threads", "ratio"]
-    return found, table("The geodesic stage by threads", headings, [row])
+    headings = ["graph", "n", "1 core, Mpairs/s", f"{options.cores} cores", "ratio"]
+    return found, table("The geodesic stage, a thread a core", headings, [row])
 
 
 def part_stage(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
