@@ -1,135 +1,73 @@
-"""Pure kernels: a symmetric CSR graph and sources in, rows of geodesic distances out.
+"""Pure functions: a symmetric CSR graph and sources in, rows of geodesic distances out.
 
 A source is a vertex (training rows), or a set of vertices with a starting distance each (a test
-point outside the graph: its distances are the least over its neighbours of edge + path). Weights
-are float32; they are summed in float64 and rounded once, since fifty equal roundings along a path
-of equal edges move the additive constant by 4e-6 of itself (a ring of 101 points). The same graph
-and source give the same bits, whatever else is in the batch. No I/O, no Dask; the kernel releases
-the GIL and spawns no threads.
+point outside the graph: its distances are the least over its neighbours of edge + path). Sources are
+solved in batches of neighbours, side by side (:mod:`scalemani.engine.settling`), in an order that one
+search from all of them gives; or one by one (:mod:`scalemani.engine.heap_search`) where a batch can't
+win. The batches, orders and windows follow from counts of the work done, never from a clock, and
+decide nothing but the work: the same graph and source give the same bits, whatever else is in the
+call. No I/O, no Dask; the kernels release the GIL and spawn no threads.
+
+Precision. Weights are float32. Sums along paths are float32, too: h roundings of a path of h edges
+make about 3e-8 √h. They are float64, rounded once, where that would not do: on small graphs, on
+graphs with a weight that many edges share (equal roundings add up: 4e-6 of the additive constant of
+a ring of 101 points), and where paths have more than `MOST_HOPS` edges.
 """
 
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from scalemani.engine.path_search import PathGraph, Work
+from scalemani.engine.settling import LINE
 
-@njit(cache=True, nogil=True)
-def _sift_up(heap, slot, distance, i):  # type: ignore[no-untyped-def]
-    """Move heap[i] towards the root of the 4-ary heap until its parent is no farther."""
-    v = heap[i]
-    key = distance[v]
-    while i > 0:
-        parent = (i - 1) >> 2
-        if distance[heap[parent]] <= key:
-            break
-        heap[i] = heap[parent]
-        slot[heap[i]] = i
-        i = parent
-    heap[i] = v
-    slot[v] = i
+__all__ = ["PathGraph", "Work", "geodesic_rows", "rows_from_seeds", "workspace_bytes"]
 
 
-@njit(cache=True, nogil=True)
-def _pop(heap, slot, distance, size):  # type: ignore[no-untyped-def]
-    """Take the nearest vertex off a heap of `size` vertices."""
-    nearest = heap[0]
-    slot[nearest] = -1
-    size -= 1
-    if size > 0:
-        v = heap[size]
-        key = distance[v]
-        i = 0
-        while True:
-            child = 4 * i + 1
-            if child >= size:
-                break
-            best = child
-            for other in range(child + 1, min(child + 4, size)):
-                if distance[heap[other]] < distance[heap[best]]:
-                    best = other
-            if distance[heap[best]] >= key:
-                break
-            heap[i] = heap[best]
-            slot[heap[i]] = i
-            i = best
-        heap[i] = v
-        slot[v] = i
-    return nearest
+def workspace_bytes(n: int, edges: int) -> int:
+    """Bytes that a search holds besides its graph and its rows.
+
+    For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), and
+    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (8).
+
+    Parameters
+    ----------
+    edges : int
+        Stored entries of the graph.
+    """
+    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 8) * edges
 
 
-@njit(cache=True, nogil=True)
-def _dijkstra(indptr, indices, weights, seed_indptr, seeds, starts, rows):  # type: ignore[no-untyped-def]
-    """Fill rows (l, n): row s from seeds[seed_indptr[s]:seed_indptr[s + 1]], each with its start."""
-    n = indptr.shape[0] - 1
-    heap = np.empty(n, np.int32)
-    slot = np.full(n, -1, np.int32)
-    distance = np.empty(n, np.float64)
-    for s in range(rows.shape[0]):
-        distance[:] = np.inf
-        size = 0
-        for q in range(seed_indptr[s], seed_indptr[s + 1]):
-            v = seeds[q]
-            if starts[q] < distance[v]:
-                distance[v] = starts[q]
-                if slot[v] < 0:
-                    heap[size] = v
-                    slot[v] = size
-                    size += 1
-                _sift_up(heap, slot, distance, slot[v])
-        while size > 0:
-            u = _pop(heap, slot, distance, size)
-            size -= 1
-            reach = distance[u]
-            for e in range(indptr[u], indptr[u + 1]):
-                v = indices[e]
-                through = reach + np.float64(weights[e])
-                if through < distance[v]:
-                    distance[v] = through
-                    if slot[v] < 0:
-                        heap[size] = v
-                        slot[v] = size
-                        size += 1
-                    _sift_up(heap, slot, distance, slot[v])
-        for v in range(n):
-            rows[s, v] = distance[v]
-
-
-def _arrays(graph: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """The three CSR arrays in the one set of dtypes that the kernel is compiled for."""
-    return (
-        np.ascontiguousarray(graph.indptr, np.int64),
-        np.ascontiguousarray(graph.indices, np.int32),
-        np.ascontiguousarray(graph.data, np.float32),
-    )
-
-
-def _vertices(graph: Any, vertices: ArrayLike) -> NDArray[np.int64]:
-    """Vertex numbers as int64, refused when they are none or outside the graph."""
-    given = np.asarray(vertices)
-    if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise TypeError(f"vertices of dtype {given.dtype}: integers are needed")
-    wanted = given.astype(np.int64).ravel()
-    n = graph.shape[0]
-    if wanted.size and not (0 <= wanted.min() and wanted.max() < n):
-        raise IndexError(f"vertices {wanted.min()} to {wanted.max()} given: the graph has vertices 0 to {n - 1}")
-    return wanted
-
-
-def geodesic_rows(graph: Any, sources: ArrayLike) -> NDArray[np.float32]:
+def geodesic_rows(
+    graph: Any,
+    sources: ArrayLike,
+    *,
+    first: int = 0,
+    out: NDArray[np.float32] | None = None,
+    precision: str | None = None,
+    work: Work | None = None,
+) -> NDArray[np.float32]:
     """Geodesic distances from any vertices to every vertex.
 
     Parameters
     ----------
-    graph : scipy.sparse CSR matrix or array, shape (n, n)
+    graph : PathGraph, or scipy.sparse CSR matrix or array, shape (n, n)
         Symmetric; stored entries are edges (stored zeros too), weights >= 0.
     sources : array-like of int, shape (l,)
-        Any vertices, in any order, repeats included.
+        Any vertices, in any order, repeats included; fastest where they are neighbours.
+    first : int
+        The first vertex whose distances are wanted.
+    out : ndarray of float32, shape (l, n - first), C-contiguous, optional
+        Filled and returned. (Memory that is touched for the first time can cost more than the search.)
+    precision : {"float32", "float64"}, optional
+        Of the sums along paths (:class:`PathGraph`); for a graph that is not one yet.
+    work : Work, optional
+        The work done is added to it.
 
     Returns
     -------
-    ndarray of float32, shape (l, n)
+    ndarray of float32, shape (l, n - first)
         In the unit of the weights; inf where there is no path.
 
     Raises
@@ -138,6 +76,8 @@ def geodesic_rows(graph: Any, sources: ArrayLike) -> NDArray[np.float32]:
         If a source is not a vertex.
     TypeError
         If sources are not integers.
+    ValueError
+        If `out` is not such an array.
 
     Examples
     --------
@@ -148,15 +88,24 @@ def geodesic_rows(graph: Any, sources: ArrayLike) -> NDArray[np.float32]:
            [3., 2., 0.]], dtype=float32)
     """
     wanted = _vertices(graph, sources)
-    return rows_from_seeds(graph, np.arange(len(wanted) + 1), wanted, np.zeros(len(wanted)))
+    indptr, starts = np.arange(len(wanted) + 1), np.zeros(len(wanted), np.float32)
+    return _prepared(graph, precision).search().rows(indptr, wanted, starts, first, work or Work(), out)
 
 
-def rows_from_seeds(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> NDArray[np.float32]:
+def rows_from_seeds(
+    graph: Any,
+    indptr: ArrayLike,
+    seeds: ArrayLike,
+    starts: ArrayLike,
+    *,
+    precision: str | None = None,
+    work: Work | None = None,
+) -> NDArray[np.float32]:
     """Geodesic distances from points outside the graph, each attached to some of its vertices.
 
     Parameters
     ----------
-    graph : scipy.sparse CSR matrix or array, shape (n, n)
+    graph, precision, work
         As for :func:`geodesic_rows`.
     indptr : array-like of int, shape (l + 1,)
         Point s is attached to ``seeds[indptr[s]:indptr[s + 1]]``; to none is allowed (a row of inf).
@@ -169,10 +118,24 @@ def rows_from_seeds(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: Arr
     -------
     ndarray of float32, shape (l, n)
     """
-    pointers = np.ascontiguousarray(indptr, np.int64)
     vertices = _vertices(graph, seeds)
     with np.errstate(over="ignore"):  # too far for float32 is inf: no finite path
-        lengths = np.ascontiguousarray(starts, np.float32)
-    rows = np.empty((len(pointers) - 1, graph.shape[0]), np.float32)
-    _dijkstra(*_arrays(graph), pointers, vertices, lengths, rows)
-    return rows
+        lengths = np.asarray(starts, np.float64).astype(np.float32) + np.float32(0)  # -0.0 has the bits of a negative
+    search = _prepared(graph, precision).search()
+    return search.rows(np.ascontiguousarray(indptr, np.int64), vertices, lengths, 0, work or Work())
+
+
+def _prepared(graph: Any, precision: str | None) -> PathGraph:
+    return graph if isinstance(graph, PathGraph) else PathGraph(graph, precision)
+
+
+def _vertices(graph: Any, vertices: ArrayLike) -> NDArray[np.int64]:
+    """Vertex numbers as int64, refused when they are none or outside the graph."""
+    given = np.asarray(vertices)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise TypeError(f"vertices of dtype {given.dtype}: integers are needed")
+    wanted = given.astype(np.int64).ravel()
+    n = graph.shape[0]
+    if wanted.size and not (0 <= wanted.min() and wanted.max() < n):
+        raise IndexError(f"vertices {wanted.min()} to {wanted.max()} given: the graph has vertices 0 to {n - 1}")
+    return wanted

@@ -1,0 +1,209 @@
+"""How a call's sources are solved: in batches of neighbours with a common order, or one by one on the heap.
+
+Takes a :class:`PathGraph` and sources with their seeds, gives rows and an account of the work. What is
+chosen follows from counts of the work done, never from a clock, and decides nothing but the work.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.heap_search import heap_rows, most_hops, settling_order
+from scalemani.engine.settling import LINE, renumber, scatter_lanes, settle, start_lanes
+
+SMALL = 4096  # vertices up to which sums are float64: they cost next to nothing there
+SHARED = 1 / 64  # of the weights: that many equal ones make roundings add up
+MOST_HOPS = 1024  # edges of a path whose float32 sum is good to 2e-6
+MOST_SEPARATE = 2.0  # fronts that are still apart, in the mean, for which a batch can win: see `settling_order`
+PATIENCE = 0.4  # of the heap's work for a batch, after which the heap has it
+WINDOWS = 1024, 4096, 16384, 65536  # vertices; wide ones for batches whose sources settle in different orders
+WIDE, NARROW = 1.3, 1.1  # passes above and below which the window changes
+
+
+@dataclass
+class Work:
+    """What was done, summed over the calls that it was handed to as ``work=``.
+
+    Attributes
+    ----------
+    pops : int
+        Vertices relaxed for a batch.
+    edges : int
+        Edges of theirs.
+    batches : int
+        Batches that were solved side by side.
+    orders : int
+        Orders made for them.
+    heap_rows : int
+        Rows that were found one by one.
+    """
+
+    pops: int = 0
+    edges: int = 0
+    batches: int = 0
+    orders: int = 0
+    heap_rows: int = 0
+
+
+class PathGraph:
+    """A graph as the kernels take it, with the precision of its sums; made once, used for many calls.
+
+    Parameters
+    ----------
+    graph : scipy.sparse CSR matrix or array, shape (n, n)
+        Symmetric; stored entries are edges (stored zeros too), weights >= 0.
+    precision : {"float32", "float64"}, optional
+        Of the sums along paths; what the module's docstring says by default.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    precision : str
+    """
+
+    def __init__(self, graph: Any, precision: str | None = None) -> None:
+        if precision not in (None, "float32", "float64"):
+            raise ValueError(f"precision={precision!r}: 'float32', 'float64' or None is allowed")
+        self.shape: tuple[int, int] = graph.shape
+        self.indptr = np.ascontiguousarray(graph.indptr, np.int64)
+        self.indices = np.ascontiguousarray(graph.indices, np.int32)
+        with np.errstate(over="ignore"):  # too long for float32 is inf: no finite path
+            self.weights = np.ascontiguousarray(graph.data, np.float32)
+        self.precision = precision or self._precision()
+        self._local = threading.local()
+
+    def search(self) -> "Search":
+        """This thread's workspace: one search at a time, and memory that is touched once."""
+        if not hasattr(self._local, "search"):
+            self._local.search = Search(self)
+        search: Search = self._local.search
+        return search
+
+    def _precision(self) -> str:
+        n = self.shape[0]
+        if n <= SMALL or not len(self.weights):
+            return "float64"
+        counts = np.unique(self.weights[:: max(1, len(self.weights) // 8192)], return_counts=True)[1]
+        if counts.max() > SHARED * counts.sum():
+            return "float64"
+        scratch = np.empty(len(self.indices) + 1, np.int64), np.empty(n, np.float32), np.empty(n, np.int32)
+        hops = most_hops(self.indptr, self.indices, self.weights, 0, *scratch)
+        return "float64" if hops > MOST_HOPS else "float32"
+
+
+class Search:
+    """The choice between an old order, a new one and the heap, on a workspace that later calls use again.
+
+    An order is kept while that is the cheapest: a batch away from where the order was made needs more
+    relaxations, and a new order is worth its price as soon as a batch costs more than the average since the
+    last one, its price included. Work is counted in passes: one relaxation of every edge for a whole batch.
+    """
+
+    def __init__(self, graph: PathGraph) -> None:
+        n, edges, self.sums = graph.shape[0], len(graph.indices), np.dtype(graph.precision)
+        self.csr = graph.indptr, graph.indices, graph.weights
+        self.n, self.edges, self.lanes = n, max(edges, 1), LINE // self.sums.itemsize
+        self.order, self.rank = np.empty(n, np.int32), np.empty(n, np.int32)
+        self.local = np.empty(n + 1, np.int64), np.empty(edges, np.int32), np.empty(edges, self.sums)
+        self.distance, self.dirty = _lines(n, self.lanes, self.sums), np.zeros(-(-n // 8) * 8, np.uint8)
+        self.near, self.owner = np.empty(n, np.float32), np.empty(n, np.int32)
+        self.single, self.targets = np.empty(n, self.sums), np.empty(self.lanes, np.int64)
+
+    def rows(
+        self,
+        indptr: NDArray[np.int64],
+        seeds: NDArray[np.int64],
+        starts: NDArray[np.float32],
+        first: int,
+        work: Work,
+        out: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """Fill the rows, batch by batch in the order of their first seeds."""
+        count = len(indptr) - 1
+        shape = count, self.n - first
+        rows = np.empty(shape, np.float32) if out is None else out
+        if rows.shape != shape or rows.dtype != np.float32 or not rows.flags.c_contiguous:
+            raise ValueError(
+                f"out of shape {rows.shape}, {rows.dtype}: C-contiguous float32 of shape {shape} is needed"
+            )
+        self.work, self.window, self.ordered = work, 1, False
+        self.heap_passes, self.waits, self.wait = 1.0, 0, 1  # batches that go to the heap at once; the next number
+        self.heap = np.empty(len(seeds) + self.edges + 1, np.int64)
+        position = np.full(count, -1, np.int64)
+        attached = indptr[1:] > indptr[:-1]
+        position[attached] = seeds[indptr[:-1][attached]]
+        by_seed = np.argsort(position, kind="stable")
+        sources = indptr, seeds, starts
+        for at in range(0, count, self.lanes):
+            batch = by_seed[at : at + self.lanes]
+            if self._side_by_side(sources, batch):
+                scatter_lanes(self.distance, self.rank, batch, first, self.targets, rows)
+                work.batches += 1
+            else:
+                heap_rows(*self.csr, *sources, batch, first, self.heap, self.single, rows)
+                work.heap_rows += len(batch)
+        del self.heap
+        return rows
+
+    def _side_by_side(self, sources: Any, batch: NDArray[np.int64]) -> bool:
+        """Solve a batch in its lanes; False where the heap is the better choice."""
+        by_heap = self.heap_passes * len(batch)
+        if self.ordered and self._settle(sources, batch, min(self.heap_passes + 3, PATIENCE * by_heap)):
+            return True
+        self.ordered = False
+        if self.waits > 0 or len(batch) <= 2:
+            self.waits -= 1
+            return False
+        separate = self._make_order(sources, batch)
+        if separate <= MOST_SEPARATE and self._settle(sources, batch, PATIENCE * self.heap_passes * len(batch)):
+            return True
+        self.ordered = False
+        self.waits, self.wait = self.wait, 2 * self.wait
+        return False
+
+    def _make_order(self, sources: Any, batch: NDArray[np.int64]) -> float:
+        """Order the vertices by the search from all seeds of a batch, and renumber the graph; fronts apart."""
+        indptr, seeds, starts = sources
+        of_batch = np.concatenate([np.arange(indptr[s], indptr[s + 1]) for s in batch])
+        source_of = np.repeat(np.arange(len(batch)), indptr[batch + 1] - indptr[batch])
+        scratch = self.heap, self.near, self.owner, self.order
+        _, separate, waiting = settling_order(*self.csr, seeds[of_batch], starts[of_batch], source_of, *scratch)
+        self.work.orders += 1
+        degree = self.edges / self.n
+        # Nanoseconds a vertex, as measured on a line, a star, rolls, images and Gaussian clouds; the ratio matters.
+        self.heap_passes = (8 * degree + 12 * np.log2(1 + waiting)) / (60 + 10 * degree)
+        if separate <= MOST_SEPARATE:
+            renumber(*self.csr, self.order, self.rank, *self.local)
+            self.ordered = True
+            self.spent, self.batches = self.heap_passes + 1, 0
+        return float(separate)
+
+    def _settle(self, sources: Any, batch: NDArray[np.int64], most_passes: float) -> bool:
+        """Solve a batch in the present order within `most_passes`; look at what it cost."""
+        indptr, seeds, starts = sources
+        start_lanes(self.rank, indptr, seeds, starts, batch, self.distance, self.dirty)
+        pops, relaxed, settled = settle(
+            *self.local, self.distance, self.dirty, WINDOWS[self.window], int(most_passes * self.edges)
+        )
+        self.work.pops += pops
+        self.work.edges += relaxed
+        passes = relaxed / self.edges
+        if self.batches and passes > self.spent / self.batches:
+            self.ordered = False
+        self.spent += passes
+        self.batches += 1
+        if passes > WIDE:
+            self.window = min(self.window + 1, len(WINDOWS) - 1)
+        elif passes < NARROW:
+            self.window = max(self.window - 1, 0)
+        return bool(settled)
+
+
+def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An uninitialised (n, lanes) array whose rows begin on multiples of LINE bytes."""
+    raw = np.empty(n * LINE + LINE, np.uint8)
+    skip = -raw.ctypes.data % LINE
+    return raw[skip : skip + n * LINE].view(dtype).reshape(n, lanes)
