@@ -179,23 +179,24 @@ def graph(options: argparse.Namespace, name: str, n: int) -> Any:
 # ---- the geodesic stage --------------------------------------------------------------------------
 
 
-def one_stage(options: argparse.Namespace, folder: Path, matrix: Any, threads: int) -> dict[str, Any]:
+def one_stage(options: argparse.Namespace, folder: Path, matrix: Any, cores: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = Path(place, "graph.npz")
         graphs.write_graph(path, matrix)
-        return children.run("stage", graph=str(path), store=f"{place}/run.zarr", threads=threads, tile=options.tile)
+        arguments = {"graph": str(path), "store": f"{place}/run.zarr", "cores": cores, "tile": options.tile}
+        return children.run("stage", apart=not options.small, **arguments)
 
 
 def part_threads(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
     matrix = graph(options, "roll", options.threads_size)
     found: list[dict[str, Any]] = []
     for repeat in range(options.repeats):
-        for threads in (1, options.cores):
-            say("stage with threads:", threads, "repeat", repeat + 1)
-            found.append(one_stage(options, folder, matrix, threads))
+        for cores in (1, options.cores):
+            say("stage on cores:", cores, "repeat", repeat + 1)
+            found.append(one_stage(options, folder, matrix, cores))
     speed = [
-        statistics.median(one["pairs_per_second"] for one in found if one["threads"] == threads)
-        for threads in (1, options.cores)
+        statistics.median(one["pairs_per_second"] for one in found if one["cores"] == cores)
+        for cores in (1, options.cores)
     ]
     row = ["roll", f"{matrix.shape[0]:,}", *(amount(one / 1e6) for one in speed), amount(speed[1] / speed[0])]
     headings = ["graph", "n", "1 core, Mpairs/s", f"{options.cores} cores", "ratio"]
@@ -233,9 +234,9 @@ def libraries(options: argparse.Namespace, n: int, folder: Any, test: int = 0) -
     return [{"library": name, "out": str(Path(folder, f"{name}-{n}.npy")), **shared} for name in names]
 
 
-def both(arguments: list[dict[str, Any]], ending: str = "") -> dict[str, Any]:
+def both(options: argparse.Namespace, arguments: list[dict[str, Any]], ending: str = "") -> dict[str, Any]:
     """What the two fits found, and how far apart their coordinates are once they are laid on each other."""
-    found = {one["library"]: children.run("fit", **one) for one in arguments}
+    found = {one["library"]: children.run("fit", apart=not options.small, **one) for one in arguments}
     coordinates = [np.load(one["out"] + ending) for one in arguments]
     return {**found, "apart": float(procrustes(*coordinates)[2]), "shapes": [list(one.shape) for one in coordinates]}
 
@@ -244,7 +245,7 @@ def part_fit(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, 
     found, rows = [], []
     for n in options.fit_sizes:
         say("fits of", n)
-        one = both(libraries(options, n, folder))
+        one = both(options, libraries(options, n, folder))
         own, other = one["scalemani"], one["scikit-learn"]
         found.append({"n": n, **one})
         times = [own["seconds"], other["seconds"], other["seconds"] / own["seconds"]]
@@ -258,7 +259,7 @@ def part_fit(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, 
 
 def part_transform(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
     say("transform into", options.transform_size)
-    one = both(libraries(options, options.transform_size, folder, options.transform_rows), ".test.npy")
+    one = both(options, libraries(options, options.transform_size, folder, options.transform_rows), ".test.npy")
     speeds = [
         run["rows"] / statistics.median(run["transform_seconds"]) for run in (one["scalemani"], one["scikit-learn"])
     ]

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 
-def run(task: str, **arguments: Any) -> dict[str, Any]:
-    """Run one of `TASKS` in a new process and return what it found."""
+def run(task: str, *, apart: bool = True, **arguments: Any) -> dict[str, Any]:
+    """What one of `TASKS` found in a new process; not `apart` in this one, where seconds and bytes don't matter."""
+    if not apart:
+        return TASKS[task](**arguments)
     command = [sys.executable, __file__, task, json.dumps(arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -52,7 +54,6 @@ def fit(
     Imports are not in the seconds; loading compiled kernels is. Without its distances: they are removed when a fit by
     scalemani ends, and its transform has no use for them.
     """
-    hold_cores(cores)
     import numpy as np
 
     X = np.load(points)
@@ -80,15 +81,15 @@ def fit(
     return found
 
 
-def stage(*, graph: str, store: str, threads: int, tile: int | None, checked: int = 16) -> dict[str, Any]:
-    """The geodesic stage alone: a graph to D as tiles in a new store, with the first read of D that it brings.
+def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int = 16) -> dict[str, Any]:
+    """The geodesic stage alone, a thread a core: a graph to D as tiles in a new store.
 
-    Tiles are as large as a fit makes them where memory allows, unless said.
+    The first read of D is in it, which needs no reading. Tiles are as large as a fit makes them where memory
+    allows, unless said.
     """
-    hold_cores(threads)
     import numpy as np
-    from graphs import read_graph
-    from rates import relative_deviation
+    from benchmarking.graphs import read_graph
+    from benchmarking.rates import relative_deviation
     from scipy.sparse.csgraph import dijkstra
 
     from scalemani import geodesics
@@ -101,12 +102,12 @@ def stage(*, graph: str, store: str, threads: int, tile: int | None, checked: in
     matrix = read_graph(Path(graph))
     n = matrix.shape[0]
     tile = tile or next(tile_sizes(n))
-    with Cluster(threads=threads) as cluster:
+    with Cluster(threads=cores) as cluster:
         run = RunStore.create(store)
         geodesics.save_graph(run, matrix, 1.0)
         run.create_distances(n, tile)
         reader = first_reader(start_block(n, first_block(n, 2), 0))
-        found: dict[str, Any] = {"n": n, "threads": threads, "tile": tile, "start_bytes": peak_memory()}
+        found: dict[str, Any] = {"n": n, "cores": cores, "tile": tile, "start_bytes": peak_memory()}
         started = time.perf_counter()
         geodesics.compute_distances(cluster, run, lambda *_: None, reader)
         seconds = time.perf_counter() - started
@@ -151,4 +152,8 @@ def kernels() -> dict[str, Any]:
 TASKS = {"fit": fit, "stage": stage, "kernels": kernels}
 
 if __name__ == "__main__":
-    print(json.dumps(TASKS[sys.argv[1]](**json.loads(sys.argv[2]))))
+    name, given = sys.argv[1], json.loads(sys.argv[2])
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    if "cores" in given:
+        hold_cores(given["cores"])
+    print(json.dumps(TASKS[name](**given)))
