@@ -1,0 +1,275 @@
+"""Batches, orders, windows and the heap: they decide the work, never a bit of a row."""
+
+from dataclasses import astuple
+from unittest.mock import patch
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import graph_of, graphs, line_graph, ring_graph, roll, roll_graph, star_graph
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
+
+from scalemani.engine import path_search
+from scalemani.engine.settling import LINE
+from scalemani.engine.shortest_paths import PathGraph, Work, geodesic_rows, rows_from_seeds, workspace_bytes
+from scalemani.engine.vertex_order import vertex_order
+
+LANES = {"float32": LINE // 4, "float64": LINE // 8}
+
+
+def large_graph(points, k=10):
+    """The union graph of k neighbours, in vertex order, for more points than a dense matrix is good for."""
+    far, near = cKDTree(points).query(points, k + 1)
+    i = np.repeat(np.arange(len(points)), k)
+    one_way = sp.csr_array((far[:, 1:].ravel(), (i, near[:, 1:].ravel())), shape=(len(points),) * 2)
+    matrix = one_way.maximum(one_way.T).tocsr()
+    order = vertex_order(matrix)
+    return sp.csr_array(matrix[order][:, order])
+
+
+@pytest.fixture(scope="module")
+def roll_5000():
+    return large_graph(roll(5000))
+
+
+@pytest.fixture(scope="module")
+def cloud_5000():
+    """High intrinsic dimension: sources that are neighbours settle the graph in different orders."""
+    return large_graph(np.random.default_rng(0).standard_normal((5000, 10)))
+
+
+def float32_heap(graph, source):
+    """Dijkstra's algorithm, sums in float32: SciPy can't."""
+    n = graph.shape[0]
+    weights = graph.data.astype(np.float32)
+    row, done = np.full(n, np.inf, np.float32), np.zeros(n, bool)
+    row[source] = 0
+    while True:
+        u = int(np.argmin(np.where(done, np.inf, row)))
+        if done[u] or np.isinf(row[u]):
+            return row
+        done[u] = True
+        edges = slice(graph.indptr[u], graph.indptr[u + 1])
+        np.minimum.at(row, graph.indices[edges], row[u] + weights[edges])
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs(most=60), st.data())
+def test_rows_are_a_float32_dijkstra_s_bit_for_bit(graph, data):
+    """Zero weights, components, repeats and batches that are not full included."""
+    sources = data.draw(st.lists(st.integers(0, graph.shape[0] - 1), min_size=3, max_size=70))
+    rows = geodesic_rows(graph, sources, precision="float32")
+    for row, source in zip(rows, sources, strict=True):
+        np.testing.assert_array_equal(row, float32_heap(graph, source))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(most=60))
+def test_rows_are_a_float64_dijkstra_s_rounded_once(graph):
+    sources = np.arange(graph.shape[0])
+    rows = geodesic_rows(graph, sources, precision="float64")
+    np.testing.assert_array_equal(rows, naive.rounded_rows(graph, sources))
+
+
+FORCED = {
+    "the heap alone": {"MOST_SEPARATE": -1.0},
+    "batches that never pay": {"PATIENCE": 0.0},
+    "batches that are given up half way": {"PATIENCE": 0.03},
+    "never the heap": {"MOST_SEPARATE": np.inf, "PATIENCE": 1e6},
+    "windows of a few vertices": {"WINDOWS": (8,) * 4, "PATIENCE": 1e6},
+    "one window": {"WINDOWS": (1 << 20,) * 4, "PATIENCE": 1e6},
+}
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("forced", FORCED.values(), ids=FORCED)
+def test_whatever_the_choices_the_bits_are_the_same(forced, precision):
+    graph = roll_graph(700)
+    sources = np.random.default_rng(0).integers(0, 700, 150)
+    expected = geodesic_rows(graph, sources, precision=precision)
+    with patch.multiple(path_search, **forced):
+        np.testing.assert_array_equal(geodesic_rows(graph, sources, precision=precision), expected)
+
+
+def test_the_heap_and_batches_were_really_forced():
+    graph, sources = roll_graph(700), np.random.default_rng(0).integers(0, 700, 150)
+    for forced, by_heap in (({"MOST_SEPARATE": -1.0}, 150), ({"MOST_SEPARATE": np.inf, "PATIENCE": 1e6}, 0)):
+        work = Work()
+        with patch.multiple(path_search, **forced):
+            geodesic_rows(graph, sources, work=work)
+        assert work.heap_rows == by_heap
+
+
+# ---- counts of the work ------------------------------------------------------------------------
+
+
+def pops_a_vertex(work, graph):
+    return work.pops / work.batches / graph.shape[0]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_neighbours_on_a_roll_are_solved_together(roll_5000, reverse):
+    """Little more than one relaxation a vertex and batch, few orders, no heap: the measure of the whole method."""
+    work = Work()
+    sources = np.arange(1024, 2048)[:: -1 if reverse else 1]
+    geodesic_rows(PathGraph(roll_5000, "float32"), sources, work=work)
+    assert work.batches == 1024 // LANES["float32"]
+    assert work.heap_rows == 0
+    assert work.orders <= work.batches / 2
+    assert pops_a_vertex(work, roll_5000) < 2.5
+
+
+def test_a_cloud_in_ten_dimensions_takes_few_relaxations(cloud_5000):
+    work = Work()
+    geodesic_rows(PathGraph(cloud_5000, "float32"), np.arange(2048, 3072), work=work)
+    assert work.heap_rows == 0
+    assert pops_a_vertex(work, cloud_5000) < 4
+
+
+def test_scattered_sources_on_a_thin_sheet_go_to_the_heap_after_one_look():
+    graph = line_graph(6000)
+    work = Work()
+    geodesic_rows(graph, np.arange(0, 6000, 94), work=work)
+    assert work.heap_rows == 64
+    assert work.orders <= 3
+    assert work.edges <= 16 * graph.nnz  # less than the heap's own
+
+
+@pytest.mark.parametrize("kind", ["star", "line", "many components"])
+def test_hubs_long_paths_and_components_take_one_relaxation_a_vertex(kind):
+    n = 20_000
+    graph = {
+        "star": lambda: star_graph(n),
+        "line": lambda: line_graph(n),
+        "many components": lambda: sp.csr_array(sp.block_diag([line_graph(100)] * (n // 100), format="csr")),
+    }[kind]()
+    work = Work()
+    sources = np.arange(n // 2, n // 2 + 64)
+    rows = geodesic_rows(graph, sources, work=work)
+    assert work.heap_rows == 0
+    assert pops_a_vertex(work, graph) < 1.25  # neighbours that a batch later are not the order's own
+    np.testing.assert_array_equal(rows[::9], dijkstra(graph, indices=sources[::9]).astype(np.float32))
+
+
+def test_the_same_call_does_the_same_work(roll_5000):
+    """Counts come from the graph and the sources alone, not from what a thread did before."""
+    graph, works = PathGraph(roll_5000), [Work(), Work()]
+    for work in works:
+        geodesic_rows(graph, np.arange(300), work=work)
+        geodesic_rows(graph, np.arange(0, 5000, 100))
+    assert astuple(works[0]) == astuple(works[1])
+
+
+def test_one_or_two_rows_are_left_to_the_heap():
+    work = Work()
+    geodesic_rows(roll_graph(300), [5, 6], work=work)
+    assert astuple(work) == (0, 0, 0, 0, 2)
+
+
+# ---- precision ---------------------------------------------------------------------------------
+
+
+def deviation(graph, sources, precision=None):
+    exact = dijkstra(graph, indices=sources)
+    rows = geodesic_rows(graph, sources, precision=precision)
+    return (np.abs(rows - exact) / np.where(exact > 0, exact, 1)).max()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_float32_sums_stay_within_2e_6_of_scipy(roll_5000, cloud_5000, scale):
+    sources = np.arange(0, 5000, 250)
+    for graph in (roll_5000, cloud_5000):
+        assert PathGraph(graph).precision == "float32"
+        scaled = sp.csr_array((graph.data * scale, graph.indices, graph.indptr), shape=graph.shape)
+        assert deviation(scaled, sources) < 2e-6
+
+
+def test_weights_of_very_different_sizes_stay_within_2e_6_of_scipy(roll_5000):
+    rng = np.random.default_rng(0)
+    upper = sp.triu(roll_5000, 1).tocoo()
+    for weights in (10 ** rng.uniform(-12, 8, upper.nnz), upper.data * np.where(rng.random(upper.nnz) < 0.5, 1, 1e-6)):
+        graph = graph_of(np.column_stack([upper.row, upper.col]), weights, 5000)
+        assert deviation(graph, np.arange(2000, 2064)) < 2e-6
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        line_graph(100_000, weight=1.3),
+        ring_graph(5000),
+        large_graph((np.arange(20_000) + np.random.default_rng(0).random(20_000))[:, None], k=4),
+    ],
+    ids=["equal weights", "a ring", "long paths"],
+)
+def test_sums_are_float64_where_float32_would_drift(graph):
+    """Equal weights round equally; a path of 5,000 edges rounds 5,000 times."""
+    assert PathGraph(graph).precision == "float64"
+    sources = np.arange(100, 132)
+    assert deviation(graph, sources) < 2e-7
+    assert deviation(graph, sources, "float32") > 2e-6
+
+
+def test_small_graphs_are_summed_in_float64():
+    assert PathGraph(roll_graph(300)).precision == "float64"
+
+
+# ---- the interface -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 1, 7, 64, 500, 699, 700])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_columns_from_a_vertex_on_are_those_of_the_whole_rows(first, precision):
+    graph, sources = roll_graph(700), np.arange(300, 381)
+    whole = geodesic_rows(graph, sources, precision=precision)
+    np.testing.assert_array_equal(geodesic_rows(graph, sources, precision=precision, first=first), whole[:, first:])
+
+
+def test_rows_go_into_a_given_array():
+    graph, out = roll_graph(300), np.full((50, 200), -1, np.float32)
+    assert geodesic_rows(graph, np.arange(50), first=100, out=out) is out
+    np.testing.assert_array_equal(out, geodesic_rows(graph, np.arange(50))[:, 100:])
+
+
+@pytest.mark.parametrize(
+    "out", [np.empty((50, 300)), np.empty((50, 299), np.float32), np.empty((300, 50), np.float32).T]
+)
+def test_an_array_that_does_not_fit_is_refused(out):
+    with pytest.raises(ValueError, match="C-contiguous float32"):
+        geodesic_rows(roll_graph(300), np.arange(50), out=out)
+
+
+def test_a_precision_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="'float32', 'float64' or None"):
+        geodesic_rows(line_graph(3), [0], precision="float16")
+
+
+def test_a_start_of_minus_zero_is_zero():
+    """Minima are taken over bits, and -0.0 has those of a negative number."""
+    starts = np.zeros(40)
+    starts[::3] = -0.0
+    rows = rows_from_seeds(line_graph(40), np.arange(41), np.arange(40), starts)
+    np.testing.assert_array_equal(rows, np.abs(np.subtract.outer(np.arange(40), np.arange(40))))
+    assert not np.signbit(rows).any()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 63, 64, 65, 129])
+@pytest.mark.parametrize("count", [1, 3, 15, 16, 17, 31, 32, 33, 70])
+def test_every_size_of_graph_and_batch_is_right(n, count):
+    graph = line_graph(n)
+    sources = np.random.default_rng(count).integers(0, n, count)
+    for precision in LANES:
+        rows = geodesic_rows(graph, sources, precision=precision)
+        np.testing.assert_array_equal(rows, np.abs(np.arange(n) - sources[:, None]))
+
+
+def test_a_workspace_is_no_larger_than_it_says(roll_5000):
+    for precision in LANES:
+        graph = PathGraph(roll_5000, precision)
+        search = graph.search()
+        arrays = [v for v in vars(search).values() if isinstance(v, np.ndarray)]
+        held = sum(v.nbytes for v in [*arrays, *search.local]) + 8 * (graph.weights.size + 33)  # the heap of a call
+        assert 0.8 * workspace_bytes(5000, graph.weights.size) < held <= workspace_bytes(5000, graph.weights.size)
