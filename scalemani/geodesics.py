@@ -8,7 +8,9 @@ first read of D costs no reading; rows that an earlier run finished are read bac
 Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +28,7 @@ Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
 MOST_ASYMMETRY = 2e-6  # relative |d_ij - d_ji| that is rounding whatever the path: some thirty hops summed in float32
+PANEL = 128  # rows that are compared with their columns at once
 ROUNDING = 2.0**-24  # of each hop's sum in float32, relative to the distance at most
 
 
@@ -79,12 +82,21 @@ def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
 
 @lru_cache(maxsize=2)
 def shared_graph(path: str, identity: str) -> sp.csr_array:
-    """The scaled graph of a run, read once in each process."""
+    """The scaled graph of a run, read once in each process.
+
+    Raises
+    ------
+    DamagedStoreError
+        If it is not symmetric: the search follows edges either way, and rows of a directed graph need not show it.
+    """
     store = shared_run(path, identity)
     indptr = store.read_array("graph_indptr")
     n = len(indptr) - 1
     parts = (store.read_array("graph_weights"), store.read_array("graph_indices"), indptr)
-    return sp.csr_array(parts, shape=(n, n))
+    graph = sp.csr_array(parts, shape=(n, n))
+    if (graph != graph.T).nnz:
+        raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; fit again with overwrite")
+    return graph
 
 
 def sampled_median(graph: Any, seed: int) -> float:
@@ -118,7 +130,7 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     found = np.zeros((blocks.n, reader.width))
     report("geodesics", done, total)
     tasks = [(store.path, identity, row) for row in range(total)]
-    for row, part in enumerate(cluster.map(_tile_row, tasks, shared=reader)):
+    for row, part in enumerate(cluster.map(_tile_row, tasks, shared=RowWork(reader))):
         reader.combine(found[blocks[row].start :], part)
         if row in missing:
             done += 1
@@ -129,14 +141,51 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     return found
 
 
-def _tile_row(path: str, identity: str, row: int, reader: Reader) -> NDArray[np.float64]:
+class RowMemory:
+    """Memory for the rows of a thread's tasks, one after the other; empty where it is sent.
+
+    Pages that are touched for the first time cost up to a third of a task.
+    """
+
+    def __init__(self) -> None:
+        self._threads = threading.local()
+
+    def __reduce__(self) -> tuple[type["RowMemory"], tuple[()]]:
+        return RowMemory, ()
+
+    def rows(self, count: int, width: int) -> NDArray[np.float32]:
+        """An array (count, width) with anything in it, which the thread's next call gives again."""
+        size = count * width
+        if getattr(self._threads, "flat", np.empty(0)).size < size:
+            self._threads.flat = None  # before the larger one is there
+            self._threads.flat = np.empty(size, np.float32)
+        found: NDArray[np.float32] = self._threads.flat[:size].reshape(count, width)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class RowWork:
+    """What the tasks of a stage share, sent to each worker once; it goes with the stage.
+
+    Attributes
+    ----------
+    reader : Reader
+    memory : RowMemory
+    """
+
+    reader: Reader
+    memory: RowMemory = field(default_factory=RowMemory)
+
+
+def _tile_row(path: str, identity: str, row: int, work: RowWork) -> NDArray[np.float64]:
     """One task: the tiles (row, row..); returns their shares, for the vertices from the row's first on."""
-    store = shared_run(path, identity)
+    store, reader = shared_run(path, identity), work.reader
     if store.tile_row_done(row):
         return read_tiles(store, reader, tile_row(store, row), verify=True).total
-    here = store.blocks[row]
+    here, n = store.blocks[row], store.blocks.n
     graph = shared_graph(path, identity)
-    upper = geodesic_rows(graph, np.arange(here.start, here.stop))[:, here.start :]
+    out = work.memory.rows(here.stop - here.start, n - here.start)
+    upper = geodesic_rows(graph, np.arange(here.start, here.stop), first=here.start, out=out)
     _check_rows(graph, upper, here.start)
     partial = PartialRead(store, reader, row)
     store.write_tile_row(row, upper, use=partial.add)
@@ -148,27 +197,31 @@ def _check_rows(graph: sp.csr_array, upper: NDArray[np.float32], start: int) -> 
 
     The two sums of a path of h hops may differ by 2 h roundings, and the unit of the weights is near
     their median: a distance d has about d hops, most of the time. Where that does not excuse what is found
-    (many hops are much shorter), the two rows of the worst pair are summed again in float64: there
-    a symmetric graph's agree, and a directed one's do not.
+    (many hops are much shorter), the two rows of the worst pair are summed again in float64, where they agree.
     """
-    square = upper[:, : len(upper)]
-    if not np.isfinite(upper).all():
+    if not np.isfinite(upper.max()):
         raise DamagedStoreError(f"geodesic rows from vertex {start} hold infinite distances in a connected graph")
-    excess = np.abs(square - square.T)
-    longer = np.maximum(square, square.T)
-    excess -= (np.float32(MOST_ASYMMETRY) + np.float32(2 * ROUNDING) * longer) * longer
-    worst = np.unravel_index(excess.argmax(), excess.shape)
-    apart = bool(excess[worst] > 0) and not _same_in_float64(graph, start + np.array(worst), float(square[worst]))
+    square = upper[:, : len(upper)]
+    worst, pair = 0.0, (0, 0)
+    for at in range(0, len(square), PANEL):
+        ours, theirs = square[at : at + PANEL, at:], square[at:, at : at + PANEL].T
+        longer, excess = np.maximum(ours, theirs), np.abs(ours - theirs)
+        excess -= (np.float32(MOST_ASYMMETRY) + np.float32(2 * ROUNDING) * longer) * longer
+        i, j = np.unravel_index(excess.argmax(), excess.shape)
+        if excess[i, j] > worst:
+            worst, pair = float(excess[i, j]), (at + int(i), at + int(j))
+    found = np.array([square[pair], square[pair[::-1]]], np.float64)
+    apart = worst > 0 and not _same_in_float64(graph, start + np.array(pair), found)
     if apart or np.diagonal(square).any():
-        raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric: the graph is not")
+        raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric")
 
 
-def _same_in_float64(graph: sp.csr_array, pair: NDArray[np.int64], distance: float) -> bool:
-    """Whether two vertices are as far from either end, and `distance` within the roundings of n hops of it."""
-    there, back = geodesic_rows(graph, pair)[[0, 1], pair[::-1]].astype(float)
+def _same_in_float64(graph: sp.csr_array, pair: NDArray[np.int64], found: NDArray[np.float64]) -> bool:
+    """Whether two vertices are as far from either end, and what was found within the roundings of n hops of it."""
+    exact = geodesic_rows(graph, pair, precision="float64")[[0, 1], pair[::-1]].astype(np.float64)
     return bool(
-        abs(there - back) <= MOST_ASYMMETRY * max(there, back)
-        and abs(distance - there) <= 2 * ROUNDING * graph.shape[0] * there
+        abs(exact[0] - exact[1]) <= MOST_ASYMMETRY * exact.max()
+        and (np.abs(found - exact) <= 2 * ROUNDING * graph.shape[0] * exact).all()
     )
 
 

@@ -19,7 +19,7 @@ from scalemani.engine.budget import Work, check_disk, choose, disk_bytes, peak_b
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import read_tiles
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics import _tile_row, save_graph
+from scalemani.geodesics import RowWork, _tile_row, save_graph
 from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
 
 
@@ -172,8 +172,9 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeyp
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
     check_disk(tmp_path / "run", 1000, 64, 500)
     free -= 1
-    with pytest.raises(DoesNotFitError, match=rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger"):
+    with pytest.raises(DoesNotFitError, match=rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger.*compression"):
         check_disk(str(tmp_path / "run"), 1000, 64, 500)
+    check_disk(tmp_path / "run", 1000, 64, 500, compressed=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -207,7 +208,7 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     save_graph(store, graph, 1.0)
     monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: False)
     reader = first_reader(np.ones((n, 16)), "float64")
-    measured = peak(_tile_row, store.path, store.document["id"], 0, reader)
+    measured = peak(lambda: _tile_row(store.path, store.document["id"], 0, RowWork(reader)))
     geodesics.shared_graph.cache_clear()
     assert 4 * n * tile <= measured <= terms.geodesic_task_bytes(n, graph.nnz, tile, 16, 8) + SLACK
 

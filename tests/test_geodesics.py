@@ -1,5 +1,7 @@
 """D as tiles: the same numbers for every tile size, only what is missing computed, nothing wrong written."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import naive
@@ -15,6 +17,8 @@ from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import (
+    RowMemory,
+    RowWork,
     power_of_two_scale,
     sampled_median,
     save_graph,
@@ -47,7 +51,7 @@ def run_of(graph, tile, path, scale=1.0):
 
 
 def tile_row(store, row):
-    return geodesics._tile_row(store.path, store.document["id"], row, reader_of(store.blocks.n))
+    return geodesics._tile_row(store.path, store.document["id"], row, RowWork(reader_of(store.blocks.n)))
 
 
 def whole(store):
@@ -162,6 +166,19 @@ def test_a_task_that_is_run_again_looks_in_the_ledger_first(tmp_path, graph, sou
     assert {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")} == stamps
 
 
+def test_a_thread_uses_the_same_memory_for_all_its_rows():
+    """Smaller rows are a part of it, larger ones replace it; another thread has its own, another process none yet."""
+    memory = RowMemory()
+    first = memory.rows(8, 100)
+    assert first.shape == (8, 100) and first.flags.c_contiguous and first.dtype == np.float32
+    assert np.shares_memory(memory.rows(3, 50), first)
+    with ThreadPoolExecutor(1) as other:
+        assert not np.shares_memory(other.submit(memory.rows, 8, 100).result(), first)
+    larger = memory.rows(9, 100)
+    assert larger.shape == (9, 100) and not np.shares_memory(larger, first)
+    assert len(pickle.dumps(memory)) < 200
+
+
 def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph, monkeypatch):
     """A task's word is not enough."""
     store = run_of(graph, 32, tmp_path / "run")
@@ -170,8 +187,8 @@ def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph,
         compute_distances(cluster, store)
 
 
-def pretend(path, identity, row, reader):
-    return np.zeros((RunStore(path).blocks.n - RunStore(path).blocks[row].start, reader.width))
+def pretend(path, identity, row, work):
+    return np.zeros((RunStore(path).blocks.n - RunStore(path).blocks[row].start, work.reader.width))
 
 
 def test_progress_counts_rows_from_what_is_done(cluster, tmp_path, graph):
@@ -195,10 +212,10 @@ def test_a_directed_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path)
 
 
 def test_an_edge_that_is_a_little_longer_one_way_is_refused(cluster, tmp_path):
-    """Five times what is allowed for as rounding, on a path of two vertices."""
+    """By one float32: what the rows need not show is seen in the graph."""
     graph = roll_graph(60)
     i, j = (int(v[0]) for v in graph.nonzero())
-    graph[i, j] *= 1 + 1e-5
+    graph[i, j] *= 1 + 1e-7
     with pytest.raises(DamagedStoreError, match="not symmetric"):
         compute_distances(cluster, run_of(graph, 64, tmp_path / "run"))
 
@@ -236,17 +253,11 @@ def test_float32_sums_along_a_path_of_100_000_are_not_refused(kind, start):
     square = rows[:, : len(rows)]
     apart = np.abs(square - square.T) / np.maximum(square, 1e-30)
     assert (apart.max() > 40e-6) == (kind == "two scales")
-    rows[3, 1200] *= np.float32(1.05)  # a kernel that is wrong in one number is noticed
-    with pytest.raises(DamagedStoreError, match="not symmetric"):
-        geodesics._check_rows(graph, rows, start)
-
-
-def test_a_directed_path_of_100_000_is_refused_whatever_its_distances_excuse(cluster):
-    n = 100_000
-    graph = line_graph(n)
-    graph.data[1::2] *= 1.01
-    with pytest.raises(DamagedStoreError, match="not symmetric"):
-        geodesics._check_rows(graph, geodesic_rows(graph, np.arange(300)), 0)
+    for pair in ((3, 1200), (1200, 3)):  # a kernel that is wrong in one number is noticed
+        wrong = rows.copy()
+        wrong[pair] *= np.float32(1.05)
+        with pytest.raises(DamagedStoreError, match="not symmetric"):
+            geodesics._check_rows(graph, wrong, start)
 
 
 def test_a_disconnected_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path):

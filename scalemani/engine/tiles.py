@@ -129,8 +129,8 @@ class Tiles:
             there = blocks[column]
             tile = np.ascontiguousarray(upper[:, there.start - here.start : there.stop - here.start])
             if column == row:
-                below = np.tril_indices(len(tile), -1)
-                tile[below] = tile.T[below]
+                for i in range(1, len(tile)):  # by rows: a mask of the half would be larger than the tile
+                    tile[i, :i] = tile[:i, i]
             self._distances[here, there] = tile
             sums.append(checksum(tile))
             if use is not None:
