@@ -34,6 +34,7 @@ def work_of(
         points=points_bytes(given),
         search=_search_bytes(given, parameters, edges),
         given=given.kind == "geodesic",
+        compressed=parameters.compression is not None,
         done=done,
         least_columns=least,
         usual_columns=usual,
@@ -100,7 +101,7 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
     n = given.n_distinct if parameters.disconnected != "largest" else parameters.n_components + 1
     work = work_of(given, parameters, cluster, n, min(n * (n - 1), most_edges(given, parameters)))
     chosen = budget.choose(work, limit, parameters.tile_size)
-    budget.check_disk(folder, n, chosen.tile)
+    budget.check_disk(folder, n, chosen.tile, compressed=work.compressed)
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:

@@ -4,6 +4,7 @@ The fit makes the same plan and obeys it. Memory, disk and tasks are arithmetic 
 time is arithmetic on rates that :mod:`scalemani.engine.calibration` measures for the plan that is asked for.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -12,19 +13,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from scalemani.additive_constant import solve
 from scalemani.eigensolver import first_block
 from scalemani.engine import budget, calibration, terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import free_disk, free_memory
+from scalemani.engine.shortest_paths import PathGraph
 from scalemani.engine.store import RunStore
-from scalemani.errors import DoesNotFitError
+from scalemani.errors import ConvergenceWarning, DoesNotFitError
+from scalemani.kernel import DenseKernels
 from scalemani.kernel_shares import later_reader, usual_precision
 from scalemani.needs import points_bytes, work_of
 from scalemani.parameters import Parameters
 
-#: Reads of D by solver as measured on rolls, spheres and Gaussian points; "none": no constant, or a given one.
-EXPECTED_READS = {"none": 9, "ritz": 13, "power": 3000, "arnoldi": 120}
+#: Reads of D at 1,000 points by solver, as measured on rolls, spheres and Gaussian points; "none": c is not sought.
+EXPECTED_READS = {"none": 5, "ritz": 8, "power": 3000, "arnoldi": 120}
+MORE_READS = 2.5  # each time the points double, where "ritz" seeks c
+READS_SAMPLE = 320  # vertices; up to 300 the solver takes the whole space at once
 STARTING = 1.0  # seconds: a cluster, a store, the first use of compiled code
 
 
@@ -131,15 +137,15 @@ def make_plan(
         smallest = tile or parameters.tile_size or budget.SMALLEST_TILE
         chosen, refusal = budget.Choice(smallest, work.least_columns), str(error)
     listed = n * (parameters.n_neighbors or 0) if given.kind in ("features", "distances") else 0
-    distances = budget.disk_bytes(n, chosen.tile)
+    distances = budget.stored_bytes(n, chosen.tile, work.compressed)
     model = terms.model_bytes(n, edges, listed, work.columns, work.components, points_bytes(given))
     if refusal is None and tile is None:
         try:
-            budget.check_disk(folder, n, chosen.tile, model)
+            budget.check_disk(folder, n, chosen.tile, model, work.compressed)
         except DoesNotFitError as error:
             refusal = str(error)
     blocks = Blocks(n, chosen.tile)
-    reads = expected_reads(parameters, n)
+    reads = expected_reads(parameters, n, chosen.most_columns)
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),
@@ -206,11 +212,14 @@ def plan_of_store(
     return plan
 
 
-def expected_reads(parameters: Parameters, n: int) -> int:
-    """Reads of D after the first, which is taken while D is written."""
-    if first_block(n, parameters.n_components) == n - 1 and parameters.constant_solver == "ritz":
+def expected_reads(parameters: Parameters, n: int, most_columns: int) -> int:
+    """Reads of D after the first, which is taken while D is written: measured figures, to a factor of 2 mostly."""
+    width = first_block(n, parameters.n_components)
+    solver = parameters.constant_solver if parameters.correction == "cailliez" else "none"
+    if width == n - 1 and solver in ("none", "ritz"):
         return 0
-    return EXPECTED_READS[parameters.constant_solver if parameters.correction == "cailliez" else "none"]
+    reads = EXPECTED_READS[solver] + (MORE_READS * max(0.0, np.log2(n / 1000)) if solver == "ritz" else 0.0)
+    return round(reads * _restarting(width, most_columns))
 
 
 # ---- time --------------------------------------------------------------------------------------------
@@ -228,22 +237,61 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     """
     if plan.refusal is not None:
         return plan
-    n, tile = plan.n_vertices, plan.tile_size
+    n, tile, reads = plan.n_vertices, plan.tile_size, plan.reads
     side = min(tile, calibration.SAMPLE_TILE)
     vectors = np.random.default_rng(0).standard_normal((2 * side, first_block(n, parameters.n_components)))
     reader = later_reader(vectors, usual_precision(n))
     share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
-    scaled = None if matrix is None else sp.csr_array(matrix, dtype=np.float32)
-    rates = calibration.measure(cluster, scaled, side, share, plan.folder)
+    graph = None if matrix is None else PathGraph(sp.csr_array(matrix, dtype=np.float32))
+    rates = calibration.measure(cluster, graph, side, share, plan.folder)
+    if graph is not None and reads:
+        sample = calibration.sample_distances(cluster, graph, READS_SAMPLE)
+        reads = sampled_reads(sample, parameters, n, plan.most_columns) or reads
     slots = plan.threads * plan.workers
     reading = calibration.read_seconds(rates, n, tile, slots, plan.disk_distances, free_memory())
     seconds = {
         **spent,
         "geodesics": calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),
-        "solve": plan.reads * reading,
+        "solve": reads * reading,
         "starting": STARTING,
     }
-    return replace(plan, seconds=seconds)
+    return replace(plan, seconds=seconds, reads=reads, tasks=budget.task_count(n, tile, reads))
+
+
+def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int) -> int | None:
+    """Reads of D that the solver takes, from those that it takes on a sample of the vertices.
+
+    Parameters
+    ----------
+    distances : ndarray, shape (s, s)
+
+    Returns
+    -------
+    int or None
+        None where a sample can't tell.
+
+    Notes
+    -----
+    Measured on rolls, spheres and Gaussian points of 4,000 to 20,000: with a constant to be found the reads grow like
+    (n / s)^0.2, from a sample of 320, and without one hardly at all; to a third.
+    """
+    sample = len(distances)
+    width = first_block(n, parameters.n_components)
+    sought = parameters.correction == "cailliez"
+    whole = first_block(sample, parameters.n_components) == sample - 1  # it would be solved at once
+    if whole or (sought and parameters.constant_solver != "ritz"):
+        return None
+    kernels = DenseKernels(distances)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        solve(kernels, parameters.n_components, correction=parameters.correction, tol=parameters.tol, seed=READS_SAMPLE)
+    growth = (n / sample) ** (0.2 if sought else 0.05)
+    return max(1, int(np.rint((kernels.n_reads - 1) * growth * _restarting(width, most_columns))))
+
+
+def _restarting(width: int, most_columns: int) -> float:
+    """How many times as many reads a smaller basis takes."""
+    return float(max(1.0, 10 * width / most_columns) ** 0.65)
 
 
 def _share(share: Any, there: Any, here: Any, tile: Any) -> Any:

@@ -33,6 +33,7 @@ KNOW_THE_ORDER = {
     "inputs": "stages 1 to 3 by kind of input",
     "run": "reads what the stages left in the store",
     "parameters": "checks names against the stages' own lists",
+    "plan": "times a tile of one stage, counts the reads of another",
 }
 BENEATH_THE_ENGINE = {"errors"}  # what the engine takes from the package's top level
 

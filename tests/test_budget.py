@@ -172,7 +172,8 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeyp
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
     check_disk(tmp_path / "run", 1000, 64, 500)
     free -= 1
-    with pytest.raises(DoesNotFitError, match=rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger.*compression"):
+    message = rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger.*compression"
+    with pytest.raises(DoesNotFitError, match=message):
         check_disk(str(tmp_path / "run"), 1000, 64, 500)
     check_disk(tmp_path / "run", 1000, 64, 500, compressed=True)
     assert not list(tmp_path.iterdir())

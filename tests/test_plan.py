@@ -72,7 +72,7 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     model.fit(X)
     (made,) = plans
     ours, theirs = shown.record(), made.record()
-    for changing in ("disk_free", "memory_limit", "folder", "seconds"):
+    for changing in ("disk_free", "memory_limit", "folder", "seconds", "reads", "tasks"):  # a fit counts its reads
         del ours[changing], theirs[changing]
     assert ours == theirs
     # Tasks: one a row of tiles, and the runs of every read.
@@ -92,7 +92,7 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
 def test_expected_reads_are_of_the_right_size(correction):
     X = roll(700)
     model = KernelIsomap(n_neighbors=K, correction=correction)
-    assert model.plan(X).reads / 3 <= model.fit(X).n_passes_ <= 3 * model.plan(X).reads
+    assert model.plan(X).reads / 2 <= model.fit(X).n_passes_ <= 2 * model.plan(X).reads
 
 
 def test_small_fits_are_planned_without_a_read():
@@ -132,7 +132,7 @@ def test_no_graph_has_more_edges_than_are_planned_for(kind):
 
 
 def test_time_is_arithmetic_on_the_rates(monkeypatch):
-    rates = calibration.Rates(row=2e-3, scattered_row=1e-2, entry_written=1e-8, entry_read=4e-9, disk=1e9)
+    rates = calibration.Rates(row=2e-3, entry_written=1e-8, entry_read=4e-9, disk=1e9)
     # 8 rows of tiles on 2 threads are 4 rounds; 1,000 rows of 2 ms, and half a million entries and the diagonal's half.
     entries = 1000 * (1000 + 125) / 2
     assert calibration.geodesic_seconds(rates, 1000, 125, 2, 0) == pytest.approx((2 + 1e-8 * entries) / 2)

@@ -16,6 +16,7 @@ from scalemani.engine.resources import free_disk
 from scalemani.errors import DoesNotFitError
 
 LARGEST_TILE = 2048  # 16 MiB of float32: long enough for BLAS, short enough for a task of seconds
+SMALL_TILE = 256  # a smaller basis is better than tiles below this
 SMALLEST_TILE = 16  # below this a tile is mostly overhead
 
 
@@ -46,6 +47,8 @@ class Work:
         Bytes of the neighbour search and of the graph's making at their most, besides those.
     given : bool
         Whether D is given, and copied by the client into tiles.
+    compressed : bool
+        Whether D is, on the disk.
     done : tuple of str
         Stages that the store has, which take nothing.
     least_columns, usual_columns : int
@@ -63,6 +66,7 @@ class Work:
     points: int = 0
     search: int = 0
     given: bool = False
+    compressed: bool = False
     done: tuple[str, ...] = ()
     least_columns: int = 1
     usual_columns: int = 1
@@ -105,7 +109,7 @@ def _geodesics(work: Work, tile: int) -> Stage:
     n, m, size = work.n, work.columns, work.size
     if work.given:
         return _stage(work, {"rows on their way": terms.given_task_bytes(n, tile)}, {})
-    tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size)
+    tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size, work.compressed)
     client = {
         "shares in flight": terms.waiting_bytes(n, tile, 2 * m + 3, work.window),
         "sums of the first read": terms.start_bytes(n, m, size),
@@ -125,7 +129,7 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
     waiting = terms.waiting_bytes(n, 0, 2 * m, min(work.window, Blocks(n, tile).read_runs + 1))
     operand = terms.operand_bytes(n, m, work.size)
     reading = waiting + operand + terms.products_bytes(n, m)
-    task = terms.sweep_task_bytes(n, tile, m, work.size)
+    task = terms.sweep_task_bytes(n, tile, m, work.size, work.compressed)
     if not work.given and "geodesics" not in work.done:
         task = max(task, terms.left_bytes(terms.geodesic_task_bytes(n, work.edges, tile, m, work.size)))
     tasks = work.threads * task
@@ -165,7 +169,7 @@ class Choice:
 
 
 def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
-    """The largest tiles, eight blocks or more where n allows, and of those the largest basis, within `limit`.
+    """The largest basis, which saves reads of D, and of the tiles that go with it the largest, within `limit`.
 
     Parameters
     ----------
@@ -180,9 +184,10 @@ def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
         If nothing fits; both numbers and the remedies are named.
     """
     sizes = list(tile_sizes(work.n)) if tile is None else [tile]
-    for size in sizes:
-        for columns in _bases(work):
-            if peak_bytes(work, size, columns) <= limit:
+    for columns in _bases(work):
+        for size in sizes:
+            worth_it = size >= min(sizes[0], SMALL_TILE) or columns == work.least_columns
+            if worth_it and peak_bytes(work, size, columns) <= limit:
                 return Choice(size, columns)
     raise DoesNotFitError(refusal(work, limit, min(sizes, key=lambda size: peak_bytes(work, size, work.least_columns))))
 
@@ -197,7 +202,7 @@ def tile_sizes(n: int) -> Iterator[int]:
 
 
 def _bases(work: Work) -> list[int]:
-    """Basis sizes: the usual one, two between, the least. A smaller basis restarts more often, at no read of D."""
+    """Basis sizes: the usual one, two between, the least, which takes nearly twice the reads of D."""
     usual, least = work.usual_columns, work.least_columns
     return sorted({usual - (usual - least) * part // 3 for part in range(4)}, reverse=True)
 
@@ -238,7 +243,12 @@ def disk_bytes(n: int, tile: int) -> int:
     return blocks * (blocks + 1) // 2 * tile * tile * 4
 
 
-def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0) -> None:
+def stored_bytes(n: int, tile: int, compressed: bool) -> int:
+    """Bytes that the distances take on the disk; a guess where they are compressed, a third less being usual."""
+    return disk_bytes(n, tile) * 3 // 4 if compressed else disk_bytes(n, tile)
+
+
+def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0, compressed: bool = False) -> None:
     """Refuse a store that doesn't fit on its disk.
 
     Parameters
@@ -253,9 +263,9 @@ def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0) 
     DoesNotFitError
         Naming what is needed and what is free.
     """
-    needed, free = disk_bytes(n, tile) + model, free_disk(path)
+    needed, free = stored_bytes(n, tile, compressed) + model, free_disk(path)
     if needed > free:
         raise DoesNotFitError(
             f"the distances of {n} vertices need {needed:,} bytes and {free:,} are free at {str(path)!r}: "
-            "give a store on a larger disk, or free some space"
+            f"give a store on a larger disk, {'' if compressed else 'compression=, '}or free some space"
         )

@@ -23,6 +23,7 @@ from scalemani.engine.tiles import checksum
 Use = Callable[[NDArray[np.float32]], Any]
 
 GEODESIC_SECONDS = 1.2  # of rows, the first tries counted
+SAMPLE_SECONDS = 8.0  # at most, for the distances among a sample of a large graph
 FEWEST_ROWS = 32
 SAMPLE_TILE = 1024  # at most: entries are what counts
 DISK_SAMPLE = 32 << 20
@@ -36,8 +37,6 @@ class Rates:
     ----------
     row : float
         Seconds a geodesic row from adjacent sources.
-    scattered_row : float
-        The same from sources far apart.
     entry_written : float
         Seconds an entry of D: checked, copied, summed up, handed to the system.
     entry_read : float
@@ -47,7 +46,6 @@ class Rates:
     """
 
     row: float
-    scattered_row: float
     entry_written: float
     entry_read: float
     disk: float
@@ -67,23 +65,22 @@ def measure(cluster: Cluster, graph: Any, tile: int, share: Use, folder: str) ->
         On the store's disk.
     """
     threads = cluster.threads
-    row = scattered = 0.0
+    row = 0.0
     if graph is not None:
-        geodesic_rows(graph, np.arange(min(2, graph.shape[0])))  # loads compiled code
         starts = np.linspace(0, graph.shape[0], threads, endpoint=False).astype(np.int64)
-        found = list(cluster.map(_row_seconds, [(int(start),) for start in starts], shared=graph))
-        row = float(np.mean([seconds for seconds, _ in found]))
-        scattered = float(np.mean([seconds for _, seconds in found]))
+        row = float(np.mean(list(cluster.map(_row_seconds, [(int(start),) for start in starts], shared=graph))))
     side = min(tile, SAMPLE_TILE)
     timed = list(cluster.map(_tile_seconds, [(side, folder)] * threads, shared=share))
     written, read = (float(np.mean(column)) / side**2 for column in zip(*timed, strict=True))
-    return Rates(row, scattered, written, read, _disk_rate(folder))
+    return Rates(row, written, read, _disk_rate(folder))
 
 
-def _row_seconds(start: int, graph: Any) -> tuple[float, float]:
-    """Seconds a row, from adjacent sources and from a few scattered ones; more sources until time is up."""
+def _row_seconds(start: int, graph: Any) -> float:
+    """Seconds a row from adjacent sources; more and more of them until time is up."""
     n = graph.shape[0]
-    begun, count = time.perf_counter(), min(FEWEST_ROWS, n)
+    count = min(FEWEST_ROWS, n)
+    geodesic_rows(graph, (start + np.arange(count)) % n)  # loads compiled code, or compiles it
+    begun = time.perf_counter()
     while True:
         at = time.perf_counter()
         geodesic_rows(graph, (start + np.arange(count)) % n)
@@ -91,31 +88,65 @@ def _row_seconds(start: int, graph: Any) -> tuple[float, float]:
         seconds, left = now - at, GEODESIC_SECONDS - (now - begun)
         more = min(n, 2 * count, int(count * left / max(seconds, 1e-9)))
         if more <= count:
-            break
+            return float(seconds / count)
         count = more
-    few = np.linspace(0, n, min(n, 4), endpoint=False).astype(np.int64)
-    at = time.perf_counter()
-    geodesic_rows(graph, few)
-    return seconds / count, (time.perf_counter() - at) / len(few)
+
+
+def sample_distances(cluster: Cluster, graph: Any, count: int, seed: int = 0) -> NDArray[np.float64]:
+    """Geodesic distances among `count` vertices spread over the graph; among fewer where that takes too long.
+
+    Returns
+    -------
+    ndarray of float64, shape (s, s)
+    """
+    n = graph.shape[0]
+    spread = np.linspace(0, n, min(n, count), endpoint=False).astype(np.int64)
+    chosen = np.random.default_rng(seed).permutation(spread)  # what is done in time is spread, too
+    parts = [chosen[thread :: cluster.threads] for thread in range(cluster.threads)]
+    found = list(cluster.map(_sampled_rows, [(part, chosen) for part in parts], shared=graph))
+    place = {int(vertex): at for at, vertex in enumerate(chosen)}
+    done = np.concatenate([part[: len(rows)] for part, rows in zip(parts, found, strict=True)])
+    return np.concatenate(found)[:, [place[int(vertex)] for vertex in done]].astype(np.float64)
+
+
+def _sampled_rows(sources: NDArray[np.int64], columns: NDArray[np.int64], graph: Any) -> NDArray[np.float32]:
+    """Rows of as many sources as there is time for, at some columns."""
+    begun, rows = time.perf_counter(), [np.empty((0, len(columns)), np.float32)]
+    for at in range(0, len(sources), 8):
+        rows.append(geodesic_rows(graph, sources[at : at + 8])[:, columns])
+        if time.perf_counter() - begun > SAMPLE_SECONDS:
+            break
+    return np.concatenate(rows)
 
 
 def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
     """Seconds for a tile on its way to the disk, and for one that is read and multiplied."""
     tile = np.linspace(0.5, 1.5, side * side, dtype=np.float32).reshape(side, side)
-    share(tile)
-    at = time.perf_counter()
-    share(tile)
-    multiplied = time.perf_counter() - at
-    at = time.perf_counter()
-    with _nameless(folder) as stream:
+    share(tile)  # the first time is no measure
+
+    def written(stream: Any) -> None:
+        stream.seek(0)
         np.isfinite(tile).all()
         stream.write(np.ascontiguousarray(tile).tobytes())
         checksum(tile)
-        written = time.perf_counter() - at + multiplied
-        at = time.perf_counter()
+
+    def read(stream: Any) -> None:
         stream.seek(0)
         np.frombuffer(stream.read(), np.float32).copy()
-        return written, time.perf_counter() - at + multiplied
+
+    with _nameless(folder) as stream:
+        multiplying = _median(lambda: share(tile))
+        return _median(lambda: written(stream)) + multiplying, _median(lambda: read(stream)) + multiplying
+
+
+def _median(function: Callable[[], Any]) -> float:
+    """Seconds of a call, of nine."""
+    times = []
+    for _ in range(9):
+        at = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - at)
+    return float(np.median(times))
 
 
 def _nameless(folder: str) -> Any:

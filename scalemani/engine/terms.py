@@ -4,7 +4,7 @@ Terms are what is held at once where it is most, so that a sum of terms is a bou
 (Python's, Zarr's, Dask's) are in `FIRST_USE`.
 """
 
-from scalemani.engine import shortest_paths
+from scalemani.engine.shortest_paths import workspace_bytes
 
 FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here and now: 130 MiB were measured
 SAMPLED_ROWS = 64  # rows of D that give the median distance
@@ -60,20 +60,14 @@ def graph_bytes(n: int, edges: int) -> int:
     return 12 * edges + 8 * (n + 1)
 
 
-def workspace_bytes(n: int, edges: int) -> int:
-    """What one call of the shortest-path kernel holds besides the graph and the rows."""
-    counted = getattr(shortest_paths, "workspace_bytes", None)
-    return int(counted(n, edges)) if counted else 64 * n + 12 * edges + 24 * n
-
-
 def rows_bytes(n: int, tile: int) -> int:
     """A block of geodesic rows from its first vertex on, float32."""
     return 4 * tile * n
 
 
-def tile_bytes(tile: int) -> int:
-    """A tile on its way to the disk: the copy that is written and Zarr's own."""
-    return 8 * tile * tile
+def tile_bytes(tile: int, compressed: bool = False) -> int:
+    """A tile on its way to or from the disk: the tile and Zarr's copy of it, and its compressed bytes."""
+    return (12 if compressed else 8) * tile * tile
 
 
 def panel_bytes(tile: int, columns: int, size: int) -> int:
@@ -87,26 +81,20 @@ def panel_bytes(tile: int, columns: int, size: int) -> int:
     return min(tile, PANEL) * tile * (2 * size + 8) + (4 * 8 + size) * tile * (2 * columns + SUMS)
 
 
-def diagonal_bytes(tile: int) -> int:
-    """The diagonal tile while its upper half is copied down: the tile, a mask, places and values of half of it."""
-    return 20 * tile * tile
-
-
 def share_bytes(n: int, columns: int) -> int:
     """A tile row's share of the first read: D Ω, (D∘D) Ω, sums and maxima for n rows."""
     return 8 * (2 * columns + SUMS) * n
 
 
-def check_bytes(n: int, tile: int) -> int:
-    """The check of a block of rows: a flag an entry, then six copies of the diagonal tile."""
-    return max(tile * n, 24 * tile * tile)
+def check_bytes(tile: int) -> int:
+    """The check of a block of rows: panels of the diagonal tile, six copies at once."""
+    return 6 * 4 * min(tile, PANEL) * tile
 
 
-def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int) -> int:
-    """One task: its rows, and either the search, or the check, or the tiles and the share."""
-    places = 8 * tile * tile  # of the diagonal tile's lower half
-    a_tile = max(tile_bytes(tile) // 2 + places + panel_bytes(tile, columns, size), diagonal_bytes(tile))
-    after = max(check_bytes(n, tile), share_bytes(n, columns) + a_tile)
+def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
+    """One task: its rows, and either the search, or the check, or a tile at a time and the share."""
+    a_tile = max(tile_bytes(tile, compressed), 4 * tile * tile + panel_bytes(tile, columns, size))
+    after = max(check_bytes(tile), share_bytes(n, columns) + a_tile)
     return rows_bytes(n, tile) + max(workspace_bytes(n, edges), after)
 
 
@@ -139,9 +127,9 @@ def operand_bytes(n: int, columns: int, size: int) -> int:
     return size * columns * n
 
 
-def sweep_task_bytes(n: int, tile: int, columns: int, size: int) -> int:
+def sweep_task_bytes(n: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
     """One task of a read of D: a tile and Zarr's copy, a panel at work, and the sums of both products."""
-    return tile_bytes(tile) + panel_bytes(tile, columns, size) + 16 * columns * n
+    return tile_bytes(tile, compressed) + panel_bytes(tile, columns, size) + 16 * columns * n
 
 
 def products_bytes(n: int, columns: int) -> int:
