@@ -249,6 +249,8 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
         reads = sampled_reads(sample, parameters, n, plan.most_columns) or reads
     slots = plan.threads * plan.workers
     reading = calibration.read_seconds(rates, n, tile, slots, plan.disk_distances, free_memory())
+    if reads:
+        reading += calibration.algebra_seconds(n, min(plan.most_columns // 2, 8 * reads))
     seconds = {
         **spent,
         "geodesics": calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),

@@ -139,10 +139,10 @@ def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
         return _median(lambda: written(stream)) + multiplying, _median(lambda: read(stream)) + multiplying
 
 
-def _median(function: Callable[[], Any]) -> float:
-    """Seconds of a call, of nine."""
+def _median(function: Callable[[], Any], count: int = 9) -> float:
+    """Seconds of a call, the median of some."""
     times = []
-    for _ in range(9):
+    for _ in range(count):
         at = time.perf_counter()
         function()
         times.append(time.perf_counter() - at)
@@ -167,6 +167,12 @@ def _disk_rate(folder: str) -> float:
         if not isinstance(stream, io.BytesIO):
             os.fsync(stream.fileno())
         return DISK_SAMPLE / max(time.perf_counter() - at, 1e-9)
+
+
+def algebra_seconds(n: int, columns: int) -> float:
+    """The solver's own seconds a read: its basis of `columns` against both images, residuals, copies."""
+    basis = np.ones((n, columns))
+    return 3 * _median(lambda: basis.T @ basis, 3) + 3 * _median(basis.copy, 3)
 
 
 def geodesic_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int) -> float:
