@@ -108,7 +108,9 @@ def stages(work: Work, tile: int, most_columns: int) -> dict[str, Stage]:
 def _geodesics(work: Work, tile: int) -> Stage:
     n, m, size = work.n, work.columns, work.size
     if work.given:
-        return _stage(work, {"rows on their way": terms.given_task_bytes(n, tile)}, {})
+        shares = terms.share_bytes(n, m) + terms.panel_bytes(tile, m, size)
+        client = {"rows on their way": terms.given_task_bytes(n, tile), "their shares": shares}
+        return _stage(work, {**client, "sums of the first read": terms.start_bytes(n, m, size)}, {})
     tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size, work.compressed)
     client = {
         "shares in flight": terms.waiting_bytes(n, tile, 2 * m + 3, work.window),
@@ -140,7 +142,7 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
     client = {
         **graph,
         "basis and images": basis,
-        "outgrown": terms.outgrown_bytes(n, most_columns),
+        "outgrown copies": terms.outgrown_bytes(n, most_columns),
         "a read, or the basis growing": max(reading, growing),
         "outputs": outputs,
     }
@@ -151,8 +153,11 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
 def _stage(work: Work, client: Parts, worker: Parts) -> Stage:
     client = {"points": work.points, **client}
     if work.embedded:
-        return Stage({**client, **worker, "first use": terms.FIRST_USE}, {})
-    return Stage({**client, "first use": terms.FIRST_USE}, {**worker, "first use": terms.FIRST_USE} if worker else {})
+        return Stage({**client, **worker, "cluster and code": terms.FIRST_USE}, {})
+    return Stage(
+        {**client, "cluster and code": terms.FIRST_USE},
+        {**worker, "cluster and code": terms.FIRST_USE} if worker else {},
+    )
 
 
 def peak_bytes(work: Work, tile: int, most_columns: int) -> int:

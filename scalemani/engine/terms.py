@@ -115,8 +115,8 @@ def median_bytes(n: int, edges: int) -> int:
 
 
 def given_task_bytes(n: int, tile: int) -> int:
-    """A block of a given D on its way into tiles: twice in float64, once in float32."""
-    return 20 * tile * n + tile_bytes(tile)
+    """A block of a given D on its way into tiles: twice in float64, once in float32; and what is read at once."""
+    return 20 * tile * n + tile_bytes(tile) + min(8 * n * n, GATHERED)
 
 
 # ---- solving -----------------------------------------------------------------------------------------

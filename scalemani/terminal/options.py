@@ -131,7 +131,11 @@ _ESTIMATOR = [
         metavar="ADDRESS",
         help="A Dask scheduler, such as tcp://host:8786; threads of this process unless given.",
     ),
-    _option("--memory-limit", metavar="SIZE", help="Most memory a worker may use, such as 4GB."),
+    _option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Most memory a worker may add to its size at the start, such as 4GB; half of what is free unless given.",
+    ),
     click.option("--overwrite", is_flag=True, help="Replace STORE, and the file of --embedding, if they are there."),
     click.option(
         "--keep-distances/--drop-distances",
