@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.engine.cluster import Cluster
-from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
 from scalemani.engine.sweep import PartialRead, Reader, read_tiles, tile_row
 from scalemani.errors import DamagedStoreError, ScalemaniError
@@ -97,6 +97,12 @@ def shared_graph(path: str, identity: str) -> sp.csr_array:
     if (graph != graph.T).nnz:
         raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; fit again with overwrite")
     return graph
+
+
+@lru_cache(maxsize=2)
+def shared_paths(path: str, identity: str) -> PathGraph:
+    """The graph of a run as the kernels take it, with their workspace: made once in each process."""
+    return PathGraph(shared_graph(path, identity))
 
 
 def sampled_median(graph: Any, seed: int) -> float:

@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
-from scalemani.engine.shortest_paths import rows_from_seeds
+from scalemani.engine.shortest_paths import products_from_seeds
 from scalemani.engine.store import RunStore
-from scalemani.geodesics import shared_graph
+from scalemani.geodesics import shared_paths
 from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_digests
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metric_functions import function_of, is_function_name
 
 Vectors = NDArray[np.float64]
-BATCH_BYTES = 32 << 20  # geodesic rows held at once by one task, float64
+BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
 PROJECTIONS = ("continuous", "paper")
 
 
@@ -53,6 +53,31 @@ class Attachments:
     vertices: NDArray[np.int64]
     lengths: Vectors
     own: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: "list[Attachments]") -> "Attachments":
+        """Those of all the rows of `parts`, in their order."""
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        return cls(
+            indptr=np.concatenate([[0], np.cumsum(counts)]),
+            vertices=np.concatenate([part.vertices for part in parts]),
+            lengths=np.concatenate([part.lengths for part in parts]),
+            own=np.concatenate([part.own for part in parts]),
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> "Attachments":
+        """Those of some rows."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        chosen = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
+        return Attachments(indptr, self.vertices[chosen], self.lengths[chosen], self.own[rows])
+
+    def by_place(self) -> NDArray[np.int64]:
+        """The rows by the first vertex that each touches: near in number is near in space."""
+        first = np.full(len(self.own), -1)
+        touching = np.diff(self.indptr) > 0
+        first[touching] = self.vertices[self.indptr[:-1][touching]]
+        return np.argsort(first, kind="stable")
 
 
 class Projector:
@@ -74,7 +99,7 @@ class Projector:
         self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
         self.embedding: Embedding = load_embedding(store, solved["constant"], graph["scale"])
         self.vertex_of = store.read_array("vertex_of_distinct")
-        self._graph = None if self.kind == "geodesic" else shared_graph(store.path, store.document["id"])
+        self._graph = None if self.kind == "geodesic" else shared_paths(store.path, store.document["id"])
         if self.kind == "features":
             self._rows = load_rows(store)
             digests = store.read_array("digests")
@@ -90,6 +115,8 @@ class Projector:
         else:
             gains = 1 / np.sqrt(values)
         self._gains = gains * axes.scale
+        self._axes = axes.vectors[:, axes.active] - axes.vectors[:, axes.active].mean(axis=0)
+        self._mean_products = axes.means @ self._axes
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set: rows of features, or of distances to the training points.
@@ -103,31 +130,19 @@ class Projector:
 
     def coordinates(self, block: Any) -> Vectors:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
-        count, p = block.shape[0], len(self.embedding.eigenvalues)
-        out = np.empty((count, p))
-        n = len(self.embedding.means)
-        step = max(1, BATCH_BYTES // (8 * max(n, 1)))
         if self.kind == "geodesic":
-            for at in range(0, count, step):
-                distances = self._in_vertex_order(_dense(block[at : at + step])) / self.embedding.scale
-                own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
-                out[at : at + step] = self._place(distances, own)
+            out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
+            step = max(1, BATCH_BYTES // (8 * len(self.embedding.means)))
+            for at in range(0, len(out), step):
+                out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
             return out
-        found = self.attach(block)
-        nearest = np.full(count, -1)
-        touching = np.flatnonzero(np.diff(found.indptr))
-        nearest[touching] = found.vertices[found.indptr[touching]]
-        order = np.argsort(nearest, kind="stable")  # near in number is near in space: the kernel's batches stay local
-        for at in range(0, count, step):
-            rows = order[at : at + step]
-            pieces = [np.arange(found.indptr[r], found.indptr[r + 1]) for r in rows]
-            chosen = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
-            indptr = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
-            reached = rows_from_seeds(
-                self._graph, indptr, found.vertices[chosen], found.lengths[chosen] / self.embedding.scale
-            )
-            out[rows] = self._place(reached.astype(np.float64), found.own[rows])
-        return out
+        return self.place(self.attach(block))
+
+    def place(self, found: Attachments) -> Vectors:
+        """Coordinates (l, p) of attached rows; fastest where they lie together."""
+        lengths = found.lengths / self.embedding.scale
+        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes)
+        return self._from_products(*products, found.own)
 
     def attach(self, block: Any) -> Attachments:
         """The training points that each test row touches."""
@@ -187,19 +202,29 @@ class Projector:
         ordered[:, self.vertex_of[kept]] = rows[:, kept]
         return ordered
 
-    def _place(self, distances: Vectors, own: NDArray[np.int64]) -> Vectors:
-        """Step 7 of kernel Isomap for rows of geodesics (l, n), in the unit of the tiles."""
-        axes = self.embedding
-        y = np.zeros((len(distances), len(axes.eigenvalues)))
-        lost = ~np.isfinite(distances.max(axis=1, initial=0.0))
-        shifted = np.where(lost[:, None], 0.0, distances) + axes.constant
-        if self.form == "paper":
+    def _place_rows(self, rows: Vectors) -> Vectors:
+        """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
+        distances = self._in_vertex_order(rows) / self.embedding.scale
+        own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
+        nearest = distances.min(axis=1)
+        with np.errstate(invalid="ignore"):  # inf: `_from_products` finds them
+            excess = distances - nearest[:, None]
+            return self._from_products(nearest, excess @ self._axes, excess**2 @ self._axes, own)
+
+    def _from_products(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
+        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
+
+        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out:
+        -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
+        """
+        y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
+        with np.errstate(invalid="ignore"):
+            k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
+        if self.form == "paper":  # d̃ = 0 at its own vertex, where it is c by the formula
             known = np.flatnonzero(own >= 0)
-            shifted[known, own[known]] = 0.0
-        k = -0.5 * (shifted**2 - axes.means)
-        k -= k.mean(axis=1, keepdims=True)  # 0 in exact arithmetic since V'1 = 0; a far point loses digits without
-        y[:, axes.active] = k @ axes.vectors[:, axes.active] * self._gains
-        y[lost] = np.nan
+            k[known] += self.embedding.nugget * self._axes[own[known]]
+        y[:, self.embedding.active] = k * self._gains
+        y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
         return y
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine.store import shared_run
 from scalemani.engine.user_arrays import write_chunk
-from scalemani.projection import Projector
+from scalemani.projection import Attachments, Projector
 
 ModelKey = tuple[str, str, str, str]
 """Path of the store, id of its run, revision of its solution, form of the projection."""
@@ -51,6 +51,16 @@ def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
     if not pieces:
         return np.empty((0, projector.n_features))
     return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+
+def attach(key: ModelKey, block: Any) -> Attachments:
+    """One task: where the rows of a validated block touch the training points."""
+    return shared_projector(*key).attach(block)
+
+
+def place(key: ModelKey, found: Attachments) -> NDArray[np.float64]:
+    """One task: coordinates of attached rows."""
+    return shared_projector(*key).place(found)
 
 
 def project(key: ModelKey, block: Any) -> NDArray[np.float64]:

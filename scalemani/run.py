@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -24,9 +24,9 @@ from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.user_arrays import new_output, open_output
 from scalemani.errors import ScalemaniError, UnreachableWarning
-from scalemani.geodesics import shared_graph
-from scalemani.projection import Projector
-from scalemani.projection_tasks import LazyProjection, ModelKey, project, project_chunk, shared_projector
+from scalemani.geodesics import shared_paths
+from scalemani.projection import Attachments
+from scalemani.projection_tasks import LazyProjection, ModelKey, attach, place, project, project_chunk, shared_projector
 from scalemani.row_blocks import as_source, check_shape
 
 Report = Callable[[str, int, int], None]
@@ -162,7 +162,7 @@ class Run:
         elif self.stages["data"]["fields"]["kind"] == "geodesic":
             raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
         else:
-            found = geodesic_rows(shared_graph(self.store.path, self.store.document["id"]), vertices[known])
+            found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
         out = np.full((len(wanted), total), np.nan)
         scale = self.stages["graph"]["scale"]
         out[known] = self._in_user_order(found.T.astype(np.float64) * scale).T
@@ -210,18 +210,16 @@ class Run:
         UnreachableWarning
             Once, if rows have no path to the training points; they are NaN.
         """
-        if _is_dask(T):
+        if type(T).__module__.split(".")[0] == "dask":
             return self._lazy(T)
         if not sp.issparse(T):  # sparse rows of distances keep their stored zeros
             T = as_source(T, "X")
-        key = self._key
-        projector = shared_projector(*key)
+        projector = shared_projector(*self._key)
         pieces: list[NDArray[np.float64]] = []
         total = int(T.shape[0])
         with Cluster(scheduler) as cluster:
-            blocks = self._blocks(T, projector, cluster)
-            for piece in cluster.map(project, ((key, block) for _, block in blocks)):
-                pieces.append(piece)
+            for _, block in projector.blocks(T, "X"):
+                pieces.append(self._project(block, cluster))
                 if report is not None:
                     report("project", sum(map(len, pieces)), total)
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
@@ -256,12 +254,20 @@ class Run:
         source = as_source(T, "X")
         check_shape(tuple(source.shape), "X", expected)
 
-    def _blocks(self, T: Any, projector: Projector, cluster: Cluster) -> Iterator[tuple[int, Any]]:
-        """Validated pieces of T for one task each."""
-        for start, block in projector.blocks(T, "X"):
-            step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
-            for at in range(0, block.shape[0], step):
-                yield start + at, block[at : at + step]
+    def _project(self, block: Any, cluster: Cluster) -> NDArray[np.float64]:
+        """Coordinates of a validated block. Tasks attach its rows as they come, and place them by where they lie."""
+        key = self._key
+        step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
+        steps = range(0, block.shape[0], step)
+        parts = ((key, block[at : at + step]) for at in steps)
+        if self.stages["data"]["fields"]["kind"] == "geodesic":
+            return np.concatenate(list(cluster.map(project, parts)))
+        found = Attachments.joined(list(cluster.map(attach, parts)))
+        order = found.by_place()
+        places = list(cluster.map(place, ((key, found.take(order[at : at + step])) for at in steps)))
+        coordinates = np.empty((len(order), self.n_components))
+        coordinates[order] = np.concatenate(places)
+        return coordinates
 
     def _lazy(self, T: Any) -> Any:
         self._check_test_set(T)
@@ -292,7 +298,3 @@ def _warn_unreachable(lost: int, total: int) -> None:
             UnreachableWarning,
             stacklevel=3,
         )
-
-
-def _is_dask(T: Any) -> bool:
-    return type(T).__module__.split(".")[0] == "dask"

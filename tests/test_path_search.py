@@ -15,7 +15,14 @@ from scipy.spatial import cKDTree
 
 from scalemani.engine import path_search
 from scalemani.engine.settling import LINE
-from scalemani.engine.shortest_paths import PathGraph, Work, geodesic_rows, rows_from_seeds, workspace_bytes
+from scalemani.engine.shortest_paths import (
+    PathGraph,
+    Work,
+    geodesic_rows,
+    products_from_seeds,
+    rows_from_seeds,
+    workspace_bytes,
+)
 from scalemani.engine.vertex_order import vertex_order
 
 LANES = {"float32": LINE // 4, "float64": LINE // 8}
@@ -273,3 +280,50 @@ def test_a_workspace_is_no_larger_than_it_says(roll_5000):
         arrays = [v for v in vars(search).values() if isinstance(v, np.ndarray)]
         held = sum(v.nbytes for v in [*arrays, *search.local]) + 8 * (graph.weights.size + 33)  # the heap of a call
         assert 0.8 * workspace_bytes(5000, graph.weights.size) < held <= workspace_bytes(5000, graph.weights.size)
+
+
+def test_sources_without_seeds_among_others_are_infinite():
+    """More of them than there are seeds: a source's number is no bound of theirs."""
+    graph = roll_graph(300)
+    indptr = np.concatenate([np.zeros(60, int), [1, 3, 3, 4]])
+    rows = rows_from_seeds(graph, indptr, [7, 7, 250, 9], [0.5, 1.0, 0.25, 0.0])
+    assert np.isposinf(rows[:59]).all()
+    assert np.isposinf(rows[61]).all()
+    np.testing.assert_allclose(rows[59], 0.5 + geodesic_rows(graph, [7])[0], rtol=1e-6)
+    np.testing.assert_array_equal(rows[62], geodesic_rows(graph, [9])[0])
+
+
+@pytest.mark.parametrize(
+    "forced", [{"MOST_SEPARATE": 99.0, "PATIENCE": 1e6}, {"MOST_SEPARATE": -1.0}], ids=["lanes", "heap"]
+)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_products_are_those_of_the_rows(forced, precision):
+    graph, rng = roll_graph(700), np.random.default_rng(0)
+    indptr, seeds = np.arange(0, 151, 3), rng.integers(0, 700, 150)
+    starts, axes = rng.random(150), rng.standard_normal((700, 5))
+    rows = rows_from_seeds(graph, indptr, seeds, starts, precision=precision).astype(float)
+    with patch.multiple(path_search, **forced):
+        nearest, first, second = products_from_seeds(graph, indptr, seeds, starts, axes, precision=precision)
+    np.testing.assert_array_equal(nearest, rows.min(axis=1))
+    excess = rows - nearest[:, None]
+    np.testing.assert_allclose(first, excess @ axes, rtol=1e-12, atol=1e-12 * np.abs(first).max())
+    np.testing.assert_allclose(second, excess**2 @ axes, rtol=1e-12, atol=1e-12 * np.abs(second).max())
+
+
+def test_products_of_a_source_have_the_same_bits_in_any_batch():
+    graph, rng = roll_graph(700), np.random.default_rng(0)
+    seeds, axes = rng.integers(0, 700, 70), rng.standard_normal((700, 3))
+    whole = products_from_seeds(graph, np.arange(71), seeds, np.zeros(70), axes)
+    for some in (slice(0, 1), slice(5, 40), slice(69, None, -1)):
+        few = seeds[some]
+        for part, all_of_it in zip(
+            products_from_seeds(graph, np.arange(len(few) + 1), few, np.zeros(len(few)), axes), whole, strict=True
+        ):
+            np.testing.assert_array_equal(part, all_of_it[some])
+
+
+def test_products_of_a_row_that_misses_a_vertex_are_not_finite():
+    graph = graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4)
+    nearest, first, _ = products_from_seeds(graph, [0, 1, 1], [0], [0.0], np.ones((4, 2)))
+    assert nearest.tolist() == [0.0, np.inf]
+    assert not np.isfinite(first).any()

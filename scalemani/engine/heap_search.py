@@ -125,7 +125,7 @@ def settling_order(
     Parameters
     ----------
     sources : ndarray of int64
-        Source of each seed, numbered from 0.
+        Source of each seed, numbered from 0, ascending; a source may have none.
     heap, distance, owner : ndarray
         Scratch: int64 (one more than all seeds and edges), float32 (n,), int32 (n,).
 
@@ -142,7 +142,7 @@ def settling_order(
     n = distance.shape[0]
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
-    root = np.arange(sources.shape[0] + 1)
+    root = np.arange(1 + (sources[-1] if sources.shape[0] else 0))
     distance[:] = np.inf
     owner[:] = -1
     size = 0

@@ -5,13 +5,15 @@ chosen follows from counts of the work done, never from a clock, and decides not
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.heap_search import heap_rows, most_hops, settling_order
+from scalemani.engine.lane_products import lane_products
 from scalemani.engine.settling import LINE, renumber, scatter_lanes, settle, start_lanes
 
 SMALL = 4096  # vertices up to which sums are float64: they cost next to nothing there
@@ -46,6 +48,14 @@ class Work:
     batches: int = 0
     orders: int = 0
     heap_rows: int = 0
+
+
+class Sources(NamedTuple):
+    """Source s starts at the vertices ``seeds[indptr[s]:indptr[s + 1]]``, from the distances `starts`."""
+
+    indptr: NDArray[np.int64]
+    seeds: NDArray[np.int64]
+    starts: NDArray[np.float32]
 
 
 class PathGraph:
@@ -112,43 +122,55 @@ class Search:
         self.near, self.owner = np.empty(n, np.float32), np.empty(n, np.int32)
         self.single, self.targets = np.empty(n, self.sums), np.empty(self.lanes, np.int64)
 
-    def rows(
-        self,
-        indptr: NDArray[np.int64],
-        seeds: NDArray[np.int64],
-        starts: NDArray[np.float32],
-        first: int,
-        work: Work,
-        out: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
-        """Fill the rows, batch by batch in the order of their first seeds."""
-        count = len(indptr) - 1
-        shape = count, self.n - first
+    def rows(self, sources: Sources, first: int, work: Work, out: NDArray[np.float32] | None = None) -> Any:
+        """Rows (l, n - first) of float32, in `out` where that is given."""
+        shape = len(sources.indptr) - 1, self.n - first
         rows = np.empty(shape, np.float32) if out is None else out
         if rows.shape != shape or rows.dtype != np.float32 or not rows.flags.c_contiguous:
             raise ValueError(
                 f"out of shape {rows.shape}, {rows.dtype}: C-contiguous float32 of shape {shape} is needed"
             )
-        self.work, self.window, self.ordered = work, 1, False
-        self.heap_passes, self.waits, self.wait = 1.0, 0, 1  # batches that go to the heap at once; the next number
-        self.heap = np.empty(len(seeds) + self.edges + 1, np.int64)
-        position = np.full(count, -1, np.int64)
-        attached = indptr[1:] > indptr[:-1]
-        position[attached] = seeds[indptr[:-1][attached]]
-        by_seed = np.argsort(position, kind="stable")
-        sources = indptr, seeds, starts
-        for at in range(0, count, self.lanes):
-            batch = by_seed[at : at + self.lanes]
-            if self._side_by_side(sources, batch):
+        for batch, together in self._solved(sources, work):
+            if together:
                 scatter_lanes(self.distance, self.rank, batch, first, self.targets, rows)
-                work.batches += 1
             else:
                 heap_rows(*self.csr, *sources, batch, first, self.heap, self.single, rows)
-                work.heap_rows += len(batch)
-        del self.heap
         return rows
 
-    def _side_by_side(self, sources: Any, batch: NDArray[np.int64]) -> bool:
+    def products(self, sources: Sources, axes: NDArray[np.float64], work: Work) -> tuple[Any, Any, Any]:
+        """The least entry of each row and V'e, V'e² for V = `axes`: see :mod:`scalemani.engine.lane_products`."""
+        count, p = len(sources.indptr) - 1, axes.shape[1]
+        nearest, first, second = np.empty(count), np.empty((count, p)), np.empty((count, p))
+        row, vertices = np.empty((1, self.n), np.float32), np.arange(self.n, dtype=np.int32)
+        alone = np.zeros(1, np.int64)
+        for batch, together in self._solved(sources, work):
+            if together:
+                lane_products(self.distance, self.rank, axes, batch, nearest, first, second)
+                continue
+            for s in batch:
+                one = sources.indptr[s : s + 2], sources.seeds, sources.starts
+                heap_rows(*self.csr, *one, alone, 0, self.heap, self.single, row)
+                lane_products(row.reshape(-1, 1), vertices, axes, np.array([s]), nearest, first, second)
+        return nearest, first, second
+
+    def _solved(self, sources: Sources, work: Work) -> Iterator[tuple[NDArray[np.int64], bool]]:
+        """Batches in the order of their first seeds: solved in the lanes, or left to the heap."""
+        self.work, self.window, self.ordered = work, 1, False
+        self.heap_passes, self.waits, self.wait = 1.0, 0, 1  # batches that go to the heap at once; the next number
+        self.heap = np.empty(len(sources.seeds) + self.edges + 1, np.int64)
+        position = np.full(len(sources.indptr) - 1, -1, np.int64)
+        attached = np.diff(sources.indptr) > 0
+        position[attached] = sources.seeds[sources.indptr[:-1][attached]]
+        by_seed = np.argsort(position, kind="stable")
+        for at in range(0, len(by_seed), self.lanes):
+            batch = by_seed[at : at + self.lanes]
+            together = self._side_by_side(sources, batch)
+            work.batches += together
+            work.heap_rows += 0 if together else len(batch)
+            yield batch, together
+        del self.heap
+
+    def _side_by_side(self, sources: Sources, batch: NDArray[np.int64]) -> bool:
         """Solve a batch in its lanes; False where the heap is the better choice."""
         by_heap = self.heap_passes * len(batch)
         if self.ordered and self._settle(sources, batch, min(self.heap_passes + 3, PATIENCE * by_heap)):
@@ -164,7 +186,7 @@ class Search:
         self.waits, self.wait = self.wait, 2 * self.wait
         return False
 
-    def _make_order(self, sources: Any, batch: NDArray[np.int64]) -> float:
+    def _make_order(self, sources: Sources, batch: NDArray[np.int64]) -> float:
         """Order the vertices by the search from all seeds of a batch, and renumber the graph; fronts apart."""
         indptr, seeds, starts = sources
         of_batch = np.concatenate([np.arange(indptr[s], indptr[s + 1]) for s in batch])
@@ -181,7 +203,7 @@ class Search:
             self.spent, self.batches = self.heap_passes + 1, 0
         return float(separate)
 
-    def _settle(self, sources: Any, batch: NDArray[np.int64], most_passes: float) -> bool:
+    def _settle(self, sources: Sources, batch: NDArray[np.int64], most_passes: float) -> bool:
         """Solve a batch in the present order within `most_passes`; look at what it cost."""
         indptr, seeds, starts = sources
         start_lanes(self.rank, indptr, seeds, starts, batch, self.distance, self.dirty)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scalemani.engine.path_search import PathGraph, Work
+from scalemani.engine.path_search import PathGraph, Sources, Work
 from scalemani.engine.settling import LINE
 
-__all__ = ["PathGraph", "Work", "geodesic_rows", "rows_from_seeds", "workspace_bytes"]
+__all__ = ["PathGraph", "Work", "geodesic_rows", "products_from_seeds", "rows_from_seeds", "workspace_bytes"]
 
 
 def workspace_bytes(n: int, edges: int) -> int:
@@ -88,8 +88,9 @@ def geodesic_rows(
            [3., 2., 0.]], dtype=float32)
     """
     wanted = _vertices(graph, sources)
-    indptr, starts = np.arange(len(wanted) + 1), np.zeros(len(wanted), np.float32)
-    return _prepared(graph, precision).search().rows(indptr, wanted, starts, first, work or Work(), out)
+    sources = Sources(np.arange(len(wanted) + 1), wanted, np.zeros(len(wanted), np.float32))
+    rows: NDArray[np.float32] = _prepared(graph, precision).search().rows(sources, first, work or Work(), out)
+    return rows
 
 
 def rows_from_seeds(
@@ -118,11 +119,47 @@ def rows_from_seeds(
     -------
     ndarray of float32, shape (l, n)
     """
+    sources = _outside(graph, indptr, seeds, starts)
+    rows: NDArray[np.float32] = _prepared(graph, precision).search().rows(sources, 0, work or Work())
+    return rows
+
+
+def products_from_seeds(
+    graph: Any,
+    indptr: ArrayLike,
+    seeds: ArrayLike,
+    starts: ArrayLike,
+    axes: NDArray[np.float64],
+    *,
+    precision: str | None = None,
+    work: Work | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """What a projection needs of the rows that :func:`rows_from_seeds` gives, without the rows.
+
+    Parameters
+    ----------
+    graph, indptr, seeds, starts, precision, work
+        As for :func:`rows_from_seeds`.
+    axes : ndarray of float64, shape (n, p)
+        V.
+
+    Returns
+    -------
+    nearest : ndarray, shape (l,)
+        The least entry of each row d; inf where nothing is reached.
+    first, second : ndarray, shape (l, p)
+        V'e and V'e² for e = d - nearest; not finite where a vertex is not reached.
+    """
+    sources = _outside(graph, indptr, seeds, starts)
+    return _prepared(graph, precision).search().products(sources, np.ascontiguousarray(axes), work or Work())
+
+
+def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> Sources:
+    """Sources that are no vertices, in the kernels' dtypes."""
     vertices = _vertices(graph, seeds)
     with np.errstate(over="ignore"):  # too far for float32 is inf: no finite path
         lengths = np.asarray(starts, np.float64).astype(np.float32) + np.float32(0)  # -0.0 has the bits of a negative
-    search = _prepared(graph, precision).search()
-    return search.rows(np.ascontiguousarray(indptr, np.int64), vertices, lengths, 0, work or Work())
+    return Sources(np.ascontiguousarray(indptr, np.int64), vertices, lengths)
 
 
 def _prepared(graph: Any, precision: str | None) -> PathGraph:
