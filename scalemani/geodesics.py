@@ -148,13 +148,23 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
 
 
 class RowMemory:
-    """Memory for the rows of a thread's tasks, one after the other; empty where it is sent.
+    """What a process keeps from task to task of the stage; empty where it is sent.
 
-    Pages that are touched for the first time cost up to a third of a task.
+    Memory for a thread's rows, since pages that are touched for the first time cost up to a third of a task; and
+    the graph with the searches' workspaces.
     """
 
     def __init__(self) -> None:
         self._threads = threading.local()
+        self._lock = threading.Lock()
+        self._paths: PathGraph | None = None
+
+    def paths(self, path: str, identity: str) -> PathGraph:
+        """The graph of a run as the kernels take it."""
+        with self._lock:
+            if self._paths is None:
+                self._paths = PathGraph(shared_graph(path, identity))
+            return self._paths
 
     def __reduce__(self) -> tuple[type["RowMemory"], tuple[()]]:
         return RowMemory, ()
@@ -189,10 +199,10 @@ def _tile_row(path: str, identity: str, row: int, work: RowWork) -> NDArray[np.f
     if store.tile_row_done(row):
         return read_tiles(store, reader, tile_row(store, row), verify=True).total
     here, n = store.blocks[row], store.blocks.n
-    graph = shared_graph(path, identity)
     out = work.memory.rows(here.stop - here.start, n - here.start)
-    upper = geodesic_rows(graph, np.arange(here.start, here.stop), first=here.start, out=out)
-    _check_rows(graph, upper, here.start)
+    paths = work.memory.paths(path, identity)
+    upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
+    _check_rows(shared_graph(path, identity), upper, here.start)
     partial = PartialRead(store, reader, row)
     store.write_tile_row(row, upper, use=partial.add)
     return partial.total
