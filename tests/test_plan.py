@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, pipeline
+from scalemani import Isomap, KernelIsomap, additive_constant, pipeline
+from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.engine import calibration, terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
@@ -140,6 +141,23 @@ def test_time_is_arithmetic_on_the_rates(monkeypatch):
     assert calibration.geodesic_seconds(rates, 1000, 125, 2, 10**10) == 10
     assert calibration.read_seconds(rates, 1000, 125, 2, 10**6, 10**9) == pytest.approx(4e-9 * entries / 2)
     assert calibration.read_seconds(rates, 1000, 125, 2, 10**10, 10**9) == 10
+
+
+def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
+    """A limit between what the usual basis and a smaller one need."""
+    X, widest = roll(700), []
+    original = block_rayleigh_ritz
+
+    def watched(products, n, n_top, combine, **options):
+        widest.append(options["most_columns"])
+        return original(products, n, n_top, combine, **options)
+
+    monkeypatch.setattr(additive_constant, "block_rayleigh_ritz", watched)
+    monkeypatch.setattr(terms, "FIRST_USE", 0)
+    KernelIsomap(n_neighbors=K, memory_limit="4GB").fit(X)
+    KernelIsomap(n_neighbors=K, memory_limit="4.5MB").fit(X)
+    assert widest == [plan.most_columns for plan in plans]
+    assert widest[1] < widest[0]
 
 
 # ---- refusals ------------------------------------------------------------------------------------
