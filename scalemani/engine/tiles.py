@@ -34,7 +34,8 @@ def _blosc(name: str) -> BloscCodec:
 
 def checksum(array: NDArray[Any]) -> int:
     """CRC32C of an array's bytes in C order."""
-    return int(google_crc32c.value(np.ascontiguousarray(array).tobytes()))
+    contiguous: Any = np.ascontiguousarray(array)  # read where it is: its bytes would be a copy
+    return int(google_crc32c.value(contiguous))
 
 
 def beside(path: str | os.PathLike[str]) -> Path:
