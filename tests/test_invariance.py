@@ -96,7 +96,8 @@ def test_the_memory_limit_changes_nothing(monkeypatch):
     monkeypatch.setattr(terms, "FIRST_USE", 0)  # what a process holds after its first fit anyway, and much of it here
     rows = roll(700)
     default = Isomap(n_neighbors=K, n_components=P).fit(rows)
-    model = Isomap(n_neighbors=K, n_components=P, memory_limit="3.5MB").fit(rows)
+    needed = Isomap(n_neighbors=K, n_components=P).plan(rows).memory_peak
+    model = Isomap(n_neighbors=K, n_components=P, memory_limit=0.56 * needed).fit(rows)
     assert RunStore(model.store_).blocks.size < RunStore(default.store_).blocks.size
     close(model.embedding_, default.embedding_)
 

@@ -116,7 +116,8 @@ def _geodesics(work: Work, tile: int) -> Stage:
         "shares in flight": terms.waiting_bytes(n, tile, 2 * m + 3, work.window),
         "sums of the first read": terms.start_bytes(n, m, size),
     }
-    worker = {"graph": terms.graph_bytes(n, work.edges), f"{work.threads} tasks": tasks}
+    graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)
+    worker = {"graph": graph, f"{work.threads} tasks": tasks}
     if not work.embedded:
         worker["vectors"] = terms.operand_bytes(n, m, size)
         client["graph"] = worker["graph"]

@@ -60,6 +60,11 @@ def graph_bytes(n: int, edges: int) -> int:
     return 12 * edges + 8 * (n + 1)
 
 
+def paths_bytes(n: int, edges: int) -> int:
+    """The graph once more, as the kernels take it: weights of up to 8 bytes, int32 indices, int64 pointers."""
+    return 12 * edges + 8 * (n + 1)
+
+
 def rows_bytes(n: int, tile: int) -> int:
     """A block of geodesic rows from its first vertex on, float32."""
     return 4 * tile * n
@@ -92,10 +97,10 @@ def check_bytes(tile: int) -> int:
 
 
 def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
-    """One task: its rows, and either the search, or the check, or a tile at a time and the share."""
+    """One task: its rows, the search's workspace, which its thread keeps, and the check, or a tile and the share."""
     a_tile = max(tile_bytes(tile, compressed), 4 * tile * tile + panel_bytes(tile, columns, size))
     after = max(check_bytes(tile), share_bytes(n, columns) + a_tile)
-    return rows_bytes(n, tile) + max(workspace_bytes(n, edges), after)
+    return rows_bytes(n, tile) + workspace_bytes(n, edges) + after
 
 
 def left_bytes(task: int) -> int:
@@ -111,7 +116,7 @@ def waiting_bytes(n: int, step: int, width: int, window: int) -> int:
 
 def median_bytes(n: int, edges: int) -> int:
     """The sampled rows that give the median distance: found, picked, and copied to be partitioned."""
-    return workspace_bytes(n, edges) + 13 * min(n, SAMPLED_ROWS) * n
+    return paths_bytes(n, edges) + workspace_bytes(n, edges) + 13 * min(n, SAMPLED_ROWS) * n
 
 
 def given_task_bytes(n: int, tile: int) -> int:
