@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from scalemani.engine.heap_search import drop_first, push
 from scalemani.engine.kernel_cache import compiled
 
 #: Parts of at most this many vertices aren't divided further; cuts fall on its multiples.
@@ -50,8 +51,8 @@ def vertex_order(matrix: csr_array) -> NDArray[np.int64]:
     return order
 
 
-def _lengths(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Weights as positive lengths of at most 1.
+def _lengths(weights: NDArray[Any]) -> NDArray[np.float32]:
+    """Weights as positive lengths of at most 1, in the heap's precision.
 
     Zero weights would leave whole regions in one place, in the order they came in; and sums of
     weights near the largest float would overflow to what stands for "not reached".
@@ -59,80 +60,47 @@ def _lengths(weights: NDArray[Any]) -> NDArray[np.float64]:
     lengths = np.array(weights, dtype=np.float64)
     positive = lengths[lengths > 0]
     if positive.size == 0:
-        return np.ones_like(lengths)
+        return np.ones(len(lengths), np.float32)
     largest = float(positive.max())
     shortest = SHORTEST * (float(np.median(positive)) / largest)
-    return np.maximum(lengths / largest, shortest)
+    return np.maximum(lengths / largest, shortest).astype(np.float32)
 
 
 @compiled()
 def _sweep(
-    indptr: Any,
-    indices: Any,
-    lengths: Any,
-    part: Any,
-    label: int,
-    source: int,
-    distance: Any,
-    heap: Any,
-    slot: Any,
+    indptr: Any, indices: Any, lengths: Any, part: Any, label: int, source: int, distance: Any, heap: Any
 ) -> tuple[int, int]:
-    """Dijkstra from `source` over the vertices whose `part` is `label`, with a 4-ary indexed heap.
+    """Dijkstra from `source` over the vertices whose `part` is `label`.
 
-    `distance` must be inf on the part and `slot` -1. Gives the number of vertices reached and the
-    last one, which is a farthest one.
+    `distance` must be inf on the part; `heap` is scratch (see :mod:`scalemani.engine.heap_search`). Gives the number
+    of vertices reached and the last one, which is a farthest one.
     """
+    single = np.empty(1, np.float32)
+    bits = single.view(np.int32)
     distance[source] = 0.0
-    heap[0] = source
-    slot[source] = 0
-    size = 1
+    size = push(heap, 0, 0, source)
     reached = 0
-    u = source
+    last = source
     while size > 0:
-        u = heap[0]
-        slot[u] = -2
+        nearest = heap[0]
+        u = nearest & 0xFFFFFFFF
+        size = drop_first(heap, size)
+        reach = distance[u]
+        single[0] = reach
+        if bits[0] < nearest >> 32:
+            continue
         reached += 1
-        size -= 1
-        if size > 0:
-            v = heap[size]
-            key = distance[v]
-            i = 0
-            while True:
-                child = 4 * i + 1
-                if child >= size:
-                    break
-                best = child
-                for q in range(child + 1, min(child + 4, size)):
-                    if distance[heap[q]] < distance[heap[best]]:
-                        best = q
-                if distance[heap[best]] >= key:
-                    break
-                heap[i] = heap[best]
-                slot[heap[i]] = i
-                i = best
-            heap[i] = v
-            slot[v] = i
+        last = u
         for e in range(indptr[u], indptr[u + 1]):
             v = indices[e]
             if part[v] != label:
                 continue
-            new = distance[u] + lengths[e]
-            if new < distance[v]:
-                distance[v] = new
-                i = slot[v]
-                if i < 0:
-                    i = size
-                    size += 1
-                while i > 0:
-                    parent = (i - 1) >> 2
-                    if distance[heap[parent]] <= new:
-                        break
-                    heap[i] = heap[parent]
-                    slot[heap[i]] = i
-                    i = parent
-                heap[i] = v
-                slot[v] = i
-    return reached, u
+            through = reach + lengths[e]
+            if through < distance[v]:
+                distance[v] = through
+                single[0] = through
+                size = push(heap, size, bits[0], v)
+    return reached, last
 
 
 @compiled()
@@ -173,11 +141,10 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
     """Permute `order` (n,) in place; see :func:`vertex_order`."""
     n = order.shape[0]
     part = np.full(n, -1, np.int64)
-    slot = np.empty(n, np.int64)
-    heap = np.empty(n, np.int64)
+    heap = np.empty(max(n, indices.shape[0] + 1), np.int64)
     ends = np.empty(n, np.int64)
-    from_a = np.empty(n, np.float64)
-    from_b = np.empty(n, np.float64)
+    from_a = np.empty(n, np.float32)
+    from_b = np.empty(n, np.float32)
     # The waiting parts are disjoint and each is larger than a leaf.
     lows = np.empty(n // LEAF + 2, np.int64)
     highs = np.empty(n // LEAF + 2, np.int64)
@@ -195,9 +162,8 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
         for i in range(low, high):
             v = order[i]
             part[v] = label
-            slot[v] = -1
             from_b[v] = np.inf
-        reached, a = _sweep(indptr, indices, lengths, part, label, order[low], from_b, heap, slot)
+        reached, a = _sweep(indptr, indices, lengths, part, label, order[low], from_b, heap)
         if reached < high - low:
             pieces = _components(indptr, indices, part, label, order, low, high, heap, ends)
             for piece in range(pieces):
@@ -209,14 +175,12 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
             continue
         for i in range(low, high):
             v = order[i]
-            slot[v] = -1
             from_a[v] = np.inf
-        _, b = _sweep(indptr, indices, lengths, part, label, a, from_a, heap, slot)
+        _, b = _sweep(indptr, indices, lengths, part, label, a, from_a, heap)
         for i in range(low, high):
             v = order[i]
-            slot[v] = -1
             from_b[v] = np.inf
-        _sweep(indptr, indices, lengths, part, label, b, from_b, heap, slot)
+        _sweep(indptr, indices, lengths, part, label, b, from_b, heap)
         members = order[low:high].copy()
         # b first: a was found far from the part's first vertex, so this keeps the parent's direction
         # (the other sign doubles the mean distance in number between neighbours).
