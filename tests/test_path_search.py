@@ -1,5 +1,6 @@
 """Batches, orders, windows and the heap: they decide the work, never a bit of a row."""
 
+import pickle
 from dataclasses import astuple
 from unittest.mock import patch
 
@@ -280,6 +281,14 @@ def test_a_workspace_is_no_larger_than_it_says(roll_5000):
         arrays = [v for v in vars(search).values() if isinstance(v, np.ndarray)]
         held = sum(v.nbytes for v in [*arrays, *search.local]) + 8 * (graph.weights.size + 33)  # the heap of a call
         assert 0.8 * workspace_bytes(5000, graph.weights.size) < held <= workspace_bytes(5000, graph.weights.size)
+
+
+def test_a_graph_travels_without_its_workspaces():
+    graph = PathGraph(roll_graph(300), "float32")
+    expected = geodesic_rows(graph, np.arange(50))
+    sent = pickle.dumps(graph)
+    assert len(sent) < 2 * (graph.indptr.nbytes + graph.indices.nbytes + graph.weights.nbytes)
+    np.testing.assert_array_equal(geodesic_rows(pickle.loads(sent), np.arange(50)), expected)
 
 
 def test_sources_without_seeds_among_others_are_infinite():

@@ -85,6 +85,12 @@ class PathGraph:
         self.precision = precision or self._precision()
         self._local = threading.local()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _local=threading.local())  # workspaces stay where they are
+
     def search(self) -> "Search":
         """This thread's workspace: one search at a time, and memory that is touched once."""
         if not hasattr(self._local, "search"):
