@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from scalemani.engine.shortest_paths import Work, geodesic_rows
+from scalemani.engine.shortest_paths import PathGraph, Work, geodesic_rows
 
 ORDERS = ("adjacent", "reversed", "scattered", "random")
 
@@ -69,11 +69,12 @@ def measure(name: str, matrix: csr_array, order: str, *, block: int, repeats: in
     n = matrix.shape[0]
     wide = matrix.astype(np.float64)  # the same rounded weights: what differs is how they are summed
     work, times, deviation = Work(), [], 0.0
+    graph, memory = PathGraph(matrix), np.zeros((min(block, n), n), np.float32)  # a task finds both there
     for warm in (np.arange(min(n, 48)), np.zeros(1, np.int64)):  # loads the kernels, the heap too
-        geodesic_rows(matrix, warm)
+        geodesic_rows(graph, warm)
     for sources in places(n, order, block, repeats):
         chosen = np.linspace(0, len(sources) - 1, min(few, len(sources))).astype(int)
-        own, rows = timed(lambda s=sources: geodesic_rows(matrix, s, work=work))
+        own, rows = timed(lambda s=sources: geodesic_rows(graph, s, out=memory, work=work))
         directed, truth = timed(lambda s=sources[chosen]: dijkstra(wide, directed=True, indices=s))
         undirected, _ = timed(lambda s=sources[chosen]: dijkstra(wide, directed=False, indices=s))
         times.append((own / len(sources), directed / len(chosen), undirected / len(chosen)))
@@ -93,7 +94,7 @@ def places(n: int, order: str, block: int, repeats: int) -> list[np.ndarray]:
         return [rng.choice(n, block, replace=False) for _ in range(repeats)]
     if order == "scattered":
         return [(np.arange(block) * n // block + place) % n for place in range(repeats)]
-    starts = np.linspace(0, n - block, repeats + 2)[1:-1].astype(int)
+    starts = np.linspace(0, n - block, repeats + 2)[1:-1].astype(int) // 16 * 16  # as tile rows start
     step = -1 if order == "reversed" else 1
     return [np.arange(start, start + block)[::step] for start in starts]
 
