@@ -255,6 +255,20 @@ def test_a_precision_that_is_none_is_refused():
         geodesic_rows(line_graph(3), [0], precision="float16")
 
 
+@pytest.mark.parametrize("length", [-1.0, np.nan, -np.inf])
+def test_negative_lengths_and_nan_are_refused(length):
+    with pytest.raises(ValueError, match="lengths of 0 or more"):
+        rows_from_seeds(line_graph(4), [0, 2], [0, 3], [1.0, length])
+    with pytest.raises(ValueError, match="lengths of 0 or more"):
+        geodesic_rows(graph_of([(0, 1), (1, 2)], [1.0, length], 3), [0])
+
+
+def test_weights_of_minus_zero_are_zero():
+    rows = geodesic_rows(graph_of([(0, 1), (1, 2)], [-0.0, -0.0], 3), [0, 1, 2])
+    assert rows.tolist() == [[0.0] * 3] * 3
+    assert not np.signbit(rows).any()
+
+
 def test_a_start_of_minus_zero_is_zero():
     """Minima are taken over bits, and -0.0 has those of a negative number."""
     starts = np.zeros(40)

@@ -34,7 +34,7 @@ class Work:
     pops : int
         Vertices relaxed for a batch.
     edges : int
-        Edges of theirs.
+        Edges of theirs, and one for every `settling.GLANCES` flags that were looked at in vain.
     batches : int
         Batches that were solved side by side.
     orders : int
@@ -51,7 +51,10 @@ class Work:
 
 
 class Sources(NamedTuple):
-    """Source s starts at the vertices ``seeds[indptr[s]:indptr[s + 1]]``, from the distances `starts`."""
+    """Source s starts at the vertices ``seeds[indptr[s]:indptr[s + 1]]``, from the distances `starts`.
+
+    They are 0 or more and not -0.0, whose bits are those of a negative number: minima are taken over bits.
+    """
 
     indptr: NDArray[np.int64]
     seeds: NDArray[np.int64]
@@ -66,7 +69,12 @@ class PathGraph:
     graph : scipy.sparse CSR matrix or array, shape (n, n)
         Symmetric; stored entries are edges (stored zeros too), weights >= 0.
     precision : {"float32", "float64"}, optional
-        Of the sums along paths; what the module's docstring says by default.
+        Of the sums along paths; by default what :mod:`scalemani.engine.shortest_paths` says.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or NaN.
 
     Attributes
     ----------
@@ -81,7 +89,9 @@ class PathGraph:
         self.indptr = np.ascontiguousarray(graph.indptr, np.int64)
         self.indices = np.ascontiguousarray(graph.indices, np.int32)
         with np.errstate(over="ignore"):  # too long for float32 is inf: no finite path
-            self.weights = np.ascontiguousarray(graph.data, np.float32)
+            self.weights = np.ascontiguousarray(graph.data, np.float32) + np.float32(0)  # -0.0: see `Sources`
+        if not (self.weights >= 0).all():
+            raise ValueError("the graph has weights that are negative or NaN: lengths of 0 or more are needed")
         self.precision = precision or self._precision()
         self._local = threading.local()
 

@@ -77,7 +77,7 @@ def geodesic_rows(
     TypeError
         If sources are not integers.
     ValueError
-        If `out` is not such an array.
+        If `out` is not such an array, or a weight is negative or NaN.
 
     Examples
     --------
@@ -159,6 +159,8 @@ def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike)
     vertices = _vertices(graph, seeds)
     with np.errstate(over="ignore"):  # too far for float32 is inf: no finite path
         lengths = np.asarray(starts, np.float64).astype(np.float32) + np.float32(0)  # -0.0 has the bits of a negative
+    if not (lengths >= 0).all():
+        raise ValueError("starts that are negative or NaN: lengths of 0 or more are needed")
     return Sources(np.ascontiguousarray(indptr, np.int64), vertices, lengths)
 
 
