@@ -170,6 +170,7 @@ def test_a_damaged_file_is_compiled_again_and_kept(kernels, tmp_path, ending, ke
 # ---- the package -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_whole_fit_in_a_second_process_compiles_nothing(tmp_path):
     first = counted(FIT, path=PACKAGE.parent, cache=tmp_path / "cache")
     second = counted(FIT, path=PACKAGE.parent, cache=tmp_path / "cache")
