@@ -4,7 +4,6 @@ The fit makes the same plan and obeys it. Memory, disk and tasks are arithmetic 
 time is arithmetic on rates that :mod:`scalemani.engine.calibration` measures for the plan that is asked for.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from scalemani.additive_constant import solve
 from scalemani.eigensolver import first_block
 from scalemani.engine import budget, calibration, terms
 from scalemani.engine.blocks import Blocks
@@ -21,16 +19,13 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import free_disk, free_memory
 from scalemani.engine.shortest_paths import PathGraph
 from scalemani.engine.store import RunStore
-from scalemani.errors import ConvergenceWarning, DoesNotFitError
-from scalemani.kernel import DenseKernels
+from scalemani.errors import DoesNotFitError
+from scalemani.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
+from scalemani.geodesics import power_of_two_scale
 from scalemani.kernel_shares import later_reader, usual_precision
 from scalemani.needs import points_bytes, work_of
 from scalemani.parameters import Parameters
 
-#: Reads of D at 1,000 points by solver, as measured on rolls, spheres and Gaussian points; "none": c is not sought.
-EXPECTED_READS = {"none": 5, "ritz": 8, "power": 3000, "arnoldi": 120}
-MORE_READS = 2.5  # each time the points double, where "ritz" seeks c
-READS_SAMPLE = 320  # vertices; up to 300 the solver takes the whole space at once
 STARTING = 1.0  # seconds: a cluster, a store, the first use of compiled code
 
 
@@ -212,16 +207,6 @@ def plan_of_store(
     return plan
 
 
-def expected_reads(parameters: Parameters, n: int, most_columns: int) -> int:
-    """Reads of D after the first, which is taken while D is written: measured figures, to a factor of 2 mostly."""
-    width = first_block(n, parameters.n_components)
-    solver = parameters.constant_solver if parameters.correction == "cailliez" else "none"
-    if width == n - 1 and solver in ("none", "ritz"):
-        return 0
-    reads = EXPECTED_READS[solver] + (MORE_READS * max(0.0, np.log2(n / 1000)) if solver == "ritz" else 0.0)
-    return round(reads * _restarting(width, most_columns))
-
-
 # ---- time --------------------------------------------------------------------------------------------
 
 
@@ -231,7 +216,7 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     Parameters
     ----------
     matrix : CSR or None
-        The graph, in vertex order and any unit; None where D is given.
+        The graph, in vertex order and the user's unit; None where D is given.
     spent : dict
         Stage -> seconds.
     """
@@ -242,7 +227,7 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     vectors = np.random.default_rng(0).standard_normal((2 * side, first_block(n, parameters.n_components)))
     reader = later_reader(vectors, usual_precision(n))
     share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
-    graph = None if matrix is None else PathGraph(sp.csr_array(matrix, dtype=np.float32))
+    graph = None if matrix is None else PathGraph(_scaled(matrix))
     rates = calibration.measure(cluster, graph, side, share, plan.folder)
     if graph is not None and reads:
         sample = calibration.sample_distances(cluster, graph, READS_SAMPLE)
@@ -260,40 +245,11 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     return replace(plan, seconds=seconds, reads=reads, tasks=budget.task_count(n, tile, reads))
 
 
-def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int) -> int | None:
-    """Reads of D that the solver takes, from those that it takes on a sample of the vertices.
-
-    Parameters
-    ----------
-    distances : ndarray, shape (s, s)
-
-    Returns
-    -------
-    int or None
-        None where a sample can't tell.
-
-    Notes
-    -----
-    Measured on rolls, spheres and Gaussian points of 4,000 to 20,000: with a constant to be found the reads grow like
-    (n / s)^0.2, from a sample of 320, and without one hardly at all; to a third.
-    """
-    sample = len(distances)
-    width = first_block(n, parameters.n_components)
-    sought = parameters.correction == "cailliez"
-    whole = first_block(sample, parameters.n_components) == sample - 1  # it would be solved at once
-    if whole or (sought and parameters.constant_solver != "ritz"):
-        return None
-    kernels = DenseKernels(distances)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        solve(kernels, parameters.n_components, correction=parameters.correction, tol=parameters.tol, seed=READS_SAMPLE)
-    growth = (n / sample) ** (0.2 if sought else 0.05)
-    return max(1, int(np.rint((kernels.n_reads - 1) * growth * _restarting(width, most_columns))))
-
-
-def _restarting(width: int, most_columns: int) -> float:
-    """How many times as many reads a smaller basis takes."""
-    return float(max(1.0, 10 * width / most_columns) ** 0.65)
+def _scaled(matrix: Any) -> sp.csr_array:
+    """The graph as stage 4 stores it: any unit in float32's range."""
+    lengths = np.asarray(matrix.data, np.float64)
+    weights = (lengths / power_of_two_scale(lengths)).astype(np.float32)
+    return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _share(share: Any, there: Any, here: Any, tile: Any) -> Any:

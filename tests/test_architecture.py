@@ -24,7 +24,7 @@ ENGINE = [name for name in MODULES if name.startswith("engine.")]
 
 # These see the way as a whole, and nothing below them may import them.
 WHOLE = {
-    "pipeline", "needs", "plan", "inputs", "parameters", "opening", "run", "estimators", "__main__",
+    "pipeline", "needs", "plan", "expected_reads", "inputs", "parameters", "opening", "run", "estimators", "__main__",
     "terminal.summary", "terminal.cli", "demonstration.experiment",
 }  # fmt: skip
 # Who may name two stages or more, and why.
@@ -33,7 +33,8 @@ KNOW_THE_ORDER = {
     "inputs": "stages 1 to 3 by kind of input",
     "run": "reads what the stages left in the store",
     "parameters": "checks names against the stages' own lists",
-    "plan": "times a tile of one stage, counts the reads of another",
+    "plan": "scales the graph as one stage does, times a tile of another",
+    "expected_reads": "counts the reads of one stage's solver on another's kernels",
 }
 BENEATH_THE_ENGINE = {"errors"}  # what the engine takes from the package's top level
 
@@ -111,9 +112,7 @@ def test_a_leaf_imports_no_stage(name):
 
 
 def test_only_the_pipeline_and_what_reads_its_result_know_the_order():
-    found = {
-        name for name in MODULES if name not in STAGES and len({STAGES[s] for s in own(name) if s in STAGES}) > 1
-    }
+    found = {name for name in MODULES if name not in STAGES and len({STAGES[s] for s in own(name) if s in STAGES}) > 1}
     assert found <= set(KNOW_THE_ORDER)
     assert "pipeline" in found
 

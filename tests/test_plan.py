@@ -96,6 +96,14 @@ def test_expected_reads_are_of_the_right_size(correction):
     assert model.plan(X).reads / 2 <= model.fit(X).n_passes_ <= 2 * model.plan(X).reads
 
 
+@pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
+def test_the_unit_is_of_no_account(factor, plans):
+    """Lengths of 1e-60 are 0 in float32, and of 1e60 inf."""
+    model, X = Isomap(n_neighbors=K), roll(700)
+    assert model.plan(factor * X).reads == model.plan(X).reads
+    assert model.plan(factor * X).reads / 2 <= model.fit(factor * X).n_passes_ <= 2 * model.plan(X).reads
+
+
 def test_small_fits_are_planned_without_a_read():
     model = Isomap(n_neighbors=K)
     assert model.plan(roll(200)).reads == model.fit(roll(200)).n_passes_ == 0
