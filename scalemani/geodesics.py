@@ -173,7 +173,7 @@ class RowMemory:
         """An array (count, width) with anything in it, which the thread's next call gives again."""
         size = count * width
         if getattr(self._threads, "flat", np.empty(0)).size < size:
-            self._threads.flat = None  # before the larger one is there
+            vars(self._threads).pop("flat", None)  # before the larger one is there
             self._threads.flat = np.empty(size, np.float32)
         found: NDArray[np.float32] = self._threads.flat[:size].reshape(count, width)
         return found

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
-from scalemani.engine.shortest_paths import products_from_seeds
+from scalemani.engine.shortest_paths import first_seeds, products_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_paths
 from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_digests
@@ -74,10 +74,7 @@ class Attachments:
 
     def by_place(self) -> NDArray[np.int64]:
         """The rows by the first vertex that each touches: near in number is near in space."""
-        first = np.full(len(self.own), -1)
-        touching = np.diff(self.indptr) > 0
-        first[touching] = self.vertices[self.indptr[:-1][touching]]
-        return np.argsort(first, kind="stable")
+        return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
 
 
 class Projector:

@@ -85,8 +85,8 @@ def test_rows_are_a_float64_dijkstra_s_rounded_once(graph):
 
 FORCED = {
     "the heap alone": {"MOST_SEPARATE": -1.0},
-    "batches that never pay": {"PATIENCE": 0.0},
-    "batches that are given up half way": {"PATIENCE": 0.03},
+    "batches that never pay": {"MOST_SEPARATE": np.inf, "PATIENCE": 0.0},
+    "batches that are given up half way": {"MOST_SEPARATE": np.inf, "PATIENCE": 0.03},
     "never the heap": {"MOST_SEPARATE": np.inf, "PATIENCE": 1e6},
     "windows of a few vertices": {"WINDOWS": (8,) * 4, "PATIENCE": 1e6},
     "one window": {"WINDOWS": (1 << 20,) * 4, "PATIENCE": 1e6},
@@ -110,6 +110,11 @@ def test_the_heap_and_batches_were_really_forced():
         with patch.multiple(path_search, **forced):
             geodesic_rows(graph, sources, work=work)
         assert work.heap_rows == by_heap
+    with patch.multiple(path_search, **FORCED["batches that are given up half way"]):
+        geodesic_rows(graph, sources, work=(work := Work()))
+    assert work.pops > 0
+    assert work.batches == 0
+    assert work.heap_rows == 150
 
 
 # ---- counts of the work ------------------------------------------------------------------------
@@ -205,16 +210,17 @@ def test_weights_of_very_different_sizes_stay_within_2e_6_of_scipy(roll_5000):
 
 
 @pytest.mark.parametrize(
-    "graph",
+    "make",
     [
-        line_graph(100_000, weight=1.3),
-        ring_graph(5000),
-        large_graph((np.arange(20_000) + np.random.default_rng(0).random(20_000))[:, None], k=4),
+        lambda: line_graph(100_000, weight=1.3),
+        lambda: ring_graph(5000),
+        lambda: large_graph((np.arange(20_000) + np.random.default_rng(0).random(20_000))[:, None], k=4),
     ],
     ids=["equal weights", "a ring", "long paths"],
 )
-def test_sums_are_float64_where_float32_would_drift(graph):
+def test_sums_are_float64_where_float32_would_drift(make):
     """Equal weights round equally; a path of 5,000 edges rounds 5,000 times."""
+    graph = make()
     assert PathGraph(graph).precision == "float64"
     sources = np.arange(100, 132)
     assert deviation(graph, sources) < 2e-7
@@ -291,10 +297,11 @@ def test_every_size_of_graph_and_batch_is_right(n, count):
 def test_a_workspace_is_no_larger_than_it_says(roll_5000):
     for precision in LANES:
         graph = PathGraph(roll_5000, precision)
-        search = graph.search()
-        arrays = [v for v in vars(search).values() if isinstance(v, np.ndarray)]
-        held = sum(v.nbytes for v in [*arrays, *search.local]) + 8 * (graph.weights.size + 33)  # the heap of a call
-        assert 0.8 * workspace_bytes(5000, graph.weights.size) < held <= workspace_bytes(5000, graph.weights.size)
+        space = graph.workspace()
+        arrays = [v for v in vars(space).values() if isinstance(v, np.ndarray)]
+        held = sum(v.nbytes for v in [*arrays, *space.renumbered]) + 8 * (graph.weights.size + 33)  # a call's heap
+        assert 0.8 * workspace_bytes(5000, graph.weights.size, 32) < held
+        assert held <= workspace_bytes(5000, graph.weights.size, 32)
 
 
 def test_a_graph_travels_without_its_workspaces():

@@ -56,6 +56,23 @@ def drop_first(heap: Any, size: int) -> int:
     return size
 
 
+@compiled(inline="always")
+def next_settled(heap: Any, size: int, distance: Any, single: Any, bits: Any) -> tuple[int, int]:
+    """The nearest vertex whose entry still holds, and the heap's size afterwards; vertex -1 where none is left.
+
+    `single` is one float32 of scratch and `bits` the same memory as an integer.
+    """
+    u = -1
+    while size > 0 and u < 0:
+        nearest = heap[0]
+        size = drop_first(heap, size)
+        v = nearest & 0xFFFFFFFF
+        single[0] = distance[v]
+        if bits[0] >= nearest >> 32:
+            u = v
+    return u, size
+
+
 @compiled()
 def heap_rows(
     indptr: Any,
@@ -86,14 +103,11 @@ def heap_rows(
                 distance[v] = starts[q]
                 single[0] = starts[q]
                 size = push(heap, size, bits[0], v)
-        while size > 0:
-            nearest = heap[0]
-            u = nearest & 0xFFFFFFFF
-            size = drop_first(heap, size)
+        while True:
+            u, size = next_settled(heap, size, distance, single, bits)
+            if u < 0:
+                break
             reach = distance[u]
-            single[0] = reach
-            if bits[0] < nearest >> 32:
-                continue
             for e in range(indptr[u], indptr[u + 1]):
                 v = indices[e]
                 through = reach + weights[e]
@@ -117,7 +131,7 @@ def settling_order(
     distance: Any,
     owner: Any,
     order: Any,
-) -> tuple[int, float, float]:
+) -> tuple[float, float]:
     """Fill `order` (n,) with the vertices as Dijkstra's algorithm settles them from all seeds together.
 
     Vertices that no seed reaches come last, by number.
@@ -131,7 +145,6 @@ def settling_order(
 
     Returns
     -------
-    reached : int
     separate : float
         Fronts that have not met the rest yet, in the mean over the settled vertices. Each of these is
         settled again by every front that reaches it later: near 0 for neighbours, and for scattered
@@ -164,15 +177,12 @@ def settling_order(
     reached = 0
     separate = 0
     waiting = 0
-    while size > 0:
+    while True:
         waiting += size
-        nearest = heap[0]
-        u = nearest & 0xFFFFFFFF
-        size = drop_first(heap, size)
+        u, size = next_settled(heap, size, distance, single, bits)
+        if u < 0:
+            break
         reach = distance[u]
-        single[0] = reach
-        if bits[0] < nearest >> 32:
-            continue
         order[reached] = u
         reached += 1
         separate += fronts - 1
@@ -191,7 +201,7 @@ def settling_order(
         if distance[v] == np.inf:
             order[filled] = v
             filled += 1
-    return reached, separate / max(reached, 1), waiting / max(reached, 1)
+    return separate / max(reached, 1), waiting / max(reached, 1)
 
 
 @compiled()
@@ -217,14 +227,11 @@ def most_hops(indptr: Any, indices: Any, weights: Any, source: int, heap: Any, d
     hops[source] = 0
     size = push(heap, 0, 0, source)
     most = 0
-    while size > 0:
-        nearest = heap[0]
-        u = nearest & 0xFFFFFFFF
-        size = drop_first(heap, size)
+    while True:
+        u, size = next_settled(heap, size, distance, single, bits)
+        if u < 0:
+            break
         reach = distance[u]
-        single[0] = reach
-        if bits[0] < nearest >> 32:
-            continue
         most = max(most, hops[u])
         for e in range(indptr[u], indptr[u + 1]):
             v = indices[e]

@@ -19,24 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scalemani.engine.path_search import PathGraph, Sources, Work
-from scalemani.engine.settling import LINE
+from scalemani.engine.path_graph import PathGraph, workspace_bytes
+from scalemani.engine.path_search import Sources, Work, find_products, find_rows, first_seeds
 
-__all__ = ["PathGraph", "Work", "geodesic_rows", "products_from_seeds", "rows_from_seeds", "workspace_bytes"]
-
-
-def workspace_bytes(n: int, edges: int) -> int:
-    """Bytes that a search holds besides its graph and its rows.
-
-    For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), and
-    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (8).
-
-    Parameters
-    ----------
-    edges : int
-        Stored entries of the graph.
-    """
-    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 8) * edges + 4096  # padding, the seeds of a call
+__all__ = [
+    "PathGraph",
+    "Work",
+    "first_seeds",
+    "geodesic_rows",
+    "products_from_seeds",
+    "rows_from_seeds",
+    "workspace_bytes",
+]
 
 
 def geodesic_rows(
@@ -89,8 +83,7 @@ def geodesic_rows(
     """
     wanted = _vertices(graph, sources)
     sources = Sources(np.arange(len(wanted) + 1), wanted, np.zeros(len(wanted), np.float32))
-    rows: NDArray[np.float32] = _prepared(graph, precision).search().rows(sources, first, work or Work(), out)
-    return rows
+    return find_rows(_prepared(graph, precision), sources, first, work or Work(), out)
 
 
 def rows_from_seeds(
@@ -118,10 +111,14 @@ def rows_from_seeds(
     Returns
     -------
     ndarray of float32, shape (l, n)
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        If a seed is no vertex or no integer, or a start is negative or NaN.
     """
     sources = _outside(graph, indptr, seeds, starts)
-    rows: NDArray[np.float32] = _prepared(graph, precision).search().rows(sources, 0, work or Work())
-    return rows
+    return find_rows(_prepared(graph, precision), sources, 0, work or Work())
 
 
 def products_from_seeds(
@@ -149,9 +146,14 @@ def products_from_seeds(
         The least entry of each row d; inf where nothing is reached.
     first, second : ndarray, shape (l, p)
         V'e and V'e² for e = d - nearest; not finite where a vertex is not reached.
+
+    Raises
+    ------
+    IndexError, TypeError, ValueError
+        As for :func:`rows_from_seeds`.
     """
     sources = _outside(graph, indptr, seeds, starts)
-    return _prepared(graph, precision).search().products(sources, np.ascontiguousarray(axes), work or Work())
+    return find_products(_prepared(graph, precision), sources, np.ascontiguousarray(axes), work or Work())
 
 
 def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> Sources:

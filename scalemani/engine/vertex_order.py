@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from scalemani.engine.heap_search import drop_first, push
+from scalemani.engine.heap_search import next_settled, push
 from scalemani.engine.kernel_cache import compiled
 
 #: Parts of at most this many vertices aren't divided further; cuts fall on its multiples.
@@ -67,7 +67,7 @@ def _lengths(weights: NDArray[Any]) -> NDArray[np.float32]:
 
 
 @compiled()
-def _sweep(
+def _search_part(
     indptr: Any, indices: Any, lengths: Any, part: Any, label: int, source: int, distance: Any, heap: Any
 ) -> tuple[int, int]:
     """Dijkstra from `source` over the vertices whose `part` is `label`.
@@ -81,14 +81,11 @@ def _sweep(
     size = push(heap, 0, 0, source)
     reached = 0
     last = source
-    while size > 0:
-        nearest = heap[0]
-        u = nearest & 0xFFFFFFFF
-        size = drop_first(heap, size)
+    while True:
+        u, size = next_settled(heap, size, distance, single, bits)
+        if u < 0:
+            break
         reach = distance[u]
-        single[0] = reach
-        if bits[0] < nearest >> 32:
-            continue
         reached += 1
         last = u
         for e in range(indptr[u], indptr[u + 1]):
@@ -163,7 +160,7 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
             v = order[i]
             part[v] = label
             from_b[v] = np.inf
-        reached, a = _sweep(indptr, indices, lengths, part, label, order[low], from_b, heap)
+        reached, a = _search_part(indptr, indices, lengths, part, label, order[low], from_b, heap)
         if reached < high - low:
             pieces = _components(indptr, indices, part, label, order, low, high, heap, ends)
             for piece in range(pieces):
@@ -176,11 +173,11 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
         for i in range(low, high):
             v = order[i]
             from_a[v] = np.inf
-        _, b = _sweep(indptr, indices, lengths, part, label, a, from_a, heap)
+        _, b = _search_part(indptr, indices, lengths, part, label, a, from_a, heap)
         for i in range(low, high):
             v = order[i]
             from_b[v] = np.inf
-        _sweep(indptr, indices, lengths, part, label, b, from_b, heap)
+        _search_part(indptr, indices, lengths, part, label, b, from_b, heap)
         members = order[low:high].copy()
         # b first: a was found far from the part's first vertex, so this keeps the parent's direction
         # (the other sign doubles the mean distance in number between neighbours).

@@ -1,0 +1,133 @@
+"""The graph as the search takes it: arrays in the kernels' dtypes, the precision of sums, a thread's workspace.
+
+Takes a symmetric CSR graph; what a search finds is in :mod:`scalemani.engine.path_search`.
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.heap_search import most_hops
+from scalemani.engine.settling import LINE
+
+SMALL = 4096  # vertices up to which sums are float64: they cost next to nothing there
+SHARED = 1 / 64  # of the weights: that many equal ones make roundings add up
+MOST_HOPS = 1024  # edges of a path whose float32 sum is good to 2e-6
+
+
+class PathGraph:
+    """A graph as the kernels take it, with the precision of its sums; made once, used for many calls.
+
+    Parameters
+    ----------
+    graph : scipy.sparse CSR matrix or array, shape (n, n)
+        Symmetric; stored entries are edges (stored zeros too), weights >= 0.
+    precision : {"float32", "float64"}, optional
+        Of the sums along paths; by default what :mod:`scalemani.engine.shortest_paths` says.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or NaN.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    precision : str
+    """
+
+    def __init__(self, graph: Any, precision: str | None = None) -> None:
+        if precision not in (None, "float32", "float64"):
+            raise ValueError(f"precision={precision!r}: 'float32', 'float64' or None is allowed")
+        self.shape: tuple[int, int] = graph.shape
+        self.indptr = np.ascontiguousarray(graph.indptr, np.int64)
+        self.indices = np.ascontiguousarray(graph.indices, np.int32)
+        with np.errstate(over="ignore"):  # too long for float32 is inf: no finite path
+            self.weights = np.ascontiguousarray(graph.data, np.float32) + np.float32(0)  # -0.0: see `Sources`
+        if not (self.weights >= 0).all():
+            raise ValueError("the graph has weights that are negative or NaN: lengths of 0 or more are needed")
+        self.precision = precision or self._precision()
+        self._local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _local=threading.local())  # workspaces stay where they are
+
+    def workspace(self) -> "Workspace":
+        """This thread's workspace: one search at a time, and memory that is touched once."""
+        if not hasattr(self._local, "workspace"):
+            self._local.workspace = Workspace(self)
+        found: Workspace = self._local.workspace
+        return found
+
+    def _precision(self) -> str:
+        n = self.shape[0]
+        if n <= SMALL or not len(self.weights):
+            return "float64"
+        counts = np.unique(self.weights[:: max(1, len(self.weights) // 8192)], return_counts=True)[1]
+        if counts.max() > SHARED * counts.sum():
+            return "float64"
+        scratch = np.empty(len(self.indices) + 1, np.int64), np.empty(n, np.float32), np.empty(n, np.int32)
+        hops = most_hops(self.indptr, self.indices, self.weights, 0, *scratch)
+        return "float64" if hops > MOST_HOPS else "float32"
+
+
+class Workspace:
+    """The arrays of a search in one thread, for a graph of n vertices; :func:`workspace_bytes` counts them.
+
+    Attributes
+    ----------
+    csr : tuple of ndarray
+        The graph: pointers, neighbours, weights.
+    distance : ndarray, shape (n, lanes)
+        In the precision of the sums; rows in the numbering of `renumbered`.
+    dirty : ndarray of uint8
+    order, rank : ndarray of int32, shape (n,)
+        Vertex at each place of the order, and the inverse.
+    renumbered : tuple of ndarray
+        The graph in that order.
+    near, owner : ndarray, shape (n,)
+        Scratch of `settling_order`.
+    single : ndarray, shape (n,)
+        Distances of one row, in the precision of the sums.
+    targets : ndarray, shape (lanes,)
+        Scratch of `scatter_lanes`.
+    """
+
+    def __init__(self, graph: PathGraph) -> None:
+        n, entries, sums = graph.shape[0], len(graph.indices), np.dtype(graph.precision)
+        self.csr = graph.indptr, graph.indices, graph.weights
+        self.n, self.entries, self.lanes = n, max(entries, 1), LINE // sums.itemsize
+        self.order, self.rank = np.empty(n, np.int32), np.empty(n, np.int32)
+        self.renumbered = np.empty(n + 1, np.int64), np.empty(entries, np.int32), np.empty(entries, sums)
+        self.distance, self.dirty = _lines(n, self.lanes, sums), np.zeros(-(-n // 8) * 8, np.uint8)
+        self.near, self.owner = np.empty(n, np.float32), np.empty(n, np.int32)
+        self.single, self.targets = np.empty(n, sums), np.empty(self.lanes, np.int64)
+
+
+def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
+    """Bytes that a search holds besides its graph and its rows.
+
+    For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), and
+    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (8); for each
+    source its seed, its start, its place among the others, and a batch's copies.
+
+    Parameters
+    ----------
+    edges : int
+        Stored entries of the graph.
+    sources : int
+        Of a call, at one seed each.
+    """
+    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 8) * edges + 64 * sources
+
+
+def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An uninitialised (n, lanes) array whose rows begin on multiples of LINE bytes."""
+    raw = np.empty(n * LINE + LINE, np.uint8)
+    skip = -raw.ctypes.data % LINE
+    return raw[skip : skip + n * LINE].view(dtype).reshape(n, lanes)
