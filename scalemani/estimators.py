@@ -81,7 +81,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     keep_distances : bool, default True
         False drops D after the fit; the model needs no D.
     compression : {None, "lz4", "zstd"}, default None
-        Of D on disk, by Blosc: a third less disk for more time. A run that is resumed keeps its own.
+        Of D on disk, by Blosc: a quarter to a third less disk for more time. A run that is resumed keeps its own.
 
     Attributes
     ----------
@@ -204,6 +204,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         scalemani.plan.Plan
             With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
+
+        Raises
+        ------
+        DoesNotFitError
+            If the fit can't fit whatever its graph is.
         """
         self._check_features(X, reset=True)
         with reporting(self.progress) as report:

@@ -318,3 +318,14 @@ def test_columns_of_other_names_are_refused(tmp_path, monkeypatch):
     assert run(cli, ["project", "run.zarr", "fit.csv", "same.csv", "-q"]) == 0
     assert run(cli, ["project", "run.zarr", "other.csv", "y.csv", "-q"]) == 2
     assert not (tmp_path / "y.csv").exists()
+
+
+def test_too_little_memory_is_code_1_in_one_line_and_in_json_for_programs(files, program):
+    """The machine is too small, which is no wrong use."""
+    before = sorted(path.name for path in files.iterdir())
+    code, out, err = program("fit train.npy run.zarr --memory-limit 1MB --quiet")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    planned, as_json, said = program("plan train.npy run.zarr --memory-limit 1MB --json --quiet")
+    assert (planned, said) == (1, err)
+    assert json.loads(as_json)["refusal"] in err
+    assert sorted(path.name for path in files.iterdir()) == before

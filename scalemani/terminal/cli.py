@@ -127,8 +127,10 @@ def plan(
         model = KernelIsomap(**_chosen(parameters), store=store, progress=report)
         try:
             made = model.plan(source.values)
-        except DoesNotFitError as error:
-            raise IncompleteResult(str(error)) from error
+        except DoesNotFitError as error:  # before there was a graph to plan for
+            if as_json:
+                click.echo(json.dumps({"refusal": str(error)}, indent=2))
+            raise
     record = as_json_values(made.record())
     click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else "\n".join(plan_lines(made)))
     if made.refusal is not None:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from scalemani.errors import ScalemaniError, ScalemaniWarning
+from scalemani.errors import DoesNotFitError, ScalemaniError, ScalemaniWarning
 
 __all__ = ["IncompleteResult", "Stopped", "resume_command", "run"]
 
@@ -53,7 +53,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     except ScalemaniError as error:
         if debug:
             raise
-        return _say(str(error), 2)
+        return _say(str(error), 1 if isinstance(error, DoesNotFitError) else 2)
     except (KeyboardInterrupt, click.Abort):
         if debug:
             raise
