@@ -29,7 +29,7 @@ def work_of(
         components=parameters.n_components,
         threads=cluster.threads,
         workers=cluster.workers,
-        embedded=cluster.embedded,
+        embedded=cluster.shares_process,
         size=np.dtype(usual_precision(n)).itemsize,
         points=points_bytes(given),
         search=_search_bytes(given, parameters, edges),

@@ -6,7 +6,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from data import line_graph
+from data import line_graph, roll
+from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +17,15 @@ from scalemani.eigensolver import first_block
 from scalemani.engine import budget, resources, terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.budget import Work, check_disk, choose, disk_bytes, peak_bytes, stages, task_count, tile_sizes
+from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import read_tiles
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics import RowWork, _tile_row, save_graph
+from scalemani.inputs import read_input
 from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
+from scalemani.needs import work_of
+from scalemani.parameters import Parameters
 
 
 def work(n, *, threads=2, **more):
@@ -94,6 +99,31 @@ def test_a_client_of_its_own_and_its_worker_hold_less_than_both_in_one():
         assert apart.peak <= one.peak
         assert "points" not in apart.worker
         assert not one.worker
+
+
+def test_workers_in_the_clients_process_are_counted_with_it():
+    """Two workers of two threads and the client are one process, and hold what an embedded cluster does."""
+    points, parameters = read_input(roll(200), "euclidean"), Parameters(n_neighbors=8)
+    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    with (
+        LocalCluster(processes=False, n_workers=2, threads_per_worker=2, memory_limit=0, **addresses) as local,
+        Client(local, set_as_default=False) as client,
+        Cluster(client) as theirs,
+        Cluster(threads=4) as ours,
+    ):
+        assert (theirs.embedded, theirs.shares_process, theirs.threads, theirs.workers) == (False, True, 4, 1)
+        assert work_of(points, parameters, theirs, 200, 2000) == work_of(points, parameters, ours, 200, 2000)
+
+
+def test_workers_in_processes_of_their_own_are_not():
+    with (
+        LocalCluster(
+            processes=True, n_workers=1, threads_per_worker=2, host="127.0.0.1",
+            dashboard_address="127.0.0.1:0", worker_dashboard_address="127.0.0.1:0",
+        ) as local,
+        Cluster(local.scheduler_address) as cluster,
+    ):  # fmt: skip
+        assert (cluster.shares_process, cluster.threads, cluster.workers) == (False, 2, 1)
 
 
 def test_a_refusal_names_both_numbers_and_the_remedies():

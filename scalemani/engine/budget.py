@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from scalemani.engine import terms
 from scalemani.engine.blocks import Blocks
+from scalemani.engine.cluster import tasks_in_flight
 from scalemani.engine.resources import free_disk
 from scalemani.errors import DoesNotFitError
 
@@ -36,9 +37,9 @@ class Work:
     components : int
         Axes of the embedding.
     threads, workers : int
-        Tasks that a worker runs at once, and workers.
+        Tasks that a process of workers runs at once, and such processes.
     embedded : bool
-        Whether the worker is threads of the client's process.
+        Whether a worker is threads of the client's process.
     size : int
         Bytes of a number in the products of a read.
     points : int
@@ -74,7 +75,7 @@ class Work:
     @property
     def window(self) -> int:
         """Tasks in flight, and the result that is being added."""
-        return 2 * self.threads * self.workers + 5
+        return tasks_in_flight(self.threads * self.workers) + 1
 
 
 @dataclass(frozen=True)

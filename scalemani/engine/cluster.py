@@ -73,12 +73,26 @@ def _quiet_timeouts(loop: Any, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
+_process = uuid.uuid4().hex
+
+
+def _hold_and_name() -> str:
+    """Hold BLAS in a worker's process; returns a name that no other process on any host has."""
+    hold_blas()
+    return f"{os.getpid()}-{_process}"
+
+
 def cores() -> int:
     """Processors this process may run on."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def tasks_in_flight(threads: int) -> int:
+    """Tasks that :meth:`Cluster.map` has submitted and not yet handed over, for all threads of a cluster."""
+    return 2 * threads + 4
 
 
 class Cluster:
@@ -104,6 +118,7 @@ class Cluster:
         self._local: LocalCluster | None = None
         self._owned = False
         self._seceded = False
+        self._processes: dict[str, str] = {}  # of workers by address
         self.client: Client
 
     def __enter__(self) -> "Cluster":
@@ -130,7 +145,7 @@ class Cluster:
         hold_blas()  # here too when the workers are elsewhere: what the client adds up has the same bits then
         if not self.embedded:
             try:
-                self.client.run(hold_blas)
+                self._processes = self.client.run(_hold_and_name)
             except BaseException:
                 release_blas()
                 self._close()
@@ -186,14 +201,26 @@ class Cluster:
         return self._local is not None
 
     @property
+    def shares_process(self) -> bool:
+        """Whether any worker is in this process: the embedded one, or one of a client with ``processes=False``."""
+        return self.embedded or f"{os.getpid()}-{_process}" in self._processes.values()
+
+    @property
     def threads(self) -> int:
-        """Tasks that run at once on one worker."""
-        return max(self.client.nthreads().values(), default=1)
+        """Tasks that run at once in one process, whose workers may be several."""
+        return max(self._threads_by_process().values(), default=1)
 
     @property
     def workers(self) -> int:
         """Processes that run tasks."""
-        return max(1, len(self.client.nthreads()))
+        return max(1, len(self._threads_by_process()))
+
+    def _threads_by_process(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for worker, threads in self.client.nthreads().items():
+            process = self._processes.get(worker, worker)  # a worker that came since is a process
+            found[process] = found.get(process, 0) + threads
+        return found
 
     def give_back(self) -> None:
         """Have all processes return freed memory to the system, between stages."""
@@ -235,7 +262,7 @@ class Cluster:
         An error in a task is raised here, after the others in flight are cancelled.
         """
         handle = () if shared is None else (self.client.scatter(shared, broadcast=not self.embedded, hash=False),)
-        window = 2 * sum(self.client.nthreads().values()) + 4
+        window = tasks_in_flight(sum(self.client.nthreads().values()))
         waiting: deque[Any] = deque()
         try:
             for task in tasks:
