@@ -10,6 +10,7 @@ from scalemani.engine import budget, terms
 from scalemani.engine.cluster import Cluster, cores
 from scalemani.errors import ScalemaniError
 from scalemani.kernel_shares import usual_precision
+from scalemani.neighbors import _takes_descent
 from scalemani.parameters import Parameters
 from scalemani.search.exact import TREE_FEATURES
 from scalemani.search.metrics import canonical_name, checked_parameters
@@ -64,24 +65,32 @@ def _search_bytes(given: Any, parameters: Parameters, edges: int) -> int:
     making = terms.symmetric_bytes(n, max(edges, listed)) + terms.lists_bytes(n, listed)
     if given.kind != "features":
         return making
-    method = "kdtree" if given.n_features <= TREE_FEATURES else "brute"
-    if parameters.knn == "nndescent":
-        method = "nndescent"
-    searching = terms.search_bytes(n, given.n_features, k, method, cores()) + 2 * terms.lists_bytes(n, listed)
-    return max(making, searching, 2 * _size(given.points.rows))  # the rows are written to the store, too
+    width = given.n_features if given._search is None else given._search.prepared.width
+    taken = _methods(given, parameters)
+    searching = min(max(terms.search_bytes(n, width, k, name, cores()) for name in names) for names in taken)
+    # The rows are written to the store, too.
+    return max(making, searching + 2 * terms.lists_bytes(n, listed), 2 * _size(given.points.rows))
 
 
-def most_edges(given: Any, parameters: Parameters) -> int:
-    """Stored entries of the graph at most, before it is made; with a radius nothing is known, and 0 is given."""
-    if given.kind == "geodesic":
-        return 0
+def _methods(given: Any, parameters: Parameters) -> list[tuple[str, ...]]:
+    """What the search may be, each with what it works with: several before it is made, then one."""
+    search, k = given._search, parameters.n_neighbors
+    if search is None:
+        low = given.n_features <= TREE_FEATURES
+        exact: list[tuple[str, ...]] = [("kdtree",), ("brute",)] if low else [("brute",)]
+        return [(*names, "nndescent") for names in exact] if parameters.knn == "nndescent" else exact
+    if parameters.radius is None and k is not None and _takes_descent(parameters.knn, search, k):
+        return [(search.method, "nndescent")]  # what NN-descent leaves out is searched for exactly
+    return [(search.method,)]
+
+
+def least_edges(given: Any, parameters: Parameters, n: int) -> int:
+    """Stored entries of a graph of n vertices at least, before it is made; 0 where nothing is known."""
     if given.kind == "graph":
-        return int(given.matrix.nnz)
-    if parameters.n_neighbors is None:
+        return int(given.matrix.nnz) if n == given.n_distinct else 0
+    if given.kind == "geodesic" or parameters.n_neighbors is None or parameters.graph == "mutual":
         return 0
-    n, k = given.n_distinct, parameters.n_neighbors
-    bridges = 2 * n // (k + 1) if parameters.disconnected == "join" else 0
-    return int(min(n * (n - 1), (n * k if parameters.graph == "mutual" else 2 * n * k) + bridges))
+    return min(n * (n - 1), n * parameters.n_neighbors)
 
 
 def _size(array: Any) -> int:
@@ -99,9 +108,16 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
     """
     # The largest component may be small.
     n = given.n_distinct if parameters.disconnected != "largest" else parameters.n_components + 1
-    work = work_of(given, parameters, cluster, n, min(n * (n - 1), most_edges(given, parameters)))
-    chosen = budget.choose(work, limit, parameters.tile_size)
-    budget.check_disk(folder, n, chosen.tile, compressed=work.compressed)
+
+    def chosen() -> budget.Choice:
+        work = work_of(given, parameters, cluster, n, least_edges(given, parameters, n))
+        return budget.choose(work, limit, parameters.tile_size)
+
+    tile = chosen().tile
+    if given.kind == "features" and given._search is None:
+        given._search = given._make_search(parameters)  # as the fit would, and only now: it takes memory
+        tile = chosen().tile
+    budget.check_disk(folder, n, tile, compressed=parameters.compression is not None)
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:

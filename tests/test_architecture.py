@@ -33,6 +33,7 @@ KNOW_THE_ORDER = {
     "inputs": "stages 1 to 3 by kind of input",
     "run": "reads what the stages left in the store",
     "parameters": "checks names against the stages' own lists",
+    "needs": "asks one stage for its method, another for its precision",
     "plan": "scales the graph as one stage does, times a tile of another",
     "expected_reads": "counts the reads of one stage's solver on another's kernels",
 }

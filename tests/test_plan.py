@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, additive_constant, pipeline
+from scalemani import Isomap, KernelIsomap, additive_constant, neighbors, pipeline
 from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.engine import calibration, terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DoesNotFitError
-from scalemani.needs import most_edges
+from scalemani.needs import check_early, least_edges, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
 from scalemani.terminal.cli import cli
@@ -89,26 +89,6 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     assert shown.method == store.stage("neighbors")["method"]
 
 
-@pytest.mark.parametrize("correction", [None, "cailliez"])
-def test_expected_reads_are_of_the_right_size(correction):
-    X = roll(700)
-    model = KernelIsomap(n_neighbors=K, correction=correction)
-    assert model.plan(X).reads / 2 <= model.fit(X).n_passes_ <= 2 * model.plan(X).reads
-
-
-@pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
-def test_the_unit_is_of_no_account(factor, plans):
-    """Lengths of 1e-60 are 0 in float32, and of 1e60 inf."""
-    model, X = Isomap(n_neighbors=K), roll(700)
-    assert model.plan(factor * X).reads == model.plan(X).reads
-    assert model.plan(factor * X).reads / 2 <= model.fit(factor * X).n_passes_ <= 2 * model.plan(X).reads
-
-
-def test_small_fits_are_planned_without_a_read():
-    model = Isomap(n_neighbors=K)
-    assert model.plan(roll(200)).reads == model.fit(roll(200)).n_passes_ == 0
-
-
 @pytest.mark.parametrize(
     ("X", "options"),
     [
@@ -132,12 +112,53 @@ def test_every_kind_of_input_has_a_plan(X, options, plans):
 
 
 @pytest.mark.parametrize("kind", ["union", "mutual"])
-def test_no_graph_has_more_edges_than_are_planned_for(kind):
+def test_no_graph_has_fewer_edges_than_it_may_be_refused_for(kind):
     for X in (roll(300), two(120), np.random.default_rng(0).standard_normal((150, 6))):
         parameters = Parameters(n_neighbors=4, graph=kind, disconnected="join")
         given = pipeline.read_input(X, "euclidean")
         graph = given.graph(parameters, given.lists(parameters))
-        assert graph.matrix.nnz <= most_edges(given, parameters)
+        assert (0 if kind == "mutual" else 4 * len(X)) == least_edges(given, parameters, len(X)) <= graph.matrix.nnz
+
+
+def test_a_fit_is_not_refused_for_edges_that_it_may_not_have(monkeypatch):
+    """Union graphs have from n k to 2 n k entries; here an entry is dear, and all else together takes 64 of them."""
+    X = roll(100)
+    edges = 2 * Isomap(n_neighbors=K).plan(X).n_edges
+    assert edges + 128 < 2 * len(X) * K
+    monkeypatch.setattr(terms, "graph_bytes", lambda n, edges: edges << 24)
+    Isomap(n_neighbors=K, memory_limit=(edges + 64) << 24).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ({}, "kdtree"),
+        ({"metric": "canberra"}, "brute"),
+        ({"metric": "minkowski", "metric_params": {"p": 9.0}}, "brute"),  # no tree, whatever the features
+        ({"knn": "nndescent"}, "nndescent"),
+    ],
+)
+def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypatch, cluster):
+    counted = []
+    monkeypatch.setattr(terms, "search_bytes", lambda n, width, k, name, threads: counted.append(name) or 0)
+    parameters = Parameters(n_neighbors=K, **options)
+    given = pipeline.read_input(roll(300), parameters.metric, parameters.metric_params)
+    check_early(given, parameters, cluster, 1 << 40, ".")
+    counted.clear()
+    work_of(given, parameters, cluster, 300, 3000)
+    assert counted[-1] == method
+    if method != "nndescent":
+        assert given.lists(parameters).method == method
+        assert counted == [method]
+
+
+def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
+    """knn="auto", where the exact search would take longer."""
+    parameters, given = Parameters(n_neighbors=K), pipeline.read_input(roll(300), "euclidean")
+    check_early(given, parameters, cluster, 640 << 20, ".")
+    monkeypatch.setattr(neighbors, "exact_seconds", lambda *_: 1e9)
+    with pytest.raises(DoesNotFitError, match="for search and graph"):
+        check_early(given, parameters, cluster, 640 << 20, ".")
 
 
 def test_time_is_arithmetic_on_the_rates(monkeypatch):
