@@ -21,7 +21,7 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import read_tiles
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics import RowWork, _tile_row, save_graph
+from scalemani.geodesics import RowWork, _same_in_float64, _tile_row, save_graph
 from scalemani.inputs import read_input
 from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
 from scalemani.needs import work_of
@@ -244,6 +244,16 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     assert 4 * n * tile <= measured <= terms.geodesic_task_bytes(n, graph.nnz, tile, 16, 8) + SLACK
 
 
+def test_the_check_of_rows_may_search_again_in_float64():
+    """On a graph and a workspace of its own: more than the panels where there are many vertices to a tile."""
+    n, tile = 200_000, 16
+    graph = line_graph(n)
+    found = np.array([1.0, 1.0])
+    measured = peak(lambda: _same_in_float64(graph, np.array([0, 1]), found))
+    projected = terms.check_bytes(n, graph.nnz, tile)
+    assert 0.5 * projected <= measured <= projected + SLACK
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [16, 150])
 @pytest.mark.parametrize(("n", "tile"), SIZES)
@@ -252,10 +262,20 @@ def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, pr
     store = empty_run(tmp_path / "run", n, tile)
     store.write_tile_row(0, np.ones((tile, n), np.float32))
     size = np.dtype(precision).itemsize
+    projected = terms.sweep_task_bytes(n, tile, columns, size)
     for make, sums in ((later_reader, 0), (first_reader, SUMS)):
         reader = make(np.ones((n, columns)), precision)
         measured = peak(lambda reader: read_tiles(store, reader, [(0, 0), (0, 1)], verify=True), reader)
-        assert measured <= terms.sweep_task_bytes(n, tile, columns, size) + 8 * n * sums + SLACK
+        assert measured <= projected - 8 * n * (SUMS - sums) + SLACK
+    assert measured >= 0.5 * projected
+
+
+@pytest.mark.parametrize("columns", [8, 160])
+def test_timing_the_algebra_takes_no_memory_of_a_budget(columns):
+    """A basis of 200,000 vertices and its copy would take 2.5 MB a column."""
+    from scalemani.engine import calibration
+
+    assert peak(calibration.algebra_seconds, 200_000, columns) <= 2 * 8 * calibration.ALGEBRA_ENTRIES + SLACK
 
 
 class SlowKernels:

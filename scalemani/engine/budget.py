@@ -114,7 +114,7 @@ def _geodesics(work: Work, tile: int) -> Stage:
         return _stage(work, {**client, "sums of the first read": terms.start_bytes(n, m, size)}, {})
     tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size, work.compressed)
     client = {
-        "shares in flight": terms.waiting_bytes(n, tile, 2 * m + 3, work.window),
+        "shares in flight": terms.waiting_bytes(n, tile, 2 * m + terms.SUMS, work.window),
         "sums of the first read": terms.start_bytes(n, m, size),
     }
     graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)

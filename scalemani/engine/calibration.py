@@ -27,6 +27,7 @@ SAMPLE_SECONDS = 8.0  # at most, for the distances among a sample of a large gra
 FEWEST_ROWS = 32
 SAMPLE_TILE = 1024  # at most: entries are what counts
 DISK_SAMPLE = 32 << 20
+ALGEBRA_ENTRIES = 4 << 20  # of a basis: 32 MiB, beyond what the processor's cache holds; time goes with the rows
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,9 @@ def _disk_rate(folder: str) -> float:
 
 def algebra_seconds(n: int, columns: int) -> float:
     """The solver's own seconds a read: its basis of `columns` against both images, residuals, copies."""
-    basis = np.ones((n, columns))
-    return 3 * _median(lambda: basis.T @ basis, 3) + 3 * _median(basis.copy, 3)
+    timed = max(1, min(n, ALGEBRA_ENTRIES // max(columns, 1)))
+    basis = np.ones((timed, columns))
+    return n / timed * (3 * _median(lambda: basis.T @ basis, 3) + 3 * _median(basis.copy, 3))
 
 
 def geodesic_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int) -> float:

@@ -61,7 +61,7 @@ def graph_bytes(n: int, edges: int) -> int:
 
 
 def paths_bytes(n: int, edges: int) -> int:
-    """The graph once more, as the kernels take it: weights of up to 8 bytes, int32 indices, int64 pointers."""
+    """The graph once more, as the kernels take it: float32 weights, int32 indices, int64 pointers; 4 an entry spare."""
     return 12 * edges + 8 * (n + 1)
 
 
@@ -76,14 +76,16 @@ def tile_bytes(tile: int, compressed: bool = False) -> int:
 
 
 def panel_bytes(tile: int, columns: int, size: int) -> int:
-    """Products of one tile: 128 of its rows and their squares in the products' precision and float64, both results.
+    """Products of one tile: 128 of its rows and their squares, the rows in float64 for the sums, and both results.
+
+    The results are float64, with a block's product in the products' precision and what says where they are NaN.
 
     Parameters
     ----------
     size : int
         Bytes of a number in the products.
     """
-    return min(tile, PANEL) * tile * (2 * size + 8) + (4 * 8 + size) * tile * (2 * columns + SUMS)
+    return min(tile, PANEL) * tile * (2 * size + 8) + (2 * 8 + size + 1) * tile * (2 * columns + SUMS)
 
 
 def share_bytes(n: int, columns: int) -> int:
@@ -91,15 +93,19 @@ def share_bytes(n: int, columns: int) -> int:
     return 8 * (2 * columns + SUMS) * n
 
 
-def check_bytes(tile: int) -> int:
-    """The check of a block of rows: panels of the diagonal tile, six copies at once."""
-    return 6 * 4 * min(tile, PANEL) * tile
+def check_bytes(n: int, edges: int, tile: int) -> int:
+    """The check of a block of rows: six copies of a panel of the diagonal tile, or two rows searched again in float64.
+
+    That search is on a graph and a workspace of its own.
+    """
+    again = paths_bytes(n, edges) + workspace_bytes(n, edges) + 2 * 4 * n
+    return max(6 * 4 * min(tile, PANEL) * tile, again)
 
 
 def geodesic_task_bytes(n: int, edges: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
     """One task: its rows, the search's workspace, which its thread keeps, and the check, or a tile and the share."""
     a_tile = max(tile_bytes(tile, compressed), 4 * tile * tile + panel_bytes(tile, columns, size))
-    after = max(check_bytes(tile), share_bytes(n, columns) + a_tile)
+    after = max(check_bytes(n, edges, tile), share_bytes(n, columns) + a_tile)
     return rows_bytes(n, tile) + workspace_bytes(n, edges) + after
 
 
@@ -133,8 +139,8 @@ def operand_bytes(n: int, columns: int, size: int) -> int:
 
 
 def sweep_task_bytes(n: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
-    """One task of a read of D: a tile and Zarr's copy, a panel at work, and the sums of both products."""
-    return tile_bytes(tile, compressed) + panel_bytes(tile, columns, size) + 16 * columns * n
+    """One task of a read of D: a tile and Zarr's copy, a panel at work, and the sums of the first read."""
+    return tile_bytes(tile, compressed) + panel_bytes(tile, columns, size) + share_bytes(n, columns)
 
 
 def products_bytes(n: int, columns: int) -> int:
@@ -144,7 +150,7 @@ def products_bytes(n: int, columns: int) -> int:
 
 def start_bytes(n: int, columns: int, size: int) -> int:
     """What the client holds while D is made: Ω, its centred copies, and the sums of the shares."""
-    return (16 + size) * columns * n + 8 * (2 * columns + 3) * n
+    return (16 + size) * columns * n + share_bytes(n, columns)
 
 
 def basis_bytes(n: int, most_columns: int) -> int:
@@ -153,7 +159,10 @@ def basis_bytes(n: int, most_columns: int) -> int:
 
 
 def growth_bytes(n: int, most_columns: int, columns: int) -> int:
-    """Both images copied to be wider, beside the block that is appended and its images."""
+    """Both images as they were while wider ones are made, and six blocks.
+
+    The blocks are the residuals, what is appended of them, its images, and two on the way from one to the other.
+    """
     return 2 * 8 * n * most_columns + 6 * 8 * n * columns
 
 
