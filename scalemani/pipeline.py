@@ -1,9 +1,8 @@
 """The whole way on one screen: read, plan, run each stage, skipping what the store says is done. No numerics.
 
-`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`; `plan` goes as far as the
-graph and gives what the rest would take. Errors come in
-this order, all of them before a file is made: parameters, X, sizes, the store's path and what is
-there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
+`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`; `plan` goes as far as the graph
+and gives what the rest would take. Errors come in this order, before a file is made: parameters, X, sizes, the path
+and what is there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
 """
 
 import tempfile
@@ -21,7 +20,7 @@ from scalemani.embedding import make_embedding, save_embedding, spectrum_account
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel import CentredKernels
@@ -101,8 +100,8 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
     with Cluster(parameters.scheduler) as cluster:
-        check_early(given, parameters, cluster, limit, folder)
         begun = time.perf_counter()
+        check_early(given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
         lists = given.lists(parameters)
         report("neighbors", 1, 1)
@@ -111,16 +110,8 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
         graph = _connected(given, lists, parameters)
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
-        made = make_plan(
-            given,
-            parameters,
-            cluster,
-            limit,
-            folder,
-            n=len(graph.order),
-            edges=int(graph.matrix.nnz),
-            method=lists.method if lists else given.kind,
-        )
+        n, edges, method = len(graph.order), int(graph.matrix.nnz), lists.method if lists else given.kind
+        made = make_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
         return with_seconds(made, parameters, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
@@ -147,7 +138,12 @@ def _graph_and_plan(
     """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
     new = store.stage("graph") is None
     _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
-    return plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
+    made = plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
+    if made.refusal is not None:
+        if new:
+            store.remove()
+        raise DoesNotFitError(made.refusal)
+    return made
 
 
 def _neighbors(

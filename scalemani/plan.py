@@ -42,8 +42,8 @@ class Plan:
     tile_size, tile_rows, most_columns : int
         Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
     reads, tasks : int
-        Reads of D that are expected after it is written, and tasks with them: one a row of tiles, and
-        `tasks_a_read` for each read.
+        Reads of D that are expected after it is written, and tasks with them: one a row of tiles (none where
+        D is given), and `tasks_a_read` for each read.
     tasks_a_read, threads, workers : int
     memory_limit : int
         Bytes a process may hold above its size at the start.
@@ -151,7 +151,7 @@ def make_plan(
         tile_rows=len(blocks),
         most_columns=chosen.most_columns,
         reads=reads,
-        tasks=budget.task_count(n, chosen.tile, reads),
+        tasks=budget.task_count(n, chosen.tile, reads, work.given),
         tasks_a_read=blocks.read_runs,
         threads=work.threads,
         workers=work.workers,
@@ -175,12 +175,7 @@ def plan_of_store(
     *,
     new: bool,
 ) -> Plan:
-    """The plan of what a store with a graph lacks; where it does not fit, a store that is `new` is removed.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """The plan of what a store with a graph lacks, which one that is `new` has just been given."""
     found, graph, solved = (store.stage(name) for name in ("neighbors", "graph", "solve"))
     assert found is not None and graph is not None
     done = {
@@ -188,7 +183,7 @@ def plan_of_store(
         "geodesics": store.stage("geodesics") is not None,
         "solve": solved is not None and solved["fields"] == fields["solve"],
     }
-    plan = make_plan(
+    return make_plan(
         given,
         parameters,
         cluster,
@@ -200,11 +195,6 @@ def plan_of_store(
         tile=store.blocks.size if store.has_distances else None,
         done=tuple(name for name, is_done in done.items() if is_done),
     )
-    if plan.refusal is not None:
-        if new:
-            store.remove()
-        raise DoesNotFitError(plan.refusal)
-    return plan
 
 
 # ---- time --------------------------------------------------------------------------------------------
@@ -242,7 +232,7 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
         "solve": reads * reading,
         "starting": STARTING,
     }
-    return replace(plan, seconds=seconds, reads=reads, tasks=budget.task_count(n, tile, reads))
+    return replace(plan, seconds=seconds, reads=reads, tasks=budget.task_count(n, tile, reads, matrix is None))
 
 
 def _scaled(matrix: Any) -> sp.csr_array:

@@ -134,7 +134,7 @@ def test_a_refusal_names_both_numbers_and_the_remedies():
     needed = peak_bytes(asked, budget.SMALLEST_TILE, asked.least_columns)
     for said in (
         "1000000 vertices need",
-        f"need {needed:,} bytes a worker (4 threads",
+        f"need {needed:,} bytes a process (4 threads",
         f"allows {64 << 20:,}:",
         "raise memory_limit",
         "scheduler whose workers have fewer threads",
@@ -195,6 +195,7 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
     runs = len(blocks.tile_runs(blocks.read_runs))
     assert runs == blocks.read_runs
     assert task_count(n, blocks.size, reads) == len(list(blocks)) + reads * runs
+    assert task_count(n, blocks.size, reads, given=True) == reads * runs
 
 
 def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeypatch):

@@ -161,6 +161,16 @@ def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
         check_early(given, parameters, cluster, 640 << 20, ".")
 
 
+def test_a_given_matrix_is_written_without_tasks(tasks):
+    model, D = Isomap(metric="geodesic"), ring_distances(400)
+    shown = model.plan(D)
+    tasks.clear()
+    model.fit(D)
+    assert tasks == [shown.tasks_a_read] * model.n_passes_
+    assert shown.tasks == shown.reads * shown.tasks_a_read
+    assert f"{shown.tasks:,} (0, and " in str(shown)
+
+
 def test_time_is_arithmetic_on_the_rates(monkeypatch):
     rates = calibration.Rates(row=2e-3, entry_written=1e-8, entry_read=4e-9, disk=1e9)
     # 8 rows of tiles on 2 threads are 4 rounds; 1,000 rows of 2 ms, and half a million entries and the diagonal's half.
@@ -262,7 +272,7 @@ def test_a_plan_for_people_fits_a_terminal(tmp_path, program):
     code, out, err = program("plan points.npy run.zarr --neighbors 8 -p 3 --quiet")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
-    for said in ("320 rows", "k-d tree", "edges", "rows of tiles of", "reads of D", "a worker", "cluster and code"):
+    for said in ("320 rows", "k-d tree", "edges", "rows of tiles of", "reads of D", "a process", "cluster and code"):
         assert said in out
     assert "geodesics" in out[out.index("time  ") :]
     assert [path.name for path in tmp_path.iterdir()] == ["points.npy"]

@@ -226,7 +226,7 @@ def refusal(work: Work, limit: int, tile: int) -> str:
     if work.columns > 16 and work.components > 8 and name != "search":
         change.append(f"ask for fewer components than {work.components}")
     return (
-        f"{work.n} vertices need {by_name[name].peak:,} bytes a worker ({work.threads} threads; the most in {name}: "
+        f"{work.n} vertices need {by_name[name].peak:,} bytes a process ({work.threads} threads; the most in {name}: "
         f"{parts[largest]:,} for {largest}) and memory_limit allows {limit:,}: {_or(change)}"
     )
 
@@ -238,10 +238,10 @@ def _or(words: list[str]) -> str:
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def task_count(n: int, tile: int, reads: int) -> int:
-    """Tasks of a fit: one a tile row, and the runs of every read."""
+def task_count(n: int, tile: int, reads: int, given: bool = False) -> int:
+    """Tasks of a fit: one a tile row, unless D is given and the client writes it, and the runs of every read."""
     blocks = Blocks(n, tile)
-    return len(blocks) + blocks.read_runs * reads
+    return (0 if given else len(blocks)) + blocks.read_runs * reads
 
 
 def disk_bytes(n: int, tile: int) -> int:

@@ -1,4 +1,4 @@
-"""What the machine has: the memory that a worker may hold, the room on a store's disk.
+"""What the machine has: the memory that a process may hold, the room on a store's disk.
 
 Takes what the user said and what the system says, gives bytes; what is needed of them is in :mod:`.budget`.
 """
@@ -13,7 +13,7 @@ from scalemani.errors import ScalemaniError
 
 
 def parse_memory(limit: int | float | str | None) -> int:
-    """Bytes a worker may hold: a number, text such as "4GB", or None for half of what is free.
+    """Bytes a process may hold: a number, text such as "4GB", or None for half of what is free.
 
     Raises
     ------
