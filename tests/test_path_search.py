@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from scalemani.engine import path_search
+from scalemani.engine.heap_search import heap_rows
 from scalemani.engine.settling import LINE
 from scalemani.engine.shortest_paths import (
     PathGraph,
@@ -117,6 +118,30 @@ def test_the_heap_and_batches_were_really_forced():
     assert work.heap_rows == 150
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_heap_settles_a_vertex_once_though_float32_can_t_tell_distances_apart(precision):
+    """A cluster that float32 sees in one place, far off: keys rounded to it would let vertices in again and again,
+    past the end of the heap's memory."""
+    n, rng = 400, np.random.default_rng(0)
+    ring = np.column_stack([np.arange(1, n), np.append(np.arange(2, n), 1)])
+    edges = np.unique(np.sort(np.vstack([ring, rng.integers(1, n, (4000, 2)), [[0, n - 1]]]), axis=1), axis=0)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    tiny = np.abs(edges[:, 0] - edges[:, 1]) ** 2 * 1e-12  # the shortest path goes by every vertex
+    graph = graph_of(edges, np.where(edges[:, 0] == 0, 1.0, tiny), n)
+    arrays = PathGraph(graph, precision)
+    room = graph.nnz + 2
+    keys, names = np.full(room + 1000, -7), np.full(room + 1000, -7, np.int32)
+    rows, distance = np.empty((1, n), np.float32), np.empty(n, precision)
+    csr = arrays.indptr, arrays.indices, arrays.weights
+    one = np.array([0, 1]), np.array([0]), np.zeros(1, np.float32), np.zeros(1, np.int64)
+    heap_rows(*csr, *one, 0, keys, names, distance, rows)
+    assert (keys[room:] == -7).all()
+    assert (names[room:] == -7).all()
+    if precision == "float64":
+        np.testing.assert_array_equal(rows, naive.rounded_rows(graph, [0]))
+        assert len(np.unique(distance)) > len(np.unique(rows))  # float32 can't tell them apart, indeed
+
+
 # ---- counts of the work ------------------------------------------------------------------------
 
 
@@ -164,7 +189,7 @@ def test_hubs_long_paths_and_components_take_one_relaxation_a_vertex(kind):
     sources = np.arange(n // 2, n // 2 + 64)
     rows = geodesic_rows(graph, sources, work=work)
     assert work.heap_rows == 0
-    assert pops_a_vertex(work, graph) < 1.25  # neighbours that a batch later are not the order's own
+    assert pops_a_vertex(work, graph) < 1.6  # an order is kept for batches beside the one that made it
     np.testing.assert_array_equal(rows[::9], dijkstra(graph, indices=sources[::9]).astype(np.float32))
 
 
@@ -299,7 +324,7 @@ def test_a_workspace_is_no_larger_than_it_says(roll_5000):
         graph = PathGraph(roll_5000, precision)
         space = graph.workspace()
         arrays = [v for v in vars(space).values() if isinstance(v, np.ndarray)]
-        held = sum(v.nbytes for v in [*arrays, *space.renumbered]) + 8 * (graph.weights.size + 33)  # a call's heap
+        held = sum(v.nbytes for v in [*arrays, *space.renumbered]) + 12 * (graph.weights.size + 33)  # a call's heap
         assert 0.8 * workspace_bytes(5000, graph.weights.size, 32) < held
         assert held <= workspace_bytes(5000, graph.weights.size, 32)
 

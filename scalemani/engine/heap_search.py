@@ -4,10 +4,10 @@
 the seeds of a batch together and gives the order in which vertices are settled: the order that
 :mod:`scalemani.engine.settling` relaxes them in.
 
-The heap is 4-ary and holds one number an entry: the bits of a float32 distance, which have its order,
-above the number of the vertex. A vertex enters again when its distance falls, and what it left behind
-is passed over. Sums in float64 go through the same heap: a vertex that falls by less than a float32
-shows, after it was settled, enters again.
+The heap is 4-ary and lies in two arrays: `keys`, the bits of distances in float64, which have their
+order, and `names`, the vertices. A vertex enters again when its distance falls, and what it left behind
+is passed over. Keys are exact in either precision, so that a vertex is settled once and each edge
+enters once: neither array needs more than all seeds and edges.
 """
 
 from typing import Any
@@ -18,57 +18,60 @@ from scalemani.engine.kernel_cache import compiled
 
 
 @compiled(inline="always")
-def push(heap: Any, size: int, bits: int, v: int) -> int:
-    """Put vertex v with the bits of its distance on a heap of `size` entries; the size afterwards."""
-    entry = (np.int64(bits) << 32) | np.int64(v)
+def push(keys: Any, names: Any, size: int, key: int, v: int) -> int:
+    """Put vertex v with its key on a heap of `size` entries; the size afterwards."""
     i = size
     while i > 0:
         parent = (i - 1) >> 2
-        if heap[parent] <= entry:
+        if keys[parent] <= key:
             break
-        heap[i] = heap[parent]
+        keys[i] = keys[parent]
+        names[i] = names[parent]
         i = parent
-    heap[i] = entry
+    keys[i] = key
+    names[i] = v
     return size + 1
 
 
 @compiled(inline="always")
-def drop_first(heap: Any, size: int) -> int:
+def drop_first(keys: Any, names: Any, size: int) -> int:
     """Take the least entry off a heap of `size` entries; the size afterwards."""
     size -= 1
-    entry = heap[size]
+    key = keys[size]
     i = 0
     while True:
         child = 4 * i + 1
         if child >= size:
             break
         best = child
-        least = heap[child]
+        least = keys[child]
         for other in range(child + 1, min(child + 4, size)):
-            if heap[other] < least:
+            if keys[other] < least:
                 best = other
-                least = heap[other]
-        if least >= entry:
+                least = keys[other]
+        if least >= key:
             break
-        heap[i] = least
+        keys[i] = least
+        names[i] = names[best]
         i = best
-    heap[i] = entry
+    keys[i] = key
+    names[i] = names[size]
     return size
 
 
 @compiled(inline="always")
-def next_settled(heap: Any, size: int, distance: Any, single: Any, bits: Any) -> tuple[int, int]:
+def next_settled(keys: Any, names: Any, size: int, distance: Any, number: Any, bits: Any) -> tuple[int, int]:
     """The nearest vertex whose entry still holds, and the heap's size afterwards; vertex -1 where none is left.
 
-    `single` is one float32 of scratch and `bits` the same memory as an integer.
+    `number` is one float64 of scratch and `bits` the same memory as an integer.
     """
     u = -1
     while size > 0 and u < 0:
-        nearest = heap[0]
-        size = drop_first(heap, size)
-        v = nearest & 0xFFFFFFFF
-        single[0] = distance[v]
-        if bits[0] >= nearest >> 32:
+        key = keys[0]
+        v = names[0]
+        size = drop_first(keys, names, size)
+        number[0] = distance[v]
+        if bits[0] >= key:
             u = v
     return u, size
 
@@ -83,17 +86,18 @@ def heap_rows(
     starts: Any,
     chosen: Any,
     first: int,
-    heap: Any,
+    keys: Any,
+    names: Any,
     distance: Any,
     rows: Any,
 ) -> None:
     """Fill rows[s] for each s in `chosen` with the distances of vertices `first`.. from the seeds of s.
 
-    Sums are in the dtype of `distance` (n,) and rounded once, to that of `rows`. `heap` (one more than
-    all seeds and edges) of int64 is scratch.
+    Sums are in the dtype of `distance` (n,) and rounded once, to that of `rows`. `keys` and
+    `names` (one more than all seeds and edges) of int64 and int32 are scratch.
     """
-    single = np.empty(1, np.float32)
-    bits = single.view(np.int32)
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
     for s in chosen:
         distance[:] = np.inf
         size = 0
@@ -101,10 +105,10 @@ def heap_rows(
             v = seeds[q]
             if starts[q] < distance[v]:
                 distance[v] = starts[q]
-                single[0] = starts[q]
-                size = push(heap, size, bits[0], v)
+                number[0] = starts[q]
+                size = push(keys, names, size, bits[0], v)
         while True:
-            u, size = next_settled(heap, size, distance, single, bits)
+            u, size = next_settled(keys, names, size, distance, number, bits)
             if u < 0:
                 break
             reach = distance[u]
@@ -113,8 +117,8 @@ def heap_rows(
                 through = reach + weights[e]
                 if through < distance[v]:
                     distance[v] = through
-                    single[0] = through
-                    size = push(heap, size, bits[0], v)
+                    number[0] = through
+                    size = push(keys, names, size, bits[0], v)
         for v in range(first, distance.shape[0]):
             rows[s, v - first] = distance[v]
 
@@ -127,7 +131,8 @@ def settling_order(
     seeds: Any,
     starts: Any,
     sources: Any,
-    heap: Any,
+    keys: Any,
+    names: Any,
     distance: Any,
     owner: Any,
     order: Any,
@@ -140,8 +145,8 @@ def settling_order(
     ----------
     sources : ndarray of int64
         Source of each seed, numbered from 0, ascending; a source may have none.
-    heap, distance, owner : ndarray
-        Scratch: int64 (one more than all seeds and edges), float32 (n,), int32 (n,).
+    keys, names, distance, owner : ndarray
+        Scratch: int64 and int32 (one more than all seeds and edges), float32 (n,), int32 (n,).
 
     Returns
     -------
@@ -153,8 +158,8 @@ def settling_order(
         Entries in the heap, in the mean.
     """
     n = distance.shape[0]
-    single = np.empty(1, np.float32)
-    bits = single.view(np.int32)
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
     root = np.arange(1 + (sources[-1] if sources.shape[0] else 0))
     distance[:] = np.inf
     owner[:] = -1
@@ -172,14 +177,14 @@ def settling_order(
         if starts[q] < distance[v]:
             distance[v] = starts[q]
             owner[v] = s
-            single[0] = starts[q]
-            size = push(heap, size, bits[0], v)
+            number[0] = starts[q]
+            size = push(keys, names, size, bits[0], v)
     reached = 0
     separate = 0
     waiting = 0
     while True:
         waiting += size
-        u, size = next_settled(heap, size, distance, single, bits)
+        u, size = next_settled(keys, names, size, distance, number, bits)
         if u < 0:
             break
         reach = distance[u]
@@ -194,8 +199,8 @@ def settling_order(
             if through < distance[v]:
                 distance[v] = through
                 owner[v] = owner[u]
-                single[0] = through
-                size = push(heap, size, bits[0], v)
+                number[0] = through
+                size = push(keys, names, size, bits[0], v)
     filled = reached
     for v in range(n):
         if distance[v] == np.inf:
@@ -218,17 +223,19 @@ def joined(root: Any, a: int, b: int) -> int:
 
 
 @compiled()
-def most_hops(indptr: Any, indices: Any, weights: Any, source: int, heap: Any, distance: Any, hops: Any) -> int:
+def most_hops(
+    indptr: Any, indices: Any, weights: Any, source: int, keys: Any, names: Any, distance: Any, hops: Any
+) -> int:
     """The most edges on a shortest path from `source`, of those that Dijkstra's algorithm finds."""
-    single = np.empty(1, np.float32)
-    bits = single.view(np.int32)
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
     distance[:] = np.inf
     distance[source] = 0
     hops[source] = 0
-    size = push(heap, 0, 0, source)
+    size = push(keys, names, 0, 0, source)
     most = 0
     while True:
-        u, size = next_settled(heap, size, distance, single, bits)
+        u, size = next_settled(keys, names, size, distance, number, bits)
         if u < 0:
             break
         reach = distance[u]
@@ -239,6 +246,6 @@ def most_hops(indptr: Any, indices: Any, weights: Any, source: int, heap: Any, d
             if through < distance[v]:
                 distance[v] = through
                 hops[v] = hops[u] + 1
-                single[0] = through
-                size = push(heap, size, bits[0], v)
+                number[0] = through
+                size = push(keys, names, size, bits[0], v)
     return most

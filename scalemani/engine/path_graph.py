@@ -71,7 +71,8 @@ class PathGraph:
         counts = np.unique(self.weights[:: max(1, len(self.weights) // 8192)], return_counts=True)[1]
         if counts.max() > SHARED * counts.sum():
             return "float64"
-        scratch = np.empty(len(self.indices) + 1, np.int64), np.empty(n, np.float32), np.empty(n, np.int32)
+        keys, names = np.empty(len(self.indices) + 1, np.int64), np.empty(len(self.indices) + 1, np.int32)
+        scratch = keys, names, np.empty(n, np.float32), np.empty(n, np.int32)
         hops = most_hops(self.indptr, self.indices, self.weights, 0, *scratch)
         return "float64" if hops > MOST_HOPS else "float32"
 
@@ -113,7 +114,7 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     """Bytes that a search holds besides its graph and its rows.
 
     For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), and
-    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (8); for each
+    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (12); for each
     source its seed, its start, its place among the others, and a batch's copies.
 
     Parameters
@@ -123,7 +124,7 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     sources : int
         Of a call, at one seed each.
     """
-    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 8) * edges + 64 * sources
+    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 12) * edges + 64 * sources
 
 
 def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -73,7 +73,7 @@ def find_rows(
         if together:
             scatter_lanes(space.distance, space.rank, batch, first, space.targets, rows)
         else:
-            heap_rows(*space.csr, *sources, batch, first, search.heap, space.single, rows)
+            heap_rows(*space.csr, *sources, batch, first, *search.heap, space.single, rows)
     return rows
 
 
@@ -93,7 +93,7 @@ def find_products(
             continue
         for s in batch:
             one = sources.indptr[s : s + 2], sources.seeds, sources.starts
-            heap_rows(*space.csr, *one, alone, 0, search.heap, space.single, row)
+            heap_rows(*space.csr, *one, alone, 0, *search.heap, space.single, row)
             lane_products(row.reshape(-1, 1), vertices, axes, np.array([s]), nearest, first, second)
     return nearest, first, second
 
@@ -108,7 +108,8 @@ class _Search:
 
     def __init__(self, space: Workspace, sources: Sources, work: Work) -> None:
         self.space, self.sources, self.work = space, sources, work
-        self.heap = np.empty(len(sources.seeds) + space.entries + 1, np.int64)
+        most = len(sources.seeds) + space.entries + 1
+        self.heap = np.empty(most, np.int64), np.empty(most, np.int32)
         self.ordered = False  # whether the workspace holds an order that is worth another batch
         self.spent, self.settled = 0.0, 0  # since it was made: passes with its price, batches
         self.window = 1
@@ -147,7 +148,7 @@ class _Search:
         space, (indptr, seeds, starts) = self.space, self.sources
         of_batch = np.concatenate([np.arange(indptr[s], indptr[s + 1]) for s in batch])
         source_of = np.repeat(np.arange(len(batch)), indptr[batch + 1] - indptr[batch])
-        scratch = self.heap, space.near, space.owner, space.order
+        scratch = *self.heap, space.near, space.owner, space.order
         separate, waiting = settling_order(*space.csr, seeds[of_batch], starts[of_batch], source_of, *scratch)
         self.work.orders += 1
         degree = space.entries / space.n

@@ -68,21 +68,21 @@ def _lengths(weights: NDArray[Any]) -> NDArray[np.float32]:
 
 @compiled()
 def _search_part(
-    indptr: Any, indices: Any, lengths: Any, part: Any, label: int, source: int, distance: Any, heap: Any
+    indptr: Any, indices: Any, lengths: Any, part: Any, label: int, source: int, distance: Any, keys: Any, names: Any
 ) -> tuple[int, int]:
     """Dijkstra from `source` over the vertices whose `part` is `label`.
 
-    `distance` must be inf on the part; `heap` is scratch (see :mod:`scalemani.engine.heap_search`). Gives the number
-    of vertices reached and the last one, which is a farthest one.
+    `distance` must be inf on the part; `keys` and `names` are scratch (see :mod:`scalemani.engine.heap_search`). Gives
+    the number of vertices reached and the last one, which is a farthest one.
     """
-    single = np.empty(1, np.float32)
-    bits = single.view(np.int32)
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
     distance[source] = 0.0
-    size = push(heap, 0, 0, source)
+    size = push(keys, names, 0, 0, source)
     reached = 0
     last = source
     while True:
-        u, size = next_settled(heap, size, distance, single, bits)
+        u, size = next_settled(keys, names, size, distance, number, bits)
         if u < 0:
             break
         reach = distance[u]
@@ -95,8 +95,8 @@ def _search_part(
             through = reach + lengths[e]
             if through < distance[v]:
                 distance[v] = through
-                single[0] = through
-                size = push(heap, size, bits[0], v)
+                number[0] = through
+                size = push(keys, names, size, bits[0], v)
     return reached, last
 
 
@@ -138,7 +138,8 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
     """Permute `order` (n,) in place; see :func:`vertex_order`."""
     n = order.shape[0]
     part = np.full(n, -1, np.int64)
-    heap = np.empty(max(n, indices.shape[0] + 1), np.int64)
+    keys = np.empty(max(n, indices.shape[0] + 1), np.int64)
+    names = np.empty(indices.shape[0] + 1, np.int32)
     ends = np.empty(n, np.int64)
     from_a = np.empty(n, np.float32)
     from_b = np.empty(n, np.float32)
@@ -160,9 +161,9 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
             v = order[i]
             part[v] = label
             from_b[v] = np.inf
-        reached, a = _search_part(indptr, indices, lengths, part, label, order[low], from_b, heap)
+        reached, a = _search_part(indptr, indices, lengths, part, label, order[low], from_b, keys, names)
         if reached < high - low:
-            pieces = _components(indptr, indices, part, label, order, low, high, heap, ends)
+            pieces = _components(indptr, indices, part, label, order, low, high, keys, ends)
             for piece in range(pieces):
                 start = low if piece == 0 else ends[piece - 1]
                 if ends[piece] - start > LEAF:
@@ -173,11 +174,11 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
         for i in range(low, high):
             v = order[i]
             from_a[v] = np.inf
-        _, b = _search_part(indptr, indices, lengths, part, label, a, from_a, heap)
+        _, b = _search_part(indptr, indices, lengths, part, label, a, from_a, keys, names)
         for i in range(low, high):
             v = order[i]
             from_b[v] = np.inf
-        _search_part(indptr, indices, lengths, part, label, b, from_b, heap)
+        _search_part(indptr, indices, lengths, part, label, b, from_b, keys, names)
         members = order[low:high].copy()
         # b first: a was found far from the part's first vertex, so this keeps the parent's direction
         # (the other sign doubles the mean distance in number between neighbours).
