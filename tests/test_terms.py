@@ -1,0 +1,121 @@
+"""Terms of the budget against the work itself: what is held is no more than projected, and not much less.
+
+tracemalloc sees NumPy's arrays; a term of 0 fails, and one of several times what it should be.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from data import line_graph
+from test_budget import SLACK, empty_run, peak
+
+from scalemani import kernel
+from scalemani.distance_matrix import DistanceMatrix
+from scalemani.eigensolver import start_block
+from scalemani.engine import terms
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.shortest_paths import PathGraph
+from scalemani.engine.store import RunStore
+from scalemani.engine.vertex_order import vertex_order
+from scalemani.geodesics import sampled_median, write_given
+from scalemani.graph import symmetric_graph
+from scalemani.kernel import CentredKernels
+from scalemani.kernel_shares import first_reader
+from scalemani.neighbors import NeighborLists
+from scalemani.search.exact import ExactSearch
+
+
+def close(measured, projected, share=0.5):
+    assert share * projected <= measured <= projected + SLACK
+
+
+def test_the_sampled_median():
+    n = 50_000
+    graph = line_graph(n)
+    close(peak(sampled_median, graph, 0), terms.median_bytes(n, graph.nnz))
+
+
+@pytest.mark.parametrize("columns", [16, 100])
+def test_the_clients_part_in_a_read_of_d(columns, monkeypatch):
+    """The sums are there at once, and no task runs."""
+    n = 20_000
+    kernels = CentredKernels(None, SimpleNamespace(blocks=Blocks(n, 1000)), "float64")
+    kernels._sums = object()
+    monkeypatch.setattr(kernel, "sweep", lambda cluster, store, reader, verify: np.zeros((n, reader.width)))
+    measured = peak(kernels.products, np.ones((n, columns)))
+    close(measured, terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8))
+
+
+def test_the_first_block_and_its_sums():
+    n, m = 50_000, 16
+
+    def begin():
+        block = start_block(n, m, 0)
+        reader = first_reader(block, "float64")
+        return block, reader, np.zeros((n, reader.width))
+
+    close(peak(begin), terms.start_bytes(n, m, 8))
+
+
+def test_the_graph_as_the_kernels_take_it():
+    n = 50_000
+    graph = line_graph(n)
+    close(peak(PathGraph, graph), terms.paths_bytes(n, graph.nnz), 0.4)
+
+
+@pytest.mark.parametrize("columns", [16, 200])
+def test_a_read_of_d(tmp_path, columns):
+    """The client's part and the tasks', which are threads of one process."""
+    n, tile = 6_000, 750
+    store = empty_run(tmp_path / "run", n, tile)
+    for row, here in enumerate(store.blocks):
+        store.write_tile_row(row, np.ones((here.stop - here.start, n - here.start), np.float32))
+    vectors = np.ones((n, columns))
+    with Cluster(threads=2) as cluster:
+        kernels = CentredKernels(cluster, store, "float64")
+        kernels.products(vectors)
+        measured = peak(kernels.products, vectors)
+    window = min(2 * 2 + 5, store.blocks.read_runs + 1)
+    own = terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8)
+    flying = terms.waiting_bytes(n, 0, 2 * columns, window)
+    close(measured, own + flying + 2 * terms.sweep_task_bytes(n, tile, columns, 8), 0.3)
+
+
+def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
+    n, tile, columns = 2_000, 250, 16
+    where = np.arange(n, dtype=float)
+    matrix = DistanceMatrix(np.abs(where[:, None] - where))
+    reader, store = first_reader(np.ones((n, columns)), "float64"), empty_run(tmp_path / "run", n, tile)
+    monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: False)
+
+    def read(here):
+        return matrix.part(where.astype(int)[here], where.astype(int)[here.start :])
+
+    measured = peak(write_given, store, read, 1.0, lambda *_: None, reader)
+    shares = 2 * terms.share_bytes(n, columns) + terms.panel_bytes(tile, columns, 8)
+    gathered = min(8 * n * n, terms.GATHERED)  # of what is not in memory; this matrix is
+    close(measured, terms.given_task_bytes(n, tile) - gathered + shares)
+
+
+def test_the_making_of_the_graph():
+    """Lists of which no two agree: as many stored entries as there can be."""
+    n, k = 20_000, 10
+    indices = (np.arange(n)[:, None] + np.arange(1, k + 1)) % n
+    distances = np.random.default_rng(0).random(n * k)
+    lists = NeighborLists(np.arange(0, n * k + 1, k), indices.ravel(), distances, "brute", 1.0)
+    edges = symmetric_graph(lists).nnz
+    assert edges == 2 * n * k
+    close(peak(lambda: vertex_order(symmetric_graph(lists))), terms.symmetric_bytes(n, edges))
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "method"), [(20_000, 3, "kdtree"), (20_000, 10, "kdtree"), (4_000, 40, "brute")]
+)
+def test_an_exact_search(n, width, method):
+    rows = np.random.default_rng(0).standard_normal((n, width))
+    search = ExactSearch(rows)
+    assert search.method == method
+    measured = peak(lambda: search.nearest(rows, 10, exclude=np.arange(n)))
+    close(measured, terms.search_bytes(n, width, 10, method, 1) + terms.lists_bytes(n, 10 * n), 0.2)
