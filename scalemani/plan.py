@@ -25,6 +25,7 @@ from scalemani.geodesics import power_of_two_scale
 from scalemani.kernel_shares import later_reader, usual_precision
 from scalemani.needs import points_bytes, work_of
 from scalemani.parameters import Parameters
+from scalemani.plan_text import plan_lines
 
 STARTING = 1.0  # seconds: a cluster, a store, the first use of compiled code
 
@@ -96,8 +97,6 @@ class Plan:
         return {**asdict(self), "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
 
     def __str__(self) -> str:
-        from scalemani.terminal.summary import plan_lines
-
         return "\n".join(plan_lines(self))
 
 

@@ -112,6 +112,12 @@ def test_a_leaf_imports_no_stage(name):
     assert not own(name) & (WHOLE | set(STAGES))
 
 
+def test_the_command_line_is_known_to_itself_alone():
+    """And to the estimators, which show progress there when asked to."""
+    found = {name for name in users_of("scalemani.terminal") if not name.startswith("terminal.")}
+    assert found <= {"__main__", "estimators"}
+
+
 def test_only_the_pipeline_and_what_reads_its_result_know_the_order():
     found = {name for name in MODULES if name not in STAGES and len({STAGES[s] for s in own(name) if s in STAGES}) > 1}
     assert found <= set(KNOW_THE_ORDER)
