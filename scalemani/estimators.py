@@ -70,7 +70,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     scheduler : str or distributed.Client, optional
         Dask scheduler. None: the active client, or else threads of this process.
     memory_limit : int or str, optional
-        Bytes a worker may hold above its size at the start ("4GB"); tiles follow from it. None: half of what is free.
+        Bytes a process may hold above its size at the start ("4GB"), pages of memory-mapped input aside, which the
+        system takes back; tiles follow from it. None: half of what is free.
     random_state : int, RandomState, Generator or None, default 0
         Of the neighbour search and the solver's start. None is resolved to an integer that the
         store records.

@@ -329,6 +329,42 @@ def test_a_workspace_is_no_larger_than_it_says(roll_5000):
         assert held <= workspace_bytes(5000, graph.weights.size, 32)
 
 
+@pytest.mark.parametrize(
+    ("indptr", "seeds", "starts"),
+    [([], [], []), ([0, 5], [0], [1.0]), ([0, 1, 2], [0, 1], [1.0]), ([1, 1], [0], [1.0]), ([0, 2, 1], [0, 1], [1, 1])],
+)
+def test_pointers_that_do_not_fit_the_seeds_are_refused(indptr, seeds, starts):
+    for find in (rows_from_seeds, lambda *given: products_from_seeds(*given, np.ones((3, 1)))):
+        with pytest.raises(ValueError, match="pointers to"):
+            find(line_graph(3), indptr, seeds, starts)
+
+
+@pytest.mark.parametrize("first", [-1, 4, -(10**7)])
+def test_a_first_vertex_outside_the_graph_is_refused(first):
+    with pytest.raises(ValueError, match="0 to 3 is allowed"):
+        geodesic_rows(line_graph(3), np.arange(3), first=first)
+
+
+def test_axes_and_graphs_of_the_wrong_shape_are_refused():
+    with pytest.raises(ValueError, match=r"\(3, p\) is needed"):
+        products_from_seeds(line_graph(3), [0, 1], [0], [0.0], np.ones((4, 1)))
+    with pytest.raises(ValueError, match="square"):
+        geodesic_rows(sp.csr_array((2, 5)), [0])
+
+
+@pytest.mark.parametrize("away", [1e2, 1e6, 1e12])
+def test_what_tells_vertices_apart_survives_a_source_that_is_far_away(away):
+    """The long first edge is no part of what float32 sums."""
+    graph, rng = roll_graph(700), np.random.default_rng(0)
+    indptr, seeds = np.arange(0, 121, 3), rng.integers(0, 700, 120)
+    starts, axes = rng.random(120), rng.standard_normal((700, 4))
+    near, far = (products_from_seeds(graph, indptr, seeds, starts + d, axes, precision="float32") for d in (0, away))
+    np.testing.assert_allclose(far[0], near[0] + away, rtol=1e-15)
+    error = np.spacing(away + 1) * 700 + 1e-5  # of the starts as they were given, and of float32 sums
+    np.testing.assert_allclose(far[1], near[1], rtol=0, atol=error * np.abs(near[1]).max())
+    np.testing.assert_allclose(far[2], near[2], rtol=0, atol=error * np.abs(near[2]).max())
+
+
 def test_a_graph_travels_without_its_workspaces():
     graph = PathGraph(roll_graph(300), "float32")
     expected = geodesic_rows(graph, np.arange(50))
@@ -356,11 +392,13 @@ def test_products_are_those_of_the_rows(forced, precision):
     graph, rng = roll_graph(700), np.random.default_rng(0)
     indptr, seeds = np.arange(0, 151, 3), rng.integers(0, 700, 150)
     starts, axes = rng.random(150), rng.standard_normal((700, 5))
-    rows = rows_from_seeds(graph, indptr, seeds, starts, precision=precision).astype(float)
+    least = starts.reshape(50, 3).min(axis=1)
+    shorter = starts - np.repeat(least, 3)  # the first edge of each source is added behind the search
+    rows = rows_from_seeds(graph, indptr, seeds, shorter, precision=precision).astype(float)
     with patch.multiple(path_search, **forced):
         nearest, first, second = products_from_seeds(graph, indptr, seeds, starts, axes, precision=precision)
-    np.testing.assert_array_equal(nearest, rows.min(axis=1))
-    excess = rows - nearest[:, None]
+    np.testing.assert_array_equal(nearest, rows.min(axis=1) + least)
+    excess = rows - rows.min(axis=1, keepdims=True)
     np.testing.assert_allclose(first, excess @ axes, rtol=1e-12, atol=1e-12 * np.abs(first).max())
     np.testing.assert_allclose(second, excess**2 @ axes, rtol=1e-12, atol=1e-12 * np.abs(second).max())
 

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from scalemani.engine import resources
@@ -11,13 +12,23 @@ from scalemani.errors import ScalemaniError
 
 @pytest.mark.parametrize(
     ("given_limit", "expected"),
-    [("4GB", 4 * 10**9), ("4GiB", 4 << 30), ("512 MiB", 512 << 20), (1e6, 10**6), (12345, 12345), ("1e3", 1000)],
+    [
+        ("4GB", 4 * 10**9),
+        ("4GiB", 4 << 30),
+        ("512 MiB", 512 << 20),
+        (1e6, 10**6),
+        (12345, 12345),
+        ("1e3", 1000),
+        (np.int64(10**9), 10**9),
+    ],
 )
 def test_memory_is_read_from_numbers_and_text(given_limit, expected):
     assert parse_memory(given_limit) == expected
 
 
-@pytest.mark.parametrize("limit", ["lots", "4 parsecs", 0, -1, "-4GB", True, float("nan"), [4], b"4GB", float("inf")])
+@pytest.mark.parametrize(
+    "limit", ["lots", "1e400", "4 parsecs", 0, -1, "-4GB", True, float("nan"), [4], b"4GB", float("inf")]
+)
 def test_memory_that_is_none_is_refused_with_what_is_allowed(limit):
     with pytest.raises(ScalemaniError, match=r"memory_limit=.*'4GB'"):
         parse_memory(limit)

@@ -119,8 +119,7 @@ def heap_rows(
                     distance[v] = through
                     number[0] = through
                     size = push(keys, names, size, bits[0], v)
-        for v in range(first, distance.shape[0]):
-            rows[s, v - first] = distance[v]
+        rows[s, :] = distance[first:]
 
 
 @compiled()

@@ -30,7 +30,7 @@ class PathGraph:
     Raises
     ------
     ValueError
-        If a weight is negative or NaN.
+        If a weight is negative or NaN, or the matrix is not square.
 
     Attributes
     ----------
@@ -41,6 +41,8 @@ class PathGraph:
     def __init__(self, graph: Any, precision: str | None = None) -> None:
         if precision not in (None, "float32", "float64"):
             raise ValueError(f"precision={precision!r}: 'float32', 'float64' or None is allowed")
+        if len(graph.shape) != 2 or graph.shape[0] != graph.shape[1]:
+            raise ValueError(f"a graph of shape {graph.shape}: a square matrix is needed")
         self.shape: tuple[int, int] = graph.shape
         self.indptr = np.ascontiguousarray(graph.indptr, np.int64)
         self.indices = np.ascontiguousarray(graph.indices, np.int32)

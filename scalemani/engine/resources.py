@@ -7,6 +7,7 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterator
+from numbers import Real
 from pathlib import Path, PurePosixPath
 
 from scalemani.errors import ScalemaniError
@@ -27,9 +28,9 @@ def parse_memory(limit: int | float | str | None) -> int:
 
         try:
             limit = parse_bytes(limit)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ScalemaniError(f"memory_limit={limit!r}: give bytes, or text such as '4GB'") from error
-    if not isinstance(limit, (int, float)) or isinstance(limit, bool) or not 0 < limit < float("inf"):
+    if not isinstance(limit, Real) or isinstance(limit, bool) or not 0 < limit < float("inf"):
         raise ScalemaniError(f"memory_limit={limit!r}: give a positive number of bytes, or text such as '4GB'")
     return int(limit)
 

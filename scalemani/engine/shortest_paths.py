@@ -71,7 +71,7 @@ def geodesic_rows(
     TypeError
         If sources are not integers.
     ValueError
-        If `out` is not such an array, or a weight is negative or NaN.
+        If `out` or `first` is not such, or a weight is negative or NaN.
 
     Examples
     --------
@@ -82,6 +82,8 @@ def geodesic_rows(
            [3., 2., 0.]], dtype=float32)
     """
     wanted = _vertices(graph, sources)
+    if not 0 <= first <= graph.shape[0]:
+        raise ValueError(f"first={first}: 0 to {graph.shape[0]} is allowed")
     sources = Sources(np.arange(len(wanted) + 1), wanted, np.zeros(len(wanted), np.float32))
     return find_rows(_prepared(graph, precision), sources, first, work or Work(), out)
 
@@ -143,7 +145,7 @@ def products_from_seeds(
     Returns
     -------
     nearest : ndarray, shape (l,)
-        The least entry of each row d; inf where nothing is reached.
+        The least entry of each row d, in float64; inf where nothing is reached.
     first, second : ndarray, shape (l, p)
         V'e and V'e² for e = d - nearest; not finite where a vertex is not reached.
 
@@ -152,8 +154,21 @@ def products_from_seeds(
     IndexError, TypeError, ValueError
         As for :func:`rows_from_seeds`.
     """
-    sources = _outside(graph, indptr, seeds, starts)
-    return find_products(_prepared(graph, precision), sources, np.ascontiguousarray(axes), work or Work())
+    paths = _prepared(graph, precision)
+    if axes.ndim != 2 or axes.shape[0] != paths.shape[0]:
+        raise ValueError(f"axes of shape {axes.shape}: ({paths.shape[0]}, p) is needed")
+    lengths = np.asarray(starts, np.float64)
+    sources = _outside(paths, indptr, seeds, lengths)
+    # A far source's first edge would drown in float32 what tells the vertices apart: it is added behind the search.
+    least = np.zeros(len(sources.indptr) - 1)
+    attached = np.diff(sources.indptr) > 0
+    if attached.any():
+        least[attached] = np.minimum.reduceat(lengths, sources.indptr[:-1][attached])
+    with np.errstate(invalid="ignore"):  # inf - inf: no finite path, as it was
+        beyond = lengths - np.repeat(least, np.diff(sources.indptr))
+    sources = sources._replace(starts=np.where(np.isnan(beyond), np.inf, beyond).astype(np.float32))
+    nearest, first, second = find_products(paths, sources, np.ascontiguousarray(axes), work or Work())
+    return nearest + least, first, second
 
 
 def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> Sources:
@@ -161,9 +176,16 @@ def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike)
     vertices = _vertices(graph, seeds)
     with np.errstate(over="ignore"):  # too far for float32 is inf: no finite path
         lengths = np.asarray(starts, np.float64).astype(np.float32) + np.float32(0)  # -0.0 has the bits of a negative
+    pointers = np.ascontiguousarray(indptr, np.int64).ravel()
+    ends = len(pointers) and pointers[0] == 0 and pointers[-1] == len(vertices) == len(lengths)
+    if not ends or (np.diff(pointers) < 0).any():
+        raise ValueError(
+            f"indptr of {len(pointers)} pointers to {len(vertices)} seeds and {len(lengths)} starts: "
+            "from 0 up to all of them is needed"
+        )
     if not (lengths >= 0).all():
         raise ValueError("starts that are negative or NaN: lengths of 0 or more are needed")
-    return Sources(np.ascontiguousarray(indptr, np.int64), vertices, lengths)
+    return Sources(pointers, vertices, lengths)
 
 
 def _prepared(graph: Any, precision: str | None) -> PathGraph:
