@@ -27,7 +27,7 @@ from scalemani.needs import points_bytes, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan_text import plan_lines
 
-STARTING = 1.0  # seconds: a cluster, a store, the first use of compiled code
+STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 
 
 @dataclass(frozen=True)

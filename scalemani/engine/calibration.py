@@ -25,7 +25,7 @@ Use = Callable[[NDArray[np.float32]], Any]
 GEODESIC_SECONDS = 1.2  # of rows, the first tries counted
 SAMPLE_SECONDS = 8.0  # at most, for the distances among a sample of a large graph
 FEWEST_ROWS = 32
-SAMPLE_TILE = 1024  # at most: entries are what counts
+SAMPLE_TILE = 2048  # at most: a tile of this size is fresh memory each time, as it is in a read
 DISK_SAMPLE = 32 << 20
 ALGEBRA_ENTRIES = 4 << 20  # of a basis: 32 MiB, beyond what the processor's cache holds; time goes with the rows
 
