@@ -5,6 +5,7 @@ from distributed import Client, LocalCluster
 from stored_models import fitted
 
 from scalemani import eigensolver
+from scalemani.engine import calibration
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster import Cluster
 
@@ -44,3 +45,10 @@ def iterate(monkeypatch):
 def undisturbed(tmp_path_factory):
     """An undisturbed run; no test may change it."""
     return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
+
+
+@pytest.fixture
+def quick_calibration(monkeypatch):
+    """A plan's rates from a glance, where they are not what is tested."""
+    monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
+    monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)

@@ -4,17 +4,12 @@ import pytest
 from data import roll
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.engine import calibration
 
 K = 8
-pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Rates from a glance: they are not what is tested."""
-    monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
-    monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
+    pytest.mark.usefixtures("quick_calibration"),
+]
 
 
 @pytest.mark.parametrize("correction", [None, "cailliez"])

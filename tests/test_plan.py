@@ -21,14 +21,10 @@ from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run
 
 K = 8
-pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Rates from a glance: what is tested is what is made of them."""
-    monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
-    monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
+    pytest.mark.usefixtures("quick_calibration"),
+]
 
 
 @pytest.fixture

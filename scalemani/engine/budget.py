@@ -251,7 +251,7 @@ def disk_bytes(n: int, tile: int) -> int:
 
 
 def stored_bytes(n: int, tile: int, compressed: bool) -> int:
-    """Bytes that the distances take on the disk; a guess where they are compressed, a third less being usual."""
+    """Bytes that the distances take on the disk; where they are compressed a guess, a quarter less."""
     return disk_bytes(n, tile) * 3 // 4 if compressed else disk_bytes(n, tile)
 
 
