@@ -1,4 +1,4 @@
-"""Stage 6: takes the centred operators, gives the additive constant c* and the leading eigenpairs of K(c*).
+"""Stage 6: takes the centred operators, gives the additive constant c*: on a subspace, or by a solver of its own.
 
 c* is the least c >= 0 for which K(c) = K2 + 2c K1 + (c²/2) J is positive semidefinite; it is the largest real
 eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), and the PSD set is
@@ -7,7 +7,7 @@ eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), a
     c(v) = -2 k1 + sqrt(4 k1² - 2 k2) <= c*,   with equality at the null vector of K(c*).
 
 So every subspace gives a lower bound, a growing one a rising bound, and the subspace that finds the embedding finds
-the constant too (`constant_solver="ritz"`: about a dozen reads of D).
+the constant too (:mod:`scalemani.corrections`, `constant_solver="ritz"`: about a dozen reads of D).
 
 Never run plain power iteration on M: its dominant eigenvalue is real and negative, near
 -4 max eig(K1), 6 to 190 times larger than c* in modulus, and that is what it returns (so do "LM" Lanczos
@@ -16,8 +16,6 @@ to thousands of reads. `"arnoldi"` asks ARPACK for the largest real part: tens t
 Euclidean data, where c* = 0 is a defective eigenvalue (counts: README).
 """
 
-import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,37 +23,15 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz, first_block, start_block
-from scalemani.errors import ConvergenceWarning, SolverError
+from scalemani.eigensolver import Combination, block_rayleigh_ritz
+from scalemani.errors import SolverError
 from scalemani.kernel import Kernels
 from scalemani.kernel_shares import centred
 
 Vectors = NDArray[np.float64]
 RANK_TOLERANCE = 1e-6  # τ: float32 tiles; eigenvalues within τ λ1 of 0 are rounding of D
 CONSTANT_SOLVERS = ("ritz", "power", "arnoldi")
-MOST_READS = {"ritz": 200, "power": 20_000, "arnoldi": 3_000}
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The constant with its kernel's leading pairs.
-
-    Attributes
-    ----------
-    constant : float
-        c, in the unit of D.
-    pairs : RitzPairs
-        Of K(c): values descending, vectors orthonormal and orthogonal to 1.
-    unshifted : ndarray, shape (p,)
-        v'K2v for each vector: its eigenvalue share without the shift.
-    n_reads : int
-        Reads of D that this took.
-    """
-
-    constant: float
-    pairs: RitzPairs
-    unshifted: Vectors
-    n_reads: int
+MOST_READS = {"power": 20_000, "arnoldi": 3_000}
 
 
 class CailliezOperator(LinearOperator):  # type: ignore[misc]
@@ -128,100 +104,6 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
             break
         c = float(rise)
     return c
-
-
-def solve(
-    kernels: Kernels,
-    n_components: int,
-    *,
-    correction: str | float | None = "cailliez",
-    constant_solver: str = "ritz",
-    tol: float = 1e-6,
-    block: int = 16,
-    seed: int = 0,
-    most_reads: int | None = None,
-    most_columns: int | None = None,
-) -> Solution:
-    """The constant that `correction` asks for, and the leading pairs of its kernel.
-
-    Parameters
-    ----------
-    kernels : CentredKernels or DenseKernels
-    n_components : int
-        Pairs wanted, 1 to n - 1.
-    correction : {"cailliez", None} or float
-        Which c: c*, 0, or the number itself (in the unit of D).
-    constant_solver : {"ritz", "power", "arnoldi"}
-        How c* is found (module docstring).
-    tol : float
-        Residual over eigenvalue, and relative error of c.
-    most_columns : int, optional
-        Columns at which the solver's basis restarts.
-
-    Raises
-    ------
-    SolverError
-        If "power" or "arnoldi" can't find c* here.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the reads ran out; the residual is named.
-    """
-    before = kernels.n_reads
-    n, last = kernels.shape[0], 0.0
-    fixed: float | None = None
-    if correction is None:
-        fixed = 0.0
-    elif not isinstance(correction, str):
-        fixed = float(correction)
-        if not np.isfinite(fixed**2):
-            raise SolverError(
-                f"correction={correction:g} in the unit of the distances is out of range; give a smaller one"
-            )
-    elif constant_solver == "power":
-        fixed = power_constant(kernels, tol=tol, seed=seed)
-    elif constant_solver == "arnoldi":
-        fixed = arnoldi_constant(kernels, tol=tol, seed=seed)
-
-    def combine(projected: tuple[Vectors, ...]) -> Combination:
-        nonlocal last
-        k1, k2 = projected
-        last = projected_constant(k1, k2, last) if fixed is None else fixed
-        c = last
-        if c == 0:
-            largest = float(np.abs(sl.eigvalsh(k2)).max())
-            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
-        kernel = k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1))
-        values, vectors = sl.eigh(kernel)
-        v = vectors[:, 0]
-        slope = max(2 * float(v @ k1 @ v) + c, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
-        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
-        return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
-
-    left = (most_reads or MOST_READS["ritz"]) + kernels.n_reads
-    start = kernels.start(start_block(n, first_block(n, n_components, block), seed))  # as wide for every correction
-    pairs = block_rayleigh_ritz(
-        kernels.products,
-        n,
-        n_components,
-        combine,
-        low=fixed is None,
-        tol=tol,
-        block=block,
-        most_reads=left - kernels.n_reads,
-        most_columns=most_columns,
-        start=start,
-    )
-    c = pairs.combination.value
-    if not pairs.converged:
-        warnings.warn(
-            f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
-            f"eigenvalue and the constant still rose by {pairs.change:.1e} of itself (tol={tol:g})",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return Solution(c, pairs, pairs.forms[1], kernels.n_reads - before)
 
 
 def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_reads: int | None = None) -> float:

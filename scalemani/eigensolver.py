@@ -83,8 +83,12 @@ class RitzPairs:
         |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
     lowest : float
         Smallest Ritz value found (an upper bound of the smallest eigenvalue).
+    low_residual : float
+        |K v - λ v| of its vector.
     next_value : float
         The Ritz value behind the last one (nan if there is none).
+    asymmetry : float
+        Largest |v'A_i w - w'A_i v| over the basis, relative to the largest entry of A_i there: rounding, or a fault.
     combination : Combination
         The last one.
     change : float
@@ -97,7 +101,9 @@ class RitzPairs:
     forms: tuple[Vectors, ...]
     residuals: Vectors
     lowest: float
+    low_residual: float
     next_value: float
+    asymmetry: float
     combination: Combination
     change: float
     converged: bool
@@ -129,6 +135,7 @@ def block_rayleigh_ritz(
     combine: Callable[[tuple[Vectors, ...]], Combination],
     *,
     low: bool,
+    order: str = "value",
     tol: float = 1e-6,
     block: int = 16,
     most_reads: int = 100,
@@ -150,6 +157,8 @@ def block_rayleigh_ritz(
         Projected matrices V'A_i V -> Combination.
     low : bool
         Whether the lowest Ritz vectors are followed too.
+    order : {"value", "modulus"}
+        What "largest" means.
     tol : float
         Residual over Ritz value at which a top pair is done; relative rise of the value and relative
         error of the lowest Ritz value (r²/gap) at which the low end is.
@@ -193,14 +202,16 @@ def block_rayleigh_ritz(
         small = sum((a * p for a, p in zip(combination.coefficients, projected, strict=True)), np.zeros((m, m)))
         small[np.diag_indices(m)] += combination.identity
         ritz, u = sl.eigh(small)
-        top = np.arange(m - 1, max(m - 1 - n_high, -1), -1)
-        bottom = np.arange(min(n_low, max(0, m - len(top))))
+        ranked = np.argsort(-np.abs(ritz) if order == "modulus" else -ritz, kind="stable")
+        top = ranked[:n_high]
+        bottom = ranked[len(top) :][::-1][:n_low] if order == "value" else ranked[:0]
         chosen = np.concatenate([top, bottom])
         gaps = _residuals(basis, images, combination, u[:, chosen], ritz[chosen])
         sizes = np.linalg.norm(gaps, axis=0)
         noise = 1e-15 * max(abs(ritz[0]), abs(ritz[-1]))
         relative = sizes[:n_top] / np.maximum(np.abs(ritz[top[:n_top]]), 1e3 * noise + np.finfo(float).tiny)
-        relative[ritz[top[:n_top]] + sizes[:n_top] <= combination.floor] = 0.0
+        shown = np.abs(ritz) if order == "modulus" else ritz
+        relative[shown[top[:n_top]] + sizes[:n_top] <= combination.floor] = 0.0
         high_done = bool((relative <= tol).all())
         low_error = _low_error(ritz, sizes[len(top)]) if len(bottom) else 0.0
         low_done = not low or (low_error <= tol * combination.low_scale and change <= tol)
@@ -225,7 +236,9 @@ def block_rayleigh_ritz(
         forms=tuple(np.einsum("ij,ij->j", u[:, found], p @ u[:, found]) for p in projected),
         residuals=relative,
         lowest=float(ritz[0]),
-        next_value=float(ritz[m - 1 - n_top]) if m > n_top else float("nan"),
+        low_residual=float(np.linalg.norm(_residuals(basis, images, combination, u[:, :1], ritz[:1]))),
+        next_value=float(ritz[ranked[n_top]]) if m > n_top else float("nan"),
+        asymmetry=max(_asymmetry(basis.T @ image) for image in images),
         combination=combination,
         change=float(change),
         converged=bool(m >= n - 1 or (high_done and low_done)),
@@ -234,6 +247,10 @@ def block_rayleigh_ritz(
 
 def _symmetric(a: Vectors) -> Vectors:
     return (a + a.T) / 2
+
+
+def _asymmetry(a: Vectors) -> float:
+    return float(np.abs(a - a.T).max() / max(np.abs(a).max(), np.finfo(float).tiny))
 
 
 def _gaussian_block(n: int, width: int, seed: int) -> Vectors:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.additive_constant import RANK_TOLERANCE, Solution
+from scalemani.additive_constant import RANK_TOLERANCE
+from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
 from scalemani.errors import AdditiveConstantWarning, RankWarning
 from scalemani.kernel_shares import DistanceSums

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.additive_constant import solve
+from scalemani.corrections import solve
 from scalemani.eigensolver import first_block
 from scalemani.errors import ConvergenceWarning
 from scalemani.kernel import DenseKernels

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scalemani import geodesics
-from scalemani.additive_constant import solve
+from scalemani.corrections import solve
 from scalemani.eigensolver import first_block, start_block
 from scalemani.embedding import make_embedding, save_embedding, spectrum_account
 from scalemani.engine.cluster import Cluster

@@ -30,8 +30,8 @@ from scalemani.additive_constant import (
     arnoldi_constant,
     power_constant,
     projected_constant,
-    solve,
 )
+from scalemani.corrections import solve
 from scalemani.errors import ConvergenceWarning, SolverError
 from scalemani.kernel import CentredKernels, DenseKernels
 

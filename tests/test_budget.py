@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemani import geodesics
-from scalemani.additive_constant import solve
+from scalemani.corrections import solve
 from scalemani.eigensolver import first_block
 from scalemani.engine import budget, resources, terms
 from scalemani.engine.blocks import Blocks

@@ -10,7 +10,7 @@ from data import flat_distances, ring_distances, roll_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemani.additive_constant import solve
+from scalemani.corrections import solve
 from scalemani.embedding import fixed_signs, load_embedding, make_embedding, save_embedding, spectrum_account
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.store import RunStore

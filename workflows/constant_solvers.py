@@ -17,7 +17,8 @@ import numpy as np
 from scipy.sparse.linalg import eigs
 from sklearn.datasets import load_digits
 
-from scalemani.additive_constant import CailliezOperator, arnoldi_constant, power_constant, solve
+from scalemani.additive_constant import CailliezOperator, arnoldi_constant, power_constant
+from scalemani.corrections import solve
 from scalemani.demonstration.datasets import swiss_roll
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.errors import SolverError

@@ -1,0 +1,229 @@
+"""Stage 6: takes the centred operators K1, K2 and a correction, gives its constant and the leading eigenpairs.
+
+A geodesic D is seldom Euclidean: K2 = -1/2 J (D∘D) J then has negative eigenvalues, and no coordinates have the inner
+products that it asks for. Each correction makes a kernel of it, and each is a combination a1 K1 + a2 K2 + a0 J whose
+coefficients may depend on the lowest eigenvalue, so that one block iteration finds constant and pairs together:
+
+| correction | kernel | added to each eigenvalue (the nugget) |
+|---|---|---|
+| "cailliez", a number c | K2 + 2c K1 + (c²/2) J: distances d + c | c²/2 |
+| "lingoes" | K2 + s J, s = max(0, -λmin(K2)): squared distances d² + 2s | s |
+| "flip" | K2 with the moduli of its eigenvalues | 0 |
+| None | K2, its largest eigenvalues | 0 |
+
+Sources: Cailliez (Psychometrika 48, 1983); Lingoes (Psychometrika 36, 1971); flip: Pękalska, Paclík and Duin (Journal
+of Machine Learning Research 2, 2001).
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from scalemani.additive_constant import RANK_TOLERANCE, arnoldi_constant, power_constant, projected_constant
+from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz, first_block, start_block
+from scalemani.errors import ConvergenceWarning, SolverError
+from scalemani.kernel import Kernels
+
+Vectors = NDArray[np.float64]
+Combine = Callable[[tuple[Vectors, ...]], Combination]
+CORRECTIONS = ("cailliez", "lingoes", "flip")
+MOST_READS = 200
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A correction's constant with its kernel's leading pairs, in the unit of D.
+
+    Attributes
+    ----------
+    correction : {"cailliez", "lingoes", "flip", "none", "number"}
+    constant : float
+        c, what is added to distances; 0 for the others.
+    nugget : float
+        What the correction adds to every eigenvalue: c²/2, Lingoes' s, or 0.
+    pairs : RitzPairs
+        Of the corrected kernel: values descending, for "flip" by modulus and signed; vectors orthonormal and
+        orthogonal to 1.
+    unshifted : ndarray, shape (p,)
+        v'K2v for each vector: its eigenvalue share without the shift.
+    negative, positive : float
+        Sums of the negative and of the positive Ritz values of K2 in the last basis; neither is larger in modulus
+        than the sum of K2's own eigenvalues of that sign (Cauchy's interlacing).
+    most_negative : float
+        The lowest of them: an upper bound of the smallest eigenvalue of K2, and converged for "lingoes".
+    n_reads : int
+        Reads of D that this took.
+    """
+
+    correction: str
+    constant: float
+    nugget: float
+    pairs: RitzPairs
+    unshifted: Vectors
+    negative: float
+    positive: float
+    most_negative: float
+    n_reads: int
+
+
+def solve(
+    kernels: Kernels,
+    n_components: int,
+    *,
+    correction: str | float | None = "cailliez",
+    constant_solver: str = "ritz",
+    tol: float = 1e-6,
+    block: int = 16,
+    seed: int = 0,
+    most_reads: int | None = None,
+    most_columns: int | None = None,
+) -> Solution:
+    """The constant that `correction` asks for, and the leading pairs of its kernel.
+
+    Parameters
+    ----------
+    kernels : CentredKernels or DenseKernels
+    n_components : int
+        Pairs wanted, 1 to n - 1.
+    correction : {"cailliez", "lingoes", "flip", None} or float
+        Module docstring; a number is c, in the unit of D.
+    constant_solver : {"ritz", "power", "arnoldi"}
+        How c* is found (:mod:`scalemani.additive_constant`).
+    tol : float
+        Residual over eigenvalue, and relative error of the constant.
+    most_columns : int, optional
+        Columns at which the solver's basis restarts.
+
+    Raises
+    ------
+    SolverError
+        If "power" or "arnoldi" can't find c* here, or a number is out of range.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the reads ran out; the residual is named.
+    """
+    before = kernels.n_reads
+    n = kernels.shape[0]
+    name = correction if isinstance(correction, str) else "none" if correction is None else "number"
+    unshifted = np.empty(0)
+
+    def combine(projected: tuple[Vectors, ...]) -> Combination:
+        nonlocal unshifted
+        unshifted = sl.eigvalsh(projected[1])
+        return chosen(projected)
+
+    if correction == "lingoes":
+        chosen = lingoes(tol)
+    elif correction == "flip":
+        chosen = plain
+    elif correction is None:
+        chosen = number(0.0)
+    elif not isinstance(correction, str):
+        if not np.isfinite(float(correction) ** 2):
+            raise SolverError(
+                f"correction={correction:g} in the unit of the distances is out of range; give a smaller one"
+            )
+        chosen = number(float(correction))
+    elif constant_solver == "power":
+        chosen = number(power_constant(kernels, tol=tol, seed=seed))
+    elif constant_solver == "arnoldi":
+        chosen = number(arnoldi_constant(kernels, tol=tol, seed=seed))
+    else:
+        chosen = cailliez(tol)
+    left = (most_reads or MOST_READS) + kernels.n_reads
+    start = kernels.start(start_block(n, first_block(n, n_components, block), seed))  # as wide for every correction
+    pairs = block_rayleigh_ritz(
+        kernels.products,
+        n,
+        n_components,
+        combine,
+        low=correction == "lingoes" or (correction == "cailliez" and constant_solver == "ritz"),
+        order="modulus" if correction == "flip" else "value",
+        tol=tol,
+        block=block,
+        most_reads=left - kernels.n_reads,
+        most_columns=most_columns,
+        start=start,
+    )
+    if not pairs.converged:
+        warnings.warn(
+            f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
+            f"eigenvalue and the constant still rose by {pairs.change:.1e} of itself (tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Solution(
+        correction=name,
+        constant=0.0 if name == "lingoes" else pairs.combination.value,
+        nugget=pairs.combination.identity,
+        pairs=pairs,
+        unshifted=pairs.forms[1],
+        negative=float(unshifted[unshifted < 0].sum()),
+        positive=float(unshifted[unshifted > 0].sum()),
+        most_negative=float(unshifted[0]),
+        n_reads=kernels.n_reads - before,
+    )
+
+
+# ---- one function a correction: what is made of the projections of K1 and K2 -------------------------
+
+
+def plain(projected: tuple[Vectors, ...]) -> Combination:
+    """K2 as it is; eigenvalues within τ of 0 are rounding of D."""
+    largest = float(np.abs(sl.eigvalsh(projected[1])).max())
+    return Combination((0.0, 1.0), floor=RANK_TOLERANCE * largest)
+
+
+def number(c: float) -> Combine:
+    """K(c) of a given c."""
+
+    def combine(projected: tuple[Vectors, ...]) -> Combination:
+        if c == 0:
+            return plain(projected)
+        k1, k2 = projected
+        largest = float(sl.eigvalsh(k2 + 2 * c * k1)[-1]) + c * c / 2
+        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * largest)
+        return Combination((2 * c, 1.0), c * c / 2, c, floor=floor)
+
+    return combine
+
+
+def cailliez(tol: float) -> Combine:
+    """K(c) of the least c for which it is positive semidefinite on the subspace, a rising lower bound of c*."""
+    last = 0.0
+
+    def combine(projected: tuple[Vectors, ...]) -> Combination:
+        nonlocal last
+        k1, k2 = projected
+        c = last = projected_constant(k1, k2, last)
+        if c == 0:
+            largest = float(np.abs(sl.eigvalsh(k2)).max())
+            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
+        values, vectors = sl.eigh(k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1)))
+        v = vectors[:, 0]
+        slope = max(2 * float(v @ k1 @ v) + c, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
+        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
+        return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
+
+    return combine
+
+
+def lingoes(tol: float) -> Combine:
+    """K2 + s J, s from the lowest Ritz value; 0 where that is within τ of 0, relative to the largest."""
+
+    def combine(projected: tuple[Vectors, ...]) -> Combination:
+        ends = sl.eigvalsh(projected[1])
+        largest = float(np.abs(ends).max())
+        if ends[0] >= -RANK_TOLERANCE * largest:
+            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
+        s = -float(ends[0])
+        floor = max((1 + RANK_TOLERANCE) * s, RANK_TOLERANCE * (float(ends[-1]) + s))
+        return Combination((0.0, 1.0), s, s, s, floor)
+
+    return combine
