@@ -160,7 +160,7 @@ def test_pynndescent_is_imported_only_when_it_runs():
 
 
 def test_pictures_terminal_and_estimators_keep_their_packages_to_themselves():
-    assert users_of("matplotlib") <= {"demonstration.pictures"}
+    assert users_of("matplotlib") == {"reporting.drawing"}
     assert users_of("sklearn") <= {"estimators"}
     assert users_of("click") <= {"terminal.cli", "terminal.options", "terminal.console"}
     assert users_of("rich") <= {"terminal.progress", "terminal.console"}

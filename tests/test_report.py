@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from scalemani.demonstration.pictures import four_panels, png, spectra, unrolling
-from scalemani.demonstration.report import Picture, Section, Table, page
+from scalemani.demonstration.pictures import four_panels, spectra, unrolling
+from scalemani.reporting.drawing import png
+from scalemani.reporting.page import Picture, Section, Table, page
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from scalemani import KernelIsomap
-from scalemani.demonstration import report
 from scalemani.demonstration.datasets import semi_sphere, swiss_roll
 from scalemani.demonstration.experiment import NOISE_VARIANCE, TITLES, Outcome, aligned, fit_both, table
-from scalemani.demonstration.pictures import four_panels, png
+from scalemani.demonstration.pictures import four_panels
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.quality import embedded_distances, residual_variance
+from scalemani.reporting.drawing import png
+from scalemani.reporting.page import Picture, Section, Table, page
 
 DATA_SETS = {
     "noisy Swiss roll": lambda n, seed: swiss_roll(n, noise_variance=NOISE_VARIANCE, random_state=seed),
@@ -61,10 +62,10 @@ def main() -> None:
             {title: (outcome.train, outcome.test) for title, outcome in outcomes.items()},
             colour_name=train.names[0],
         )
-        picture = report.Picture(png(figure), "Training points in grey, projected test points in colour.", name)
-        sections.append(report.Section(name, tables=[report.Table(headings, rows)], pictures=[picture]))
-    page = report.page("The paper's three data sets", str(__doc__).split("\n\n")[1], sections)
-    (options.out / "report.html").write_text(page, encoding="utf-8")
+        picture = Picture(png(figure), "Training points in grey, projected test points in colour.", name)
+        sections.append(Section(name, tables=[Table(headings, rows)], pictures=[picture]))
+    document = page("The paper's three data sets", str(__doc__).split("\n\n")[1], sections)
+    (options.out / "report.html").write_text(document, encoding="utf-8")
     print(f"\nreport: {options.out / 'report.html'}")
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
-from scalemani.demonstration import report
 from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
-from scalemani.demonstration.pictures import four_panels, png, spectra, unrolling
+from scalemani.demonstration.pictures import four_panels, spectra, unrolling
 from scalemani.errors import ScalemaniError
 from scalemani.quality import residual_variance, residual_variances
+from scalemani.reporting.drawing import png
+from scalemani.reporting.page import Picture, Section, Table, page
 
 __all__ = ["Outcome", "fit_both", "run_demo", "table"]
 
@@ -225,7 +226,7 @@ def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> dict[str, report.Picture]:
+def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> dict[str, Picture]:
     length, test_length, name = train.parameters[:, 0], test.parameters[:, 0], train.names[0]
     coordinates = {title: (o.train, o.test) for title, o in outcomes.items()}
     figure = four_panels(train.points, test.points, length, test_length, coordinates, colour_name=name)
@@ -234,19 +235,19 @@ def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> 
     values = {names[title]: o.kernel_eigenvalues for title, o in outcomes.items()}
     projected = {title: o.test for title, o in outcomes.items()}
     return {
-        "figure1": report.Picture(
+        "figure1": Picture(
             png(figure),
             "(a) training points and (b) test points, coloured by their true length along the roll; "
             "(c), (d) the first two axes, training points in grey and projected test points in colour.",
             "Two Swiss rolls in space; below them two flat maps in which the colour runs along axis 1.",
         ),
-        "spectra": report.Picture(
+        "spectra": Picture(
             png(spectra(values)),
             "All eigenvalues of the two kernel matrices, on a scale that is linear near 0. The constant "
             "lifts the negative ones to 0 and above.",
             "Falling eigenvalues; the left picture ends in negative ones, the right picture has none.",
         ),
-        "unrolling": report.Picture(
+        "unrolling": Picture(
             png(unrolling(test_length, projected, name)),
             "Axis 1 of the projected test points against what it should recover.",
             "Two clouds that follow a line.",
@@ -281,15 +282,15 @@ def _comparison(outcomes: dict[str, Outcome]) -> list[str]:
     ]
 
 
-def _page(train: Manifold, test: Manifold, outcomes: dict[str, Outcome], pictures: dict[str, report.Picture]) -> str:
+def _page(train: Manifold, test: Manifold, outcomes: dict[str, Outcome], pictures: dict[str, Picture]) -> str:
     sections = [
-        report.Section("Figures", tables=[report.Table(*table(outcomes))]),
-        report.Section("Embeddings and projections", pictures=[pictures["figure1"], pictures["unrolling"]]),
-        report.Section("Spectra", [_SPECTRA_TEXT], pictures=[pictures["spectra"]]),
-        report.Section("How to read it", [*_READING_TEXT, *_comparison(outcomes)]),
+        Section("Figures", tables=[Table(*table(outcomes))]),
+        Section("Embeddings and projections", pictures=[pictures["figure1"], pictures["unrolling"]]),
+        Section("Spectra", [_SPECTRA_TEXT], pictures=[pictures["spectra"]]),
+        Section("How to read it", [*_READING_TEXT, *_comparison(outcomes)]),
     ]
     lead = (
         f"{len(train.points):,} points of a noisy Swiss roll are unrolled by Isomap and by kernel Isomap "
         f"(Choi and Choi), and {len(test.points):,} points that neither has seen are placed in both maps."
     )
-    return report.page("Kernel Isomap on a noisy Swiss roll", lead, sections, "Made by: scalemani demo")
+    return page("Kernel Isomap on a noisy Swiss roll", lead, sections, "Made by: scalemani demo")

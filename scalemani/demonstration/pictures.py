@@ -1,33 +1,16 @@
-"""Pictures of a fit: takes points, coordinates and eigenvalues, gives matplotlib figures as PNG bytes.
+"""Pictures of the experiment: takes points, coordinates and eigenvalues, gives matplotlib figures."""
 
-Figures are made without pyplot, so that nothing of a caller's plotting state is touched and no
-display is needed.
-"""
-
-import io
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-__all__ = ["four_panels", "png", "spectra", "unrolling"]
+from scalemani.reporting.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure
+
+__all__ = ["four_panels", "spectra", "unrolling"]
 
 Array = NDArray[np.floating[Any]]
-
-_TRAINING_GREY = "#b8b8b8"
-_COLOURS = "viridis"  # even in lightness, so that it survives grey print and colour-blind eyes
-_NEGATIVE = "#b2182b"
-_POSITIVE = "#2166ac"
-
-
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG file."""
-    buffer = io.BytesIO()
-    # Without the version of matplotlib in it, the same figure gives the same bytes.
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def four_panels(
@@ -52,9 +35,9 @@ def four_panels(
     colour_name : str
         Label of the colour bar.
     """
-    figure = Figure(figsize=(11, 8.2), dpi=110, layout="constrained")
+    figure = new_figure(11, 8.2)
     low, high = float(train_colour.min()), float(train_colour.max())
-    dots: dict[str, Any] = {"cmap": _COLOURS, "vmin": low, "vmax": high, "linewidths": 0}
+    dots: dict[str, Any] = {"cmap": COLOURS, "vmin": low, "vmax": high, "linewidths": 0}
     for place, (points, colour, name) in enumerate(
         [(train, train_colour, "training"), (test, test_colour, "test")], start=1
     ):
@@ -66,7 +49,7 @@ def four_panels(
         axes.tick_params(labelsize=7)
     for place, (title, (fitted, projected)) in enumerate(embeddings.items(), start=3):
         flat: Any = figure.add_subplot(2, 2, place)
-        flat.scatter(fitted[:, 0], fitted[:, 1], color=_TRAINING_GREY, s=26, linewidths=0, label="training")
+        flat.scatter(fitted[:, 0], fitted[:, 1], color=GREY, s=26, linewidths=0, label="training")
         drawn = flat.scatter(projected[:, 0], projected[:, 1], c=test_colour, s=3, label="test", **dots)
         flat.set_title(f"({'abcd'[place - 1]}) {title}: test points projected")
         flat.set_xlabel("axis 1")
@@ -86,7 +69,7 @@ def spectra(eigenvalues: Mapping[str, Array]) -> Figure:
     eigenvalues : mapping of titles to ndarrays, shape (n,)
         Of the kernel matrices, in any order.
     """
-    figure = Figure(figsize=(11, 3.8), dpi=110, layout="constrained")
+    figure = new_figure(11, 3.8)
     for place, (title, values) in enumerate(eigenvalues.items(), start=1):
         falling = np.sort(np.asarray(values, dtype=np.float64))[::-1]
         # Eigenvalues within rounding of 0 belong to neither sign.
@@ -95,10 +78,10 @@ def spectra(eigenvalues: Mapping[str, Array]) -> Figure:
         order = np.arange(1, falling.size + 1)
         axes: Any = figure.add_subplot(1, len(eigenvalues), place)
         axes.axhline(0, color="black", linewidth=0.6)
-        axes.plot(order[~negative], falling[~negative], ".", ms=3, color=_POSITIVE, label="positive or 0")
+        axes.plot(order[~negative], falling[~negative], ".", ms=3, color=POSITIVE, label="positive or 0")
         if negative.any():
             label = f"negative: {int(negative.sum())} of {falling.size}, least {falling[-1]:.3g}"
-            axes.plot(order[negative], falling[negative], ".", ms=3, color=_NEGATIVE, label=label)
+            axes.plot(order[negative], falling[negative], ".", ms=3, color=NEGATIVE, label=label)
         axes.set_yscale("symlog", linthresh=1e-3 * float(np.abs(falling).max()))
         axes.set_title(title)
         axes.set_xlabel("number")
@@ -117,10 +100,10 @@ def unrolling(parameters: Array, coordinates: Mapping[str, Array], name: str) ->
     name : str
         What the parameter is.
     """
-    figure = Figure(figsize=(11, 3.8), dpi=110, layout="constrained")
+    figure = new_figure(11, 3.8)
     for place, (title, projected) in enumerate(coordinates.items(), start=1):
         axes: Any = figure.add_subplot(1, len(coordinates), place)
-        axes.plot(parameters, projected[:, 0], ".", ms=2, color=_POSITIVE)
+        axes.plot(parameters, projected[:, 0], ".", ms=2, color=POSITIVE)
         axes.set_title(title)
         axes.set_xlabel(name)
         axes.set_ylabel("axis 1 of the test points")
