@@ -132,7 +132,9 @@ class DenseKernels:
         self.distances = np.asarray(distances, np.float64)
         self.shape = (len(self.distances), len(self.distances))
         self.n_reads = 0
-        self.sums = DistanceSums(self.distances.sum(1), (self.distances**2).sum(1), self.distances.max(1))
+        d, squares = self.distances, self.distances**2
+        cubes, fourths = float(np.vdot(d, squares)), float(np.vdot(squares, squares))
+        self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
 
     def start(self, block: Vectors) -> Start:
         """A block with its images."""

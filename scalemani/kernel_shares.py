@@ -1,10 +1,10 @@
 """Stage 5 on one tile: takes tiles of D and a block of vectors, gives their shares of D V, (D∘D) V and row sums.
 
 The first read of D takes, from the same tiles as the products, what the spectrum's account and the
-projection need: row sums of D and of D∘D, and row maxima. It is made while D is written:
-:func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
-:class:`FirstRead` in the store, from which every solve that begins with the same block begins without a
-read. Read back from the tiles, it has the same bits.
+projection need: row sums of D and of D∘D, the sums of all cubes and fourth powers, and row maxima. It is made while D
+is written: :func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
+:class:`FirstRead` in the store, from which every solve that begins with the same block begins without a read. Read
+back from the tiles, it has the same bits.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader
 
 Vectors = NDArray[np.float64]
-SUMS = 3  # columns of the first read behind the products: row sums of D and of D∘D, row maxima
+SUMS = 5  # columns of the first read behind the products: row sums of D and D∘D, cubes, fourth powers, row maxima
 FLOAT64_BELOW = 20_000  # vertices up to which products are float64 by default: twice the time of float32, no loss
 PANEL = 128  # rows of a tile that are multiplied at once: their copies and squares stay in the processor's cache
 
@@ -32,11 +32,15 @@ class DistanceSums:
         Sums of each row of D and of D∘D.
     row_maxima : ndarray, shape (n,)
         The largest distance of each row: the eccentricity of its vertex.
+    cubes, fourths : float
+        Sums of d³ and d⁴ over all of D.
     """
 
     row_sums: Vectors
     row_sums_squared: Vectors
     row_maxima: Vectors
+    cubes: float
+    fourths: float
 
     @property
     def n(self) -> int:
@@ -48,17 +52,39 @@ class DistanceSums:
         """The largest distance."""
         return float(self.row_maxima.max())
 
-    def trace(self, constant: float) -> float:
-        """Trace of K(c): ΣD²/(2n) + c ΣD/n + c² (n - 1)/2."""
-        n = self.n
-        return float(
-            self.row_sums_squared.sum() / (2 * n) + constant * self.row_sums.sum() / n + constant**2 * (n - 1) / 2
-        )
+    def trace(self, constant: float = 0.0, nugget: float | None = None) -> float:
+        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1).
 
-    def mean_squares(self, constant: float) -> Vectors:
-        """Mean of (d_ij + c (1 - δ_ij))² over i, for each j: the training means of the projection."""
-        n = self.n
-        return (self.row_sums_squared + 2 * constant * self.row_sums + constant**2 * (n - 1)) / n
+        Parameters
+        ----------
+        constant : float
+            c.
+        nugget : float, optional
+            g; c²/2 unless given, as in K(c).
+        """
+        n, g = self.n, _nugget(constant, nugget)
+        return float(self.row_sums_squared.sum() / (2 * n) + constant * self.row_sums.sum() / n + g * (n - 1))
+
+    def squared_norm(self, constant: float = 0.0, nugget: float | None = None) -> float:
+        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues; parameters as in :meth:`trace`.
+
+        The kernel is -1/2 J A J, A = D∘D + 2c D - 2g I, and with row sums a_i of A
+
+            4 ||K||_F² = Σ A_ij² - (2/n) Σ a_i² + (Σ a_i)²/n².
+        """
+        n, c, g = self.n, constant, _nugget(constant, nugget)
+        rows = self.row_sums_squared + 2 * c * self.row_sums - 2 * g
+        squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.row_sums_squared.sum() + 4 * g**2 * n
+        return max(float(squares - 2 / n * (rows @ rows) + (rows.sum() / n) ** 2) / 4, 0.0)
+
+    def mean_squares(self, constant: float = 0.0, nugget: float | None = None) -> Vectors:
+        """Mean of d² + 2c d + 2g, off the diagonal, over i, for each j: the training means of the projection."""
+        n, g = self.n, _nugget(constant, nugget)
+        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * g * (n - 1)) / n
+
+
+def _nugget(constant: float, given: float | None) -> float:
+    return constant**2 / 2 if given is None else given
 
 
 def centred(columns: Vectors) -> Vectors:
@@ -82,7 +108,7 @@ def images_of(found: Vectors, m: int) -> tuple[Vectors, Vectors]:
 
 
 def first_reader(block: Vectors, precision: str | None = None) -> Reader:
-    """What the first read of D takes of each tile for a block (n, m); its 2 m + 3 columns are a :class:`FirstRead`'s.
+    """What the first read of D takes of each tile for a block (n, m); its 2 m + 5 columns are a :class:`FirstRead`'s.
 
     Parameters
     ----------
@@ -108,8 +134,8 @@ class FirstRead:
     ----------
     block : ndarray, shape (n, m)
         Ω, orthonormal and orthogonal to 1.
-    found : ndarray, shape (n, 2 m + 3)
-        D Ω, (D∘D) Ω, the row sums of D and of D∘D, the row maxima of D.
+    found : ndarray, shape (n, 2 m + 5)
+        D Ω, (D∘D) Ω, the row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, the row maxima of D.
     """
 
     block: Vectors
@@ -123,8 +149,8 @@ class FirstRead:
     @property
     def sums(self) -> DistanceSums:
         """Row sums and maxima."""
-        sums, squared, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
-        return DistanceSums(sums, squared, maxima)
+        sums, squared, cubes, fourths, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
+        return DistanceSums(sums, squared, maxima, float(cubes.sum()), float(fourths.sum()))
 
     def is_of(self, block: Vectors) -> bool:
         """Whether it was made with this block.
@@ -141,10 +167,11 @@ class FirstRead:
 
     @classmethod
     def load(cls, store: RunStore) -> "FirstRead | None":
-        """What :meth:`save` wrote; None in a run without."""
+        """What :meth:`save` wrote; None in a run without, or with the fewer sums of an earlier release."""
         if not (store.has_array("first_block") and store.has_array("first_found")):
             return None
-        return cls(store.read_array("first_block"), store.read_array("first_found"))
+        first = cls(store.read_array("first_block"), store.read_array("first_found"))
+        return first if first.found.shape[1] == 2 * first.block.shape[1] + SUMS else None
 
 
 # ---- shares of one tile (module-level: they are sent to workers) ---------------------------------
@@ -168,18 +195,24 @@ def _products(tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any]
 
 
 def _products_and_sums(tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any] | None) -> Pair:
-    """The same, with the row sums of D and of D∘D in float64 whatever the operand is, and the row maxima."""
+    """The same, with the sums of powers in float64 whatever the operand is, and the row maxima.
+
+    Of cubes and fourth powers only the total is asked for: both halves of a tile stand with the rows it is read by.
+    """
     ours, theirs = _products(tile, there, here, SUMS)
+    halves = 1.0 if theirs is None else 2.0
     for at in range(0, len(tile), PANEL):
         rows = slice(at, at + PANEL)
-        panel = tile[rows].astype(np.float64)
-        ours[rows, -1] = panel.max(axis=1)
+        single = tile[rows]
+        ours[rows, -1] = single.max(axis=1)
+        panel = single.astype(np.float64)
+        squares = panel * panel
+        ours[rows, -5] = panel.sum(axis=1)
+        ours[rows, -4] = squares.sum(axis=1)
+        ours[rows, -3] = halves * np.vecdot(panel, squares)  # no copy of the cubes
+        ours[rows, -2] = halves * np.vecdot(squares, squares)
         if theirs is not None:
-            np.maximum(theirs[:, -1], panel.max(axis=0), out=theirs[:, -1])
-        for column in (-3, -2):
-            if column == -2:
-                panel *= panel
-            ours[rows, column] = panel.sum(axis=1)
-            if theirs is not None:
-                theirs[:, column] += panel.sum(axis=0)
+            np.maximum(theirs[:, -1], single.max(axis=0), out=theirs[:, -1])
+            theirs[:, -5] += panel.sum(axis=0)
+            theirs[:, -4] += squares.sum(axis=0)
     return ours, theirs

@@ -96,15 +96,28 @@ def test_sums_are_those_of_the_rows_in_float64_whatever_the_products_are(cluster
     wide = distances.astype(float)
     np.testing.assert_allclose(kernels.sums.row_sums, wide.sum(1), rtol=1e-13)
     np.testing.assert_allclose(kernels.sums.row_sums_squared, (wide**2).sum(1), rtol=1e-13)
+    powers = [(wide**power).sum() for power in (3, 4)]
+    np.testing.assert_allclose([kernels.sums.cubes, kernels.sums.fourths], powers, rtol=1e-13)
     assert kernels.n_reads == 1
 
 
 @pytest.mark.parametrize("c", [0.0, 0.3, 7.0])
-def test_trace_and_mean_squares_are_those_of_the_shifted_distances(distances, c):
+def test_trace_norm_and_mean_squares_are_those_of_the_shifted_distances(distances, c):
     sums = DenseKernels(distances).sums
     K = naive.kernel(distances, c)
     assert sums.trace(c) == pytest.approx(np.trace(K), rel=1e-12)
+    assert sums.squared_norm(c) == pytest.approx((K**2).sum(), rel=1e-12)
     np.testing.assert_allclose(sums.mean_squares(c), (naive.shifted(distances, c) ** 2).mean(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("s", [0.3, 50.0])
+def test_they_are_those_of_lingoes_squared_distances_too(distances, s):
+    """d² + 2s off the diagonal: the same nugget with no constant."""
+    squares = distances.astype(float) ** 2 + 2 * s * (1 - np.eye(N))
+    K, sums = naive.doubly_centred(squares), DenseKernels(distances).sums
+    assert sums.trace(0.0, s) == pytest.approx(np.trace(K), rel=1e-12)
+    assert sums.squared_norm(0.0, s) == pytest.approx((K**2).sum(), rel=1e-12)
+    np.testing.assert_allclose(sums.mean_squares(0.0, s), squares.mean(0), rtol=1e-12)
 
 
 def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):

@@ -12,7 +12,7 @@ KEPT = 32 << 20  # freed arrays up to this size stay with the C library, and twi
 GATHERED = 32 << 20  # pairs of rows that a search gathers at once
 TABLE = 8 << 20  # a table of bounds of a blocked search
 PANEL = 128  # rows of a tile that are multiplied at once
-SUMS = 3  # columns of the first read behind the products
+SUMS = 5  # columns of the first read behind the products
 
 
 # ---- before D: one process, the client's -------------------------------------------------------------
