@@ -4,14 +4,15 @@ One task a block of sources: it looks in the ledger, computes its rows with the 
 process has cached, writes the tiles at and behind the diagonal and puts its line in the ledger;
 each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
 While a task has its rows in memory it takes from them what a :class:`Reader` asks for, so that the
-first read of D costs no reading; rows that an earlier run finished are read back for it.
+first read of D costs no reading, and counts the distances by their size (:mod:`scalemani.engine.distance_counts`);
+rows that an earlier run finished are read back for both.
 Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.distance_counts import DISTANCE_COUNTS, new_counts
+from scalemani.engine.row_shares import RowShares, row_shares
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
-from scalemani.engine.sweep import PartialRead, Reader, read_tiles, tile_row
+from scalemani.engine.sweep import Reader
+from scalemani.engine.tiles import Use
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 Report = Callable[[str, int, int], None]
@@ -117,7 +121,7 @@ def sampled_median(graph: Any, seed: int) -> float:
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader: Reader) -> NDArray[np.float64]:
-    """Fill the missing tile rows of D; returns what `reader` takes of all of D.
+    """Fill the missing tile rows of D; returns what `reader` takes of all of D, whose counts go into the store.
 
     Returns
     -------
@@ -133,17 +137,19 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     missing, blocks = set(store.missing_rows()), store.blocks
     total, identity = len(blocks), store.document["id"]
     done = total - len(missing)
-    found = np.zeros((blocks.n, reader.width))
+    found, counts = np.zeros((blocks.n, reader.width)), new_counts()
     report("geodesics", done, total)
     tasks = [(store.path, identity, row) for row in range(total)]
     for row, part in enumerate(cluster.map(_tile_row, tasks, shared=RowWork(reader))):
-        reader.combine(found[blocks[row].start :], part)
+        reader.combine(found[blocks[row].start :], part.total)
+        counts += part.counts
         if row in missing:
             done += 1
             report("geodesics", done, total)
     left = store.missing_rows()
     if left:
         raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
+    store.write_array(DISTANCE_COUNTS, counts)
     return found
 
 
@@ -193,19 +199,17 @@ class RowWork:
     memory: RowMemory = field(default_factory=RowMemory)
 
 
-def _tile_row(path: str, identity: str, row: int, work: RowWork) -> NDArray[np.float64]:
-    """One task: the tiles (row, row..); returns their shares, for the vertices from the row's first on."""
+def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
+    """One task: the tiles (row, row..); returns their shares."""
     store, reader = shared_run(path, identity), work.reader
     if store.tile_row_done(row):
-        return read_tiles(store, reader, tile_row(store, row), verify=True).total
+        return row_shares(store, reader, row)
     here, n = store.blocks[row], store.blocks.n
     out = work.memory.rows(here.stop - here.start, n - here.start)
     paths = work.memory.paths(path, identity)
     upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
     _check_rows(shared_graph(path, identity), upper, here.start)
-    partial = PartialRead(store, reader, row)
-    store.write_tile_row(row, upper, use=partial.add)
-    return partial.total
+    return row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
 
 
 def _check_rows(graph: sp.csr_array, upper: NDArray[np.float32], start: int) -> None:
@@ -250,6 +254,8 @@ def write_given(
 ) -> NDArray[np.float64]:
     """Write a matrix of geodesic distances, taken as D itself, as tiles; returns what `reader` takes of D.
 
+    The counts of its distances go into the store.
+
     Parameters
     ----------
     read_upper : callable
@@ -260,13 +266,15 @@ def write_given(
     ndarray of float64, shape (n, w)
     """
     blocks = store.blocks
-    found = np.zeros((blocks.n, reader.width))
+    found, counts = np.zeros((blocks.n, reader.width)), new_counts()
+
+    def write(row: int, here: slice, use: Use) -> None:
+        store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use)
+
     for row, here in enumerate(blocks):
-        if store.tile_row_done(row):
-            partial = read_tiles(store, reader, tile_row(store, row), verify=True)
-        else:
-            partial = PartialRead(store, reader, row)
-            store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use=partial.add)
-        reader.combine(found[partial.start :], partial.total)
+        part = row_shares(store, reader, row, None if store.tile_row_done(row) else partial(write, row, here))
+        reader.combine(found[here.start :], part.total)
+        counts += part.counts
         report("geodesics", row + 1, len(blocks))
+    store.write_array(DISTANCE_COUNTS, counts)
     return found

@@ -13,8 +13,11 @@ from data import graph_of, line_graph, roll_graph, star_graph, store_of, torus_d
 from scalemani import geodesics
 from scalemani.eigensolver import start_block
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.distance_counts import DISTANCE_COUNTS, FINITE, bin_edges, count_distances, new_counts
+from scalemani.engine.row_shares import RowShares
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
+from scalemani.engine.sweep import Reader
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import (
     RowMemory,
@@ -161,7 +164,9 @@ def test_a_task_that_is_run_again_looks_in_the_ledger_first(tmp_path, graph, sou
     first = tile_row(store, 1)
     stamps = {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")}
     count = len(sources_seen)
-    np.testing.assert_array_equal(tile_row(store, 1), first)
+    again = tile_row(store, 1)
+    np.testing.assert_array_equal(again.total, first.total)
+    np.testing.assert_array_equal(again.counts, first.counts)
     assert len(sources_seen) == count
     assert {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")} == stamps
 
@@ -188,7 +193,8 @@ def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph,
 
 
 def pretend(path, identity, row, work):
-    return np.zeros((RunStore(path).blocks.n - RunStore(path).blocks[row].start, work.reader.width))
+    width = RunStore(path).blocks.n - RunStore(path).blocks[row].start
+    return RowShares(np.zeros((width, work.reader.width)), new_counts())
 
 
 def test_progress_counts_rows_from_what_is_done(cluster, tmp_path, graph):
@@ -337,3 +343,92 @@ def test_the_scale_is_a_power_of_two_that_brings_the_median_near_one(unit):
 
 def test_without_positive_lengths_the_scale_is_one():
     assert power_of_two_scale(np.zeros(3)) == power_of_two_scale(np.empty(0)) == 1.0
+
+
+# ---- counts of the distances -------------------------------------------------------------------
+
+
+def counted(pairs):
+    """By NumPy's histogram, what the kernel takes from the bits: zeros, finite bins, inf."""
+    finite = pairs[(pairs > 0) & np.isfinite(pairs)].astype(float)
+    edges = np.append(bin_edges()[:-1], 4e38)  # the last one is inf
+    inside = np.histogram(finite, edges)[0]
+    return np.concatenate([[(pairs == 0).sum()], inside, [np.isinf(pairs).sum()]])
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("width", [1, 6, 61, 64])
+def test_bits_are_counted_into_the_bins_of_a_histogram(width, diagonal):
+    """Over all of float32's range: subnormals, both zeros, numbers on an edge and one below it, the largest, inf."""
+    rng = np.random.default_rng(width)
+    tile = np.exp(rng.uniform(-95, 85, (60, width))).astype(np.float32)
+    edge = np.float32(1.25)
+    special = [0.0, -0.0, 1e-45, 1e-39, edge, np.nextafter(edge, np.float32(0)), 3.4e38, np.inf]
+    tile.ravel()[rng.permutation(tile.size)[: 2 * len(special)]] = special * 2
+    counts = new_counts()
+    count_distances(tile, counts, diagonal=diagonal)
+    pairs = tile[np.triu_indices(60, 1, width)] if diagonal else tile.ravel()
+    np.testing.assert_array_equal(counts, counted(pairs))
+    count_distances(tile, counts, diagonal=diagonal)
+    np.testing.assert_array_equal(counts, 2 * counted(pairs))
+
+
+def test_a_bin_is_at_most_an_eighth_wide_and_a_power_of_two_moves_bins_by_octaves():
+    edges = bin_edges()
+    assert len(edges) == FINITE + 1 and edges[-1] == np.inf
+    normal = edges[8:-1]
+    assert (np.diff(normal) <= normal[:-1] / 8).all()
+    np.testing.assert_array_equal(normal[8 * 5 :], 32 * normal[: -8 * 5])
+
+
+@pytest.mark.parametrize("tile", [16, 60, 300])
+def test_every_pair_is_counted_once_whatever_the_tiles(cluster, tmp_path, graph, tile):
+    """Exactly those of the written D; a pair is a pair of different vertices, from one end."""
+    store = run_of(graph, tile, tmp_path / "run")
+    compute_distances(cluster, store)
+    counts = store.read_array(DISTANCE_COUNTS)
+    assert counts.sum() == N * (N - 1) // 2
+    np.testing.assert_array_equal(counts, counted(whole(store)[np.triu_indices(N, 1)]))
+
+
+def test_edges_of_no_length_are_zeros(cluster, tmp_path):
+    store = run_of(graph_of([(0, 1), (1, 2), (2, 3)], [0.0, 0.0, 1.0], 4), 2, tmp_path / "run")
+    compute_distances(cluster, store)
+    counts = store.read_array(DISTANCE_COUNTS)
+    assert (counts[0], counts.sum(), counts.max()) == (3, 6, 3)
+
+
+@pytest.mark.parametrize("lost", [[0, 7], [1, 3, 4], list(range(8))])
+def test_counts_of_a_run_that_was_stopped_are_those_of_an_undisturbed_one(cluster, tmp_path, graph, lost):
+    """Computed rows count as they are written, finished ones as they are read back."""
+    store = run_of(graph, 16, tmp_path / "run")
+    compute_distances(cluster, store)
+    before = store.read_array(DISTANCE_COUNTS)
+    for row in lost:
+        Path(store.path, "ledger", f"{row}.json").unlink()
+    store.write_array(DISTANCE_COUNTS, np.zeros(1))
+    compute_distances(cluster, store)
+    np.testing.assert_array_equal(store.read_array(DISTANCE_COUNTS), before)
+
+
+def test_given_distances_are_counted_in_the_unit_of_the_tiles(tmp_path):
+    """inf between components included; and the same when they are read back."""
+    D = naive.geodesics(roll_graph(N))
+    D[:40, 40:] = D[40:, :40] = np.inf
+    for scale in (1.0, 4.0):
+        store = RunStore.create(tmp_path / f"{scale}")
+        store.create_distances(N, 50)
+        for _ in range(2):
+            write_given(store, lambda here: D[here, here.start :], scale, quiet, reader_without_sums())
+            counts = store.read_array(DISTANCE_COUNTS)
+            np.testing.assert_array_equal(counts, counted((D / scale).astype(np.float32)[np.triu_indices(N, 1)]))
+            assert counts[-1] == 40 * 80
+
+
+def reader_without_sums():
+    """Of nothing: inf - inf is no number that a read of D takes."""
+    return Reader(nothing, np.zeros((N, 1)), 1)
+
+
+def nothing(tile, there, here):
+    return np.zeros((tile.shape[0], 1)), None if here is None else np.zeros((tile.shape[1], 1))
