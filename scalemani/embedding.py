@@ -1,9 +1,12 @@
-"""Stage 7: takes the constant and its kernel's pairs, gives coordinates, the spectrum's account and the model.
+"""Stage 7: takes a correction's constant and its kernel's pairs, gives coordinates and the fitted model.
 
-Coordinates are Y = V Λ^{1/2} (n, p). In K(c), (c²/2) J is a nugget: an inner product that a point
-has only with itself. Axes with λ <= (1 + τ) c²/2 are nugget only, axes with λ <= τ λ1 are past the
-rank: they carry no geometry and are exactly 0 here and in the projection, with one warning. Signs:
-the entry of largest modulus is positive, and the vectors are saved so.
+Coordinates are Y = V |Λ|^{1/2} (n, p), Λ the eigenvalues of the corrected kernel; they are positive but for
+"flip", whose pairs are K2's, signed and ordered by modulus. A correction with a constant adds a nugget g J to the
+kernel (c²/2, Lingoes' s): an inner product that a point has only with itself. Of an eigenvalue λ only λ - g is
+geometry, and of that only what is above the rounding of D, τ λ1 (τ = 1e-6): axes with λ <= g + τ λ1 are nugget only
+(g > 0) or past the rank, and are exactly 0 here and in the projection, with one warning. For "flip" it is |λ| that
+must be above. Signs: the entry of largest modulus is positive, and the vectors are saved so. What the eigenvalues say
+is in :mod:`scalemani.spectrum`.
 """
 
 import warnings
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
-from scalemani.errors import AdditiveConstantWarning, RankWarning
+from scalemani.errors import RankWarning
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
@@ -31,35 +34,51 @@ class Embedding:
     vectors : ndarray, shape (n, p)
         V, orthonormal columns in vertex order, signs fixed.
     eigenvalues : ndarray, shape (p,)
-        λ of K(c), descending.
+        λ of the corrected kernel, descending; where `flipped`, of K2, signed, descending by modulus.
     constant : float
-        c.
+        c, what is added to distances: d + c.
+    nugget : float
+        g, what is added to every eigenvalue: c²/2, Lingoes' s, or 0.
+    flipped : bool
+        Whether the kernel has the moduli of its eigenvalues.
     means : ndarray, shape (n,)
-        Mean of (d_ij + c (1 - δ_ij))² over the training points i, for each j.
+        Mean of the corrected squared distances d² + 2c d + 2g (0 for j itself) over the training points i, for each j.
     scale : float
     """
 
     vectors: Vectors
     eigenvalues: Vectors
     constant: float
+    nugget: float
+    flipped: bool
     means: Vectors
     scale: float
 
     @property
-    def nugget(self) -> float:
-        """c²/2."""
-        return self.constant**2 / 2
+    def sizes(self) -> Vectors:
+        """Eigenvalues of the positive kernel: |λ| where flipped, else λ; descending."""
+        return np.abs(self.eigenvalues) if self.flipped else self.eigenvalues
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """Which axes carry geometry."""
-        first = float(self.eigenvalues[0])
-        return self.eigenvalues > max((1 + RANK_TOLERANCE) * self.nugget, RANK_TOLERANCE * first, 0.0)
+        first = max(float(self.sizes[0]), 0.0)
+        return self.sizes - self.nugget > RANK_TOLERANCE * first
 
     def coordinates(self) -> Vectors:
         """Y (n, p) in the user's unit, in vertex order; 0 on axes that are not active."""
-        roots = np.sqrt(np.where(self.active, self.eigenvalues, 0.0))
+        roots = np.sqrt(np.where(self.active, self.sizes, 0.0))
         return self.vectors * (roots * self.scale)
+
+    def emptiness(self) -> str | None:
+        """What there is to say of axes that are 0; None if there are none."""
+        asked = len(self.eigenvalues)
+        empty = asked - int(self.active.sum())
+        if not empty:
+            return None
+        nugget = "c²/2" if self.constant else "s"
+        why = f"are nugget only (λ <= {nugget})" if self.nugget else "are past the rank of the kernel"
+        return f"{empty} of {asked} axes {why} and are 0: ask for n_components={max(asked - empty, 1)} or fewer"
 
 
 def fixed_signs(vectors: Vectors) -> Vectors:
@@ -81,71 +100,19 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
     -----
     RankWarning
     """
-    pairs = solution.pairs
     embedding = Embedding(
-        vectors=fixed_signs(pairs.vectors),
-        eigenvalues=pairs.values,
+        vectors=fixed_signs(solution.pairs.vectors),
+        eigenvalues=solution.pairs.values,
         constant=solution.constant,
-        means=sums.mean_squares(solution.constant),
+        nugget=solution.nugget,
+        flipped=solution.correction == "flip",
+        means=sums.mean_squares(solution.constant, solution.nugget),
         scale=scale,
     )
-    empty = int((~embedding.active).sum())
-    if empty:
-        asked = len(pairs.values)
-        why = "are nugget only (λ <= c²/2)" if solution.constant else "are past the rank of the kernel"
-        warnings.warn(
-            f"{empty} of {asked} axes {why} and are 0: ask for n_components={max(asked - empty, 1)} or fewer",
-            RankWarning,
-            stacklevel=2,
-        )
+    said = embedding.emptiness()
+    if said is not None:
+        warnings.warn(said, RankWarning, stacklevel=2)
     return embedding
-
-
-def spectrum_account(
-    solution: Solution, embedding: Embedding, sums: DistanceSums, median: float, n_passes: int
-) -> dict[str, Any]:
-    """What the spectrum says, in the user's unit, as JSON values; warns when c swamps the distances.
-
-    Parameters
-    ----------
-    median : float
-        Median off-diagonal distance, in the unit of the tiles.
-
-    Warns
-    -----
-    AdditiveConstantWarning
-        When c > median(D).
-    """
-    area = embedding.scale**2
-    c, pairs = solution.constant, solution.pairs
-    trace, plain = sums.trace(c), sums.trace(0.0)
-    ratio = c / median if median > 0 else 0.0
-    if ratio > 1:
-        warnings.warn(
-            f"the additive constant is {ratio:.1f} times the median geodesic distance: the embedding shows "
-            "mostly the shift; look at the shares without it, compare a fit with no correction, and check the graph "
-            "for shortcut edges",
-            AdditiveConstantWarning,
-            stacklevel=2,
-        )
-    return {
-        "additive_constant": c * embedding.scale,
-        "median_distance": median * embedding.scale,
-        "max_distance": sums.maximum * embedding.scale,
-        "constant_over_median": ratio,
-        "shift": embedding.nugget * area,
-        "trace": trace * area,
-        "trace_unshifted": plain * area,
-        "eigenvalues": [float(v) for v in pairs.values * area],
-        "eigenvalues_unshifted": [float(v) for v in solution.unshifted * area],
-        "share": [float(v / trace) if trace > 0 else 0.0 for v in pairs.values],
-        "share_unshifted": [float(v / plain) if plain > 0 else 0.0 for v in solution.unshifted],
-        "residuals": [float(v) for v in pairs.residuals],
-        "lowest_ritz_value": pairs.lowest * area,
-        "converged": pairs.converged,
-        "n_passes": n_passes,
-        "n_vertices": sums.n,
-    }
 
 
 def save_embedding(store: RunStore, embedding: Embedding) -> None:
@@ -155,12 +122,23 @@ def save_embedding(store: RunStore, embedding: Embedding) -> None:
     store.write_array("means", embedding.means)
 
 
-def load_embedding(store: RunStore, constant: float, scale: float) -> Embedding:
-    """Read the model's axes back; `constant` and `scale` as the solve and graph stages recorded them."""
+def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Embedding:
+    """Read the model's axes back.
+
+    Parameters
+    ----------
+    solved : dict
+        State of the solve stage: its fields, `constant` and `nugget`. Format 1 records no nugget; it is c²/2 there.
+    scale : float
+        As the graph stage recorded it.
+    """
+    constant = float(solved["constant"])
     return Embedding(
         vectors=store.read_array("vectors"),
         eigenvalues=store.read_array("eigenvalues"),
         constant=constant,
+        nugget=float(solved.get("nugget", constant**2 / 2)),
+        flipped=solved["fields"]["correction"] == "flip",
         means=store.read_array("means"),
         scale=scale,
     )

@@ -49,6 +49,10 @@ class RankWarning(ScalemaniWarning):
     """Axes without geometry were asked for; their coordinates are 0."""
 
 
+class UndeterminedAxesWarning(ScalemaniWarning):
+    """The eigenvalue behind the last axis equals its own: rounding chooses a direction of their plane."""
+
+
 class ConvergenceWarning(ScalemaniWarning):
     """An iteration ended before its residual reached the tolerance; the message names the residual."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.additive_constant import CONSTANT_SOLVERS
+from scalemani.corrections import CORRECTIONS
 from scalemani.engine.tiles import COMPRESSIONS
 from scalemani.errors import ScalemaniError
 from scalemani.projection import PROJECTIONS
@@ -88,10 +89,9 @@ class Parameters:
         if not _is_number(self.tol) or not 0 < self.tol < 1:
             raise ScalemaniError(f"tol={self.tol!r}: a number between 0 and 1 is needed")
         c = self.correction
-        if isinstance(c, str) and c != "cailliez":
-            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number from 0 to 1e150 is allowed")
-        if c is not None and not isinstance(c, str) and not (_is_number(c) and 0 <= c <= LARGEST):
-            raise ScalemaniError(f"correction={c!r}: 'cailliez', None or a number from 0 to 1e150 is allowed")
+        if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= c <= LARGEST)):
+            named = ", ".join(map(repr, CORRECTIONS))
+            raise ScalemaniError(f"correction={c!r}: {named}, None or a number from 0 to 1e150 is allowed")
         if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
             raise ScalemaniError(f"store={self.store!r}: a path, or None for a temporary folder, is needed")
         if self.compression is not None and not (

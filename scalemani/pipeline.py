@@ -16,7 +16,7 @@ import numpy as np
 from scalemani import geodesics
 from scalemani.corrections import solve
 from scalemani.eigensolver import first_block, start_block
-from scalemani.embedding import make_embedding, save_embedding, spectrum_account
+from scalemani.embedding import make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
@@ -31,6 +31,7 @@ from scalemani.opening import differing, in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
+from scalemani.spectrum import spectrum_account
 
 Report = Callable[[str, int, int], None]
 
@@ -279,10 +280,11 @@ def _solve(
         most_columns=planned.most_columns,
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads)
+    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
     store.forget("solve", "fit")
     save_embedding(store, embedding)
-    store.finish("solve", fields["solve"], constant=solution.constant, spectrum=account, revision=uuid.uuid4().hex)
+    constants = {"constant": solution.constant, "nugget": solution.nugget}
+    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 

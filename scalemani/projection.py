@@ -1,15 +1,24 @@
 """Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
 
-A test point t is one more source: its edges into the graph are to its nearest training points, and
-its geodesics d_t (n,) come from the same kernel as the training rows; D is not read. Then, with
-d̃ = d_t + c for every training point and the TRAINING means m,
+A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
+d_t (n,) come from the same kernel as the training rows; D is not read. Then, with the corrected squared distances
+d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
 
-    k_t = -1/2 (d̃² - m), less its mean;      y_t = Λ^{1/2} (Λ - c²/2)^{-1} V' k_t     ("continuous").
+    k_t = -1/2 (d̃² - m), less its mean;      y_t = |Λ|^{1/2} (Λ - g)^{-1} V' k_t     ("continuous").
 
-A training row seen as a test row gives k_t = K(c)_i - (c²/2) e_i, so y_t = Y_i exactly, and every other
-point is on the same scale. The paper's form (Choi & Choi, equations 8-11 read with c in 8-9 and
-Λ^{-1/2} in 11) sets d̃ = 0 at t's own vertex and takes y = Λ^{-1/2} V' k_t: it too returns training rows,
-but shrinks every other point by 1 - c²/(2 λ_a) ("paper").
+| correction | c | g | Λ, V | y_t |
+|---|---|---|---|---|
+| "cailliez", a number c | c | c²/2 | of K(c) | Λ^{1/2} (Λ - c²/2)^{-1} V' k_t |
+| "lingoes" | 0 | s | of K2 + s J | Λ^{1/2} (Λ - s)^{-1} V' k_t |
+| "flip" | 0 | 0 | of K2, signed | sign(Λ) abs(Λ)^{-1/2} V' k_t |
+| None | 0 | 0 | of K2 | Λ^{-1/2} V' k_t |
+
+A training row seen as a test row gives k_t = K_i - g (e_i - 1/n) of the kernel K whose pairs these are (K2 for "flip"),
+so V' k_t = (Λ - g) V_i and y_t = Y_i exactly, and every other point is on the same scale. The paper's form (Choi &
+Choi, equations 8-11 read with c in 8-9 and Λ^{-1/2} in 11) sets d̃ = 0 at t's own vertex, which gives k_t = K_i there,
+and takes y = sign(Λ) |Λ|^{-1/2} V' k_t ("paper"): it too returns training rows, but shrinks every other point by
+1 - g/λ_a on axis a, c²/(2 λ_a) in the paper's own case. Lingoes' kernel has it in the same way; without a nugget the
+two forms are one.
 
 A row EQUAL to a training row (as float64) starts at that vertex alone: attached through neighbours,
 a mutual or approximate graph would give it other paths. Each row's result depends on that row alone.
@@ -94,7 +103,7 @@ class Projector:
         self.kind: str = stages["data"]["fields"]["kind"]
         self.n_features = int(stages["data"]["fields"]["n_features"])
         self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
-        self.embedding: Embedding = load_embedding(store, solved["constant"], graph["scale"])
+        self.embedding: Embedding = load_embedding(store, solved, graph["scale"])
         self.vertex_of = store.read_array("vertex_of_distinct")
         self._graph = None if self.kind == "geodesic" else shared_paths(store.path, store.document["id"])
         if self.kind == "features":
@@ -108,9 +117,9 @@ class Projector:
         axes = self.embedding
         values = axes.eigenvalues[axes.active]
         if form == "continuous":
-            gains = np.sqrt(values) / (values - axes.nugget)
+            gains = np.sqrt(np.abs(values)) / (values - axes.nugget)
         else:
-            gains = 1 / np.sqrt(values)
+            gains = np.sign(values) / np.sqrt(np.abs(values))
         self._gains = gains * axes.scale
         self._axes = axes.vectors[:, axes.active] - axes.vectors[:, axes.active].mean(axis=0)
         self._mean_products = axes.means @ self._axes
@@ -211,13 +220,13 @@ class Projector:
     def _from_products(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
         """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
 
-        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out:
+        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
         -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
         """
         y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
         with np.errstate(invalid="ignore"):
             k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
-        if self.form == "paper":  # d̃ = 0 at its own vertex, where it is c by the formula
+        if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
             known = np.flatnonzero(own >= 0)
             k[known] += self.embedding.nugget * self._axes[own[known]]
         y[:, self.embedding.active] = k * self._gains

@@ -98,8 +98,8 @@ class Run:
         data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
         solve = self.stages["solve"]
         return {
+            "correction": solve["fields"]["correction"],  # as it was given, where an earlier release wrote the account
             **solve["spectrum"],
-            "correction": solve["fields"]["correction"],
             "constant_solver": solve["fields"]["constant_solver"],
             "n_rows": data["fields"]["n_rows"],
             "n_distinct": data["n_distinct"],
@@ -125,7 +125,7 @@ class Run:
 
     def embedding(self) -> NDArray[np.float64]:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
-        axes = load_embedding(self.store, self.stages["solve"]["constant"], self.stages["graph"]["scale"])
+        axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
         return self._in_user_order(axes.coordinates())
 
     def _in_user_order(self, values: NDArray[Any]) -> NDArray[np.float64]:

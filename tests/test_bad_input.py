@@ -142,7 +142,7 @@ def test_too_few_rows_gives_both_numbers(rows, arguments, message, tmp_path):
         ({"graph": "both"}, "graph='both': one of 'union', 'mutual'"),
         ({"graph": None}, "graph=None: one of"),
         ({"disconnected": "ignore"}, "disconnected='ignore': one of 'error', 'join', 'largest'"),
-        ({"correction": "lingo"}, "correction='lingo': 'cailliez', None or a number from 0"),
+        ({"correction": "lingo"}, "correction='lingo': 'cailliez', 'lingoes', 'flip', None or a number from 0"),
         ({"correction": -1.0}, "correction=-1.0: .*from 0"),
         ({"correction": np.nan}, "correction=nan"),
         ({"correction": np.inf}, "correction=inf"),

@@ -260,7 +260,7 @@ def test_a_missing_or_damaged_ledger_line_is_an_error(run, text):
 def test_another_format_version_is_refused_with_both_numbers(run):
     group = zarr.open_group(run.path, mode="r+")
     group.attrs["scalemani"] = {**group.attrs["scalemani"], "format_version": 99}
-    with pytest.raises(ScalemaniError, match=r"format version 99; this release reads 1"):
+    with pytest.raises(ScalemaniError, match=r"format version 99; this release reads 1 and 2:"):
         RunStore(run.path)
 
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from scalemani.engine.tiles import Tiles, beside, checksum
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)  # 1 knew no correction but a constant added to distances, of which it is read as ever
 KEY = "scalemani"
 
 
@@ -89,9 +90,10 @@ class RunStore(Tiles):
             )
         self._group = zarr.open_group(self.path, mode="r+", zarr_format=3)
         version = self.document.get("format_version")
-        if version != FORMAT_VERSION:
+        if version not in READABLE:
+            readable = " and ".join(map(str, READABLE))
             raise ScalemaniError(
-                f"the run at {self.path!r} has format version {version!r}; this release reads {FORMAT_VERSION}: "
+                f"the run at {self.path!r} has format version {version!r}; this release reads {readable}: "
                 "use the release that wrote it, or fit again with overwrite"
             )
 
@@ -174,7 +176,7 @@ class RunStore(Tiles):
 
     def finish(self, name: str, fields: dict[str, Any], **found: Any) -> None:
         """Record a stage as done: its identifying `fields`, and what it found (JSON values)."""
-        document = self.document
+        document = {**self.document, "format_version": FORMAT_VERSION}
         document["stages"] = {**document["stages"], name: {"fields": fields, **found}}
         self._group.attrs[KEY] = document
 
