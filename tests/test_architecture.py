@@ -25,7 +25,7 @@ ENGINE = [name for name in MODULES if name.startswith("engine.")]
 # These see the way as a whole, and nothing below them may import them.
 WHOLE = {
     "pipeline", "needs", "plan", "expected_reads", "inputs", "parameters", "opening", "run", "estimators", "__main__",
-    "terminal.summary", "terminal.cli", "demonstration.experiment",
+    "terminal.summary", "terminal.cli", "terminal.report", "demonstration.experiment", "reporting.run_report",
 }  # fmt: skip
 # Who may name two stages or more, and why.
 KNOW_THE_ORDER = {
@@ -162,7 +162,7 @@ def test_pynndescent_is_imported_only_when_it_runs():
 def test_pictures_terminal_and_estimators_keep_their_packages_to_themselves():
     assert users_of("matplotlib") == {"reporting.drawing"}
     assert users_of("sklearn") <= {"estimators"}
-    assert users_of("click") <= {"terminal.cli", "terminal.options", "terminal.console"}
+    assert users_of("click") <= {"terminal.cli", "terminal.options", "terminal.console", "terminal.report"}
     assert users_of("rich") <= {"terminal.progress", "terminal.console"}
 
 

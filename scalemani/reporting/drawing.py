@@ -6,16 +6,38 @@ that no font here has, or that are taken for formulas; it stands beside the pict
 """
 
 import io
+from typing import Any
 
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from numpy.typing import NDArray
 
-__all__ = ["COLOURS", "GREY", "NEGATIVE", "POSITIVE", "Figure", "new_figure", "png"]
+from scalemani.reporting.colouring import Colouring
+
+__all__ = [
+    "CATEGORIES", "COLOURS", "GREY", "MOST_DOTS", "NEGATIVE", "POSITIVE", "Figure", "category_colours", "colour_bar",
+    "count_bar", "dot_colours", "new_figure", "paint_counts", "pixels", "png", "powers_of_ten", "whole_ticks",
+]  # fmt: skip
+
+Array = NDArray[np.floating[Any]]
+Counts = NDArray[np.float64]
 
 COLOURS = "viridis"  # even in lightness, so that it survives grey print and colour-blind eyes
 GREY = "#b8b8b8"
 NEGATIVE = "#b2182b"
 POSITIVE = "#2166ac"
+# Okabe and Ito's, the yellow darker for white paper, then some of Tol's.
+CATEGORIES = (
+    "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9",
+    "#332288", "#999933", "#882255", "#d8c42c", "#8c564b", "#1fbfb8",
+)  # fmt: skip
 DPI = 110
+MOST_DOTS = 20_000  # above it points are counted in pixels: the page stays small, and no dot hides others
+FAINTEST = 0.45  # opacity of a pixel with one point beside those with many
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -29,3 +51,104 @@ def png(figure: Figure) -> bytes:
     # Without the version of matplotlib in it, the same figure gives the same bytes.
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
+
+
+def whole_ticks(axis: Any) -> None:
+    """Ticks at whole numbers only."""
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def powers_of_ten(axis: Any) -> None:
+    """One power of ten for the whole axis, written as such."""
+    form = ScalarFormatter(useMathText=True)
+    form.set_powerlimits((-2, 5))
+    axis.set_major_formatter(form)
+
+
+def category_colours(colouring: Colouring) -> list[str]:
+    """A colour for each category of the legend, then those of the others and of rows without a value."""
+    return [*CATEGORIES[: len(colouring.categories)], GREY, GREY]
+
+
+def dot_colours(colouring: Colouring) -> NDArray[np.float64]:
+    """RGBA (n, 4) of dots; rows without a value are grey."""
+    if colouring.codes is not None:
+        table = np.array([to_rgb(colour) for colour in category_colours(colouring)])
+        kinds = len(colouring.categories)
+        rgb = table[np.where(colouring.codes < 0, kinds, colouring.codes)]
+    else:
+        assert colouring.numbers is not None
+        rgb = np.asarray(colormaps[COLOURS](Normalize(*colouring.limits)(colouring.numbers)))[:, :3]
+        rgb[colouring.missing] = to_rgb(GREY)
+    return np.column_stack([rgb, np.ones(len(rgb))])
+
+
+def pixels(index: NDArray[np.int64], size: int, colouring: Colouring | None) -> NDArray[np.float64]:
+    """RGBA of pixels that hold many points: the mean of numbers, the mixture of categories, paler where few are.
+
+    Parameters
+    ----------
+    index : ndarray of int, shape (n,)
+        Pixel of each point.
+    size : int
+        Pixels.
+    colouring : Colouring or None
+        None: the colours show how many points there are.
+
+    Returns
+    -------
+    ndarray of float64, shape (size, 4)
+        Transparent where there is no point.
+    """
+    counts = np.bincount(index, minlength=size).astype(np.float64)
+    filled = counts > 0
+    rgba = np.zeros((size, 4))
+    if not filled.any():
+        return rgba
+    # A pixel in a hundred may be fuller than the fullest colour: one heap of equal points leaves the rest visible.
+    fullest = max(2.0, float(np.quantile(counts[filled], 0.99)))
+    depth = np.clip(np.log1p(counts) / np.log1p(fullest), 0, 1)
+    if colouring is None:
+        rgba[filled] = colormaps[COLOURS](Normalize(0, 1)(0.95 * (1 - depth[filled])))
+        return rgba
+    rgba[:, :3] = to_rgb(GREY)
+    rgba[filled, 3] = FAINTEST + (1 - FAINTEST) * depth[filled]
+    known = ~colouring.missing
+    share = np.bincount(index[known], minlength=size).astype(np.float64)
+    some = share > 0
+    if colouring.codes is not None:
+        table = np.array([to_rgb(colour) for colour in category_colours(colouring)[:-1]])
+        for channel in range(3):
+            weights = table[colouring.codes[known], channel]
+            mixed = np.bincount(index[known], weights=weights, minlength=size)
+            rgba[some, channel] = mixed[some] / share[some]
+    else:
+        assert colouring.numbers is not None
+        sums = np.bincount(index[known], weights=colouring.numbers[known], minlength=size)
+        rgba[some, :3] = colormaps[COLOURS](Normalize(*colouring.limits)(sums[some] / share[some]))[:, :3]
+    return rgba
+
+
+def colour_bar(figure: Figure, axes: Any, colouring: Colouring) -> None:
+    """The scale of a colouring by numbers; arrows where values lie beyond its ends."""
+    assert colouring.numbers is not None
+    low, high = colouring.limits
+    known = colouring.numbers[~colouring.missing]
+    below, above = bool((known < low).any()), bool((known > high).any())
+    extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    scale = ScalarMappable(Normalize(low, high), COLOURS)
+    figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02, aspect=28, extend=extend[below, above])
+
+
+def paint_counts(axes: Any, counts: Counts, extent: tuple[float, float, float, float]) -> Any:
+    """A table of counts (rows upwards) as an image; empty cells stay white."""
+    shown = np.ma.masked_equal(counts, 0)
+    norm = LogNorm(1, max(2.0, float(counts.max())))
+    return axes.imshow(
+        shown, origin="lower", extent=extent, aspect="auto", cmap=f"{COLOURS}_r", norm=norm, interpolation="nearest"
+    )
+
+
+def count_bar(figure: Figure, axes: Any, image: Any, what: str) -> None:
+    """The scale of an image of counts."""
+    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02, aspect=28, label=what)

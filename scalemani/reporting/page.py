@@ -3,9 +3,9 @@
 import base64
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-__all__ = ["Picture", "Section", "Table", "page"]
+__all__ = ["Notice", "Picture", "Section", "Table", "page"]
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
@@ -15,9 +15,18 @@ h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
+table.words th:last-child { text-align: left; }
 thead th { border-bottom: 2px solid #888; }
+.words td:last-child { white-space: normal; overflow-wrap: anywhere; text-align: left; min-width: 14rem; }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
-figcaption { color: #555; font-size: .92rem; }
+figcaption { color: #555; font-size: .92rem; overflow-wrap: anywhere; }
+h1, p, li { overflow-wrap: anywhere; }
+.legend { list-style: none; margin: .3rem 0; padding: 0; font-size: .92rem; }
+.legend { display: flex; flex-wrap: wrap; gap: .15rem 1.1rem; }
+.legend span { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 50%; }
+.notice { border-left: .3rem solid #2166ac; background: #f2f6fa; margin: 1rem 0; padding: .6rem 1rem; }
+.notice.warning { border-color: #b2182b; background: #fbf1f1; }
+.notice p { margin: .3rem 0; } .notice p:first-child { font-weight: 600; }
 footer { margin-top: 3rem; color: #555; font-size: .85rem; border-top: 1px solid #ddd; padding-top: .6rem; }
 @media print {
   body { margin: 0; max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; }
@@ -27,29 +36,53 @@ footer { margin-top: 3rem; color: #555; font-size: .85rem; border-top: 1px solid
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows of cells; numbers are formatted by the caller."""
+    """Headings (none for a list of names and values) and rows of cells; numbers are formatted by the caller.
+
+    Attributes
+    ----------
+    words : bool
+        The last column is text, which wraps.
+    """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: bool = False
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG file's bytes, a caption, and what it shows in words for those who can't see it."""
+    """A PNG file's bytes, a caption, and what it shows in words for those who can't see it.
+
+    Attributes
+    ----------
+    legend : sequence of (colour, str)
+        Colours as ``#rrggbb`` with what they stand for. It is text of the page: names from a file may hold any sign.
+    """
 
     png: bytes
     caption: str
     alt: str
+    legend: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something to know: what is so, then what it means and what to do; a warning or a remark."""
+
+    headline: str
+    words: Sequence[str] = ()
+    warning: bool = True
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with paragraphs, then tables, then pictures."""
+    """A heading with paragraphs, then notices, then tables, then pictures."""
 
     heading: str
     paragraphs: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    pictures: Sequence[Picture] = field(default=())
+    pictures: Sequence[Picture] = ()
+    notices: Sequence[Notice] = ()
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
@@ -71,35 +104,50 @@ def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -
     True
     """
     body = "\n".join(_section(section) for section in sections)
+    opening = f"<p>{html.escape(lead)}</p>\n" if lead else ""
     closing = f"<footer>{html.escape(footer)}</footer>\n" if footer else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{html.escape(title)}</h1>\n<p>{html.escape(lead)}</p>\n{body}\n{closing}</body>\n</html>\n"
+        f"<h1>{html.escape(title)}</h1>\n{opening}{body}\n{closing}</body>\n</html>\n"
     )
 
 
 def _section(section: Section) -> str:
     parts = [f"<h2>{html.escape(section.heading)}</h2>"]
     parts += [f"<p>{html.escape(paragraph)}</p>" for paragraph in section.paragraphs]
+    parts += [_notice(notice) for notice in section.notices]
     parts += [_table(table) for table in section.tables]
     parts += [_picture(picture) for picture in section.pictures]
     return "\n".join(parts)
 
 
+def _notice(notice: Notice) -> str:
+    words = "\n".join(f"<p>{html.escape(text)}</p>" for text in (notice.headline, *notice.words))
+    return f'<div class="notice{" warning" if notice.warning else ""}">\n{words}\n</div>'
+
+
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in table.headings)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>"
-    return f'<div class="scroll"><table>\n{body}\n</table></div>'
+    rows = "\n".join(_row(row) for row in table.rows)
+    body = (f"<thead><tr>{head}</tr></thead>\n" if head else "") + f"<tbody>\n{rows}\n</tbody>"
+    kind = ' class="words"' if table.words else ""
+    return f'<div class="scroll"><table{kind}>\n{body}\n</table></div>'
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _picture(picture: Picture) -> str:
     data = base64.b64encode(picture.png).decode("ascii")
+    items = "".join(
+        f'<li><span style="background:{html.escape(colour)}"></span>{html.escape(name)}</li>'
+        for colour, name in picture.legend
+    )
+    legend = f'<ul class="legend">{items}</ul>\n' if items else ""
     return (
-        f'<figure><img alt="{html.escape(picture.alt)}" src="data:image/png;base64,{data}">\n'
+        f'<figure><img alt="{html.escape(picture.alt)}" src="data:image/png;base64,{data}">\n{legend}'
         f"<figcaption>{html.escape(picture.caption)}</figcaption></figure>"
     )

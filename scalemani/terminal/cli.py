@@ -15,6 +15,7 @@ from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.terminal.console import IncompleteResult, run
 from scalemani.terminal.options import estimator_options, manners, reading
 from scalemani.terminal.progress import reporting
+from scalemani.terminal.report import report as report_command
 
 __all__ = ["cli", "main"]
 
@@ -243,6 +244,9 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
 
     with reporting(not quiet) as report:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
+
+
+cli.add_command(report_command)
 
 
 def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["read_csv"]
+__all__ = ["cell_number", "read_csv", "table_rows"]
 
 _LIKELY_DELIMITERS = (";", "\t", "|", " ")
 _ROWS_A_BLOCK = 4096
@@ -29,7 +29,7 @@ def read_csv(
     ----------
     path : Path
     delimiter : str
-        One character; ``\t`` written out is taken too.
+        As :func:`table_rows` takes it.
     id_column : str or None
         A heading, or a column's number from 1.
 
@@ -48,12 +48,29 @@ def read_csv(
         No rows, a row with another number of cells, a cell that isn't a number, an empty line that is
         not at the end, no such id column.
     """
+    return _read(path, table_rows(path, delimiter), delimiter, id_column)
+
+
+def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    r"""Each row of a table with the number of its line.
+
+    Parameters
+    ----------
+    path : Path
+    delimiter : str
+        One character; ``\t`` written out is taken too.
+
+    Raises
+    ------
+    ScalemaniError
+        Another delimiter, not UTF-8, broken quotes, an empty line that is not at the end.
+    """
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1:
         raise ScalemaniError(f"--delimiter {delimiter!r}: give one character, such as ';'")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _read(path, _numbered(path, file, delimiter), delimiter, id_column)
+            yield from _numbered(path, file, delimiter)
     except UnicodeDecodeError as error:
         where = f"{error.reason} at byte {error.start}"
         raise ScalemaniError(f"{path} is not UTF-8 text ({where}); save it as UTF-8") from error
@@ -97,7 +114,7 @@ def _read(
             ids.append(row[at])
             row = row[:at] + row[at + 1 :]
         try:
-            block.append([_number(cell) for cell in row])
+            block.append([cell_number(cell) for cell in row])
         except ValueError:
             _refuse_text(path, line, row, heading, at, delimiter)
         if len(block) == _ROWS_A_BLOCK:
@@ -113,8 +130,14 @@ def _read(
     return values, (ids if at is not None else None), name, names
 
 
-def _number(cell: str) -> float:
-    """A cell's number; ``1_000``, which Python takes for a number, is text in a table."""
+def cell_number(cell: str) -> float:
+    """A cell's number; ``1_000``, which Python takes for a number, is text in a table.
+
+    Raises
+    ------
+    ValueError
+        If it is text.
+    """
     if "_" in cell:
         raise ValueError(cell)
     return float(cell)
@@ -122,7 +145,7 @@ def _number(cell: str) -> float:
 
 def _is_number(cell: str) -> bool:
     try:
-        _number(cell)
+        cell_number(cell)
     except ValueError:
         return False
     return True

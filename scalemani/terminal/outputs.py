@@ -1,4 +1,4 @@
-"""Files of coordinates: takes coordinates and ids, gives a .npy, .csv or .zarr.
+"""Files that are written: takes coordinates and ids, gives a .npy, .csv or .zarr; takes a page, gives an .html.
 
 What is written appears under its own name only when it is complete: it is written beside it and renamed,
 so that a failure leaves nothing half-written.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scalemani.engine.user_arrays import write_table
 from scalemani.errors import ScalemaniError
 
-__all__ = ["check_output", "write_blocks", "write_coordinates"]
+__all__ = ["check_output", "check_page", "write_blocks", "write_coordinates", "write_page"]
 
 _WRITABLE = (".npy", ".csv", ".zarr")
 
@@ -47,8 +47,7 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     path = Path(spec)
     if path.suffix.lower() not in _WRITABLE:
         raise ScalemaniError(f"{spec}: coordinates are written to .npy, .csv or .zarr; end the name so")
-    if not path.parent.is_dir():
-        raise ScalemaniError(f"{spec}: there is no directory {path.parent}; make it first")
+    _check_directory(path)
     beside = _ids_beside(path)
     for written in [path, beside] if ids and path.suffix.lower() == ".npy" else [path]:
         if os.path.lexists(written) and not overwrite:
@@ -60,12 +59,48 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
 
         if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
             raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
+    _check_right(path)
+    return path
+
+
+def check_page(spec: str, *, overwrite: bool = False) -> Path:
+    """Refuse a page that can't be written, before any work.
+
+    Raises
+    ------
+    ScalemaniError
+        The name does not end as a page's, no such directory, no right to write there, a directory is there, or a
+        file and ``overwrite`` is false.
+    """
+    path = Path(spec)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
+    _check_directory(path)
+    if path.is_dir():
+        raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
+    if os.path.lexists(path) and not overwrite:
+        raise ScalemaniError(f"{spec} exists; give --overwrite to replace it, or another name")
+    _check_right(path)
+    return path
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, complete or not at all."""
+    with renamed_when_complete(path) as partial:
+        partial.write_text(page, encoding="utf-8")
+
+
+def _check_directory(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise ScalemaniError(f"{path}: there is no directory {path.parent}; make it first")
+
+
+def _check_right(path: Path) -> None:
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise ScalemaniError(f"{spec} can't be written ({error.strerror}); give another path") from error
-    return path
+        raise ScalemaniError(f"{path} can't be written ({error.strerror}); give another path") from error
 
 
 def _ids_beside(path: Path) -> Path:

@@ -1,0 +1,131 @@
+"""Maps: takes coordinates and a colouring, gives a figure of the embedding's first axes.
+
+Up to 20,000 points are dots; more are counted in pixels, so that a million points are drawn in seconds and make
+no larger a page. Both directions have the same scale: the map is of distances.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.reporting.colouring import Colouring
+from scalemani.reporting.drawing import (
+    CATEGORIES,
+    COLOURS,
+    GREY,
+    MOST_DOTS,
+    POSITIVE,
+    Figure,
+    colour_bar,
+    count_bar,
+    dot_colours,
+    new_figure,
+    paint_counts,
+    pixels,
+)
+
+__all__ = ["embedding_map"]
+
+Array = NDArray[np.floating[Any]]
+ACROSS = 420  # pixels along the longer side of a map of many points
+WIDTH, HEIGHT = 11.0, 7.2
+
+
+def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, most_dots: int = MOST_DOTS) -> Figure:
+    """The embedding's first axes: one, a map of two, or maps of each two of three.
+
+    Parameters
+    ----------
+    coordinates : ndarray, shape (n, p)
+        Finite; n >= 1.
+    colouring : Colouring, optional
+        Of the same rows.
+    most_dots : int
+        Above it points are counted in pixels.
+    """
+    points = np.asarray(coordinates, dtype=np.float64)
+    # No category is drawn over the others because it comes last; the order is the same each time.
+    order = np.random.default_rng(0).permutation(len(points))
+    points, colours = points[order], None if colouring is None else colouring.of(order)
+    if points.shape[1] == 1:
+        return _one_axis(points[:, 0], colours, most_dots)
+    if points.shape[1] == 2:
+        figure = new_figure(*_fitting(*np.ptp(points, axis=0)))
+        panels: list[Any] = [figure.add_subplot()]
+        pairs = [(0, 1)]
+    else:
+        figure = new_figure(WIDTH, 6.6)
+        grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
+        panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
+        pairs = [(0, 1), (0, 2), (1, 2)]
+    for axes, (across, up) in zip(panels, pairs, strict=True):
+        _panel(axes, points[:, [across, up]], colours, most_dots)
+        axes.set_xlabel(f"axis {across + 1}")
+        axes.set_ylabel(f"axis {up + 1}")
+    if colours is not None and colours.numbers is not None:
+        colour_bar(figure, panels, colours)
+    return figure
+
+
+def _fitting(width: float, height: float) -> tuple[float, float]:
+    """Inches for a map of these sides, with room for labels: no wider or higher than the page shows at once."""
+    steepness = height / width if width > 0 else (1.0 if height == 0 else np.inf)
+    if steepness <= HEIGHT / WIDTH:
+        return WIDTH, max(3.6, WIDTH * steepness + 0.6)
+    return max(5.5, HEIGHT / steepness + 1.5), HEIGHT
+
+
+def _panel(axes: Any, points: Array, colours: Colouring | None, most_dots: int) -> None:
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.tick_params(labelsize=8)
+    if len(points) <= most_dots:
+        dots = {"color": POSITIVE} if colours is None else {"c": dot_colours(colours)}
+        axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
+        return
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = max(float((high - low).max()) / ACROSS, np.finfo(float).tiny)
+    cells = np.minimum(((points - low) / side).astype(np.int64), ACROSS - 1)
+    columns, rows = (int(cells[:, axis].max()) + 1 for axis in (0, 1))
+    image = pixels(cells[:, 1] * columns + cells[:, 0], rows * columns, colours).reshape(rows, columns, 4)
+    extent = (low[0], low[0] + columns * side, low[1], low[1] + rows * side)
+    axes.imshow(image, origin="lower", extent=extent, interpolation="nearest", aspect="equal")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.03)
+
+
+def _dot_size(n: int) -> float:
+    """Area of a dot: 60 points are seen, and 20,000 don't grow together."""
+    return float(np.clip(9000 / n, 2.5, 26))
+
+
+def _one_axis(values: Array, colours: Colouring | None, most_dots: int) -> Figure:
+    """Against the numbers that colour it; else how many points lie where, a line a category."""
+    figure = new_figure(WIDTH, 3.6)
+    axes: Any = figure.add_subplot()
+    axes.set_xlabel("axis 1")
+    if colours is not None and colours.numbers is not None:
+        known = ~colours.missing
+        _against(figure, axes, values[known], colours.numbers[known], most_dots)
+        axes.set_ylabel("value in the column")
+        return figure
+    edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))
+    axes.set_ylabel("points")
+    if colours is None or colours.codes is None:
+        axes.hist(values, bins=edges, color=POSITIVE)
+        return figure
+    kinds = len(colours.categories)
+    groups = [(values[colours.codes == kind], CATEGORIES[kind]) for kind in range(kinds)]
+    rest = values[(colours.codes < 0) | (colours.codes == kinds)]
+    for group, colour in [*groups, (rest, GREY)]:
+        if group.size:
+            axes.hist(group, bins=edges, color=colour, histtype="step", linewidth=1.6)
+    return figure
+
+
+def _against(figure: Figure, axes: Any, values: Array, numbers: Array, most_dots: int) -> None:
+    if len(values) <= most_dots:
+        axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLOURS, linewidths=0)
+        return
+    counts, across, up = np.histogram2d(values, numbers, bins=(ACROSS, ACROSS // 3))
+    count_bar(figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")

@@ -1,0 +1,145 @@
+"""Columns that colour a map: takes a file's name with a column's, gives a value for each row of a fit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+from scalemani.terminal.csv_points import cell_number, table_rows
+from scalemani.terminal.files import open_points
+
+__all__ = ["read_column"]
+
+_TABLES = (".csv", ".tsv")
+_ARRAYS = (".npy", ".npz", ".zarr")
+_READABLE = "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY or FILE.zarr:PATH"
+_MOST_LISTED = 20
+_NO_NUMBER = ("", "na", "n/a", "null", "none", "-")  # what tables have where a number is missing
+
+Values = NDArray[Any] | list[str]
+
+
+def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[str, Values]:
+    """A column with a value for each row, in the order of the rows.
+
+    Parameters
+    ----------
+    spec : str
+        ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
+        ``x.npz:KEY``, ``x.zarr:PATH``; an array with several columns takes a number behind it, as in ``x.npy:2``.
+    n_rows : int
+        Of the fit. A table with a row more than that has a heading.
+    delimiter : str, optional
+        Of a .csv; a comma unless given.
+
+    Returns
+    -------
+    name : str
+        For the page.
+    values : ndarray of numbers, shape (n_rows,), or list of str
+        Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
+    """
+    path, column = _split(spec)
+    if path.suffix.lower() in _TABLES:
+        return _from_table(path, column, n_rows, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
+    if delimiter is not None:
+        raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
+    return _from_array(path, column, n_rows)
+
+
+def _split(spec: str) -> tuple[Path, str | None]:
+    """File and column; a colon in a file's name is part of it if there is such a file."""
+    ends = [at for at, sign in enumerate(spec) if sign == ":"]
+    known = [(spec, None), *((spec[:at], spec[at + 1 :]) for at in ends)]
+    known = [(head, tail) for head, tail in known if Path(head).suffix.lower() in (*_TABLES, *_ARRAYS)]
+    if not known:
+        raise ScalemaniError(f"{spec}: can't tell its kind from its name; give {_READABLE}")
+    for head, tail in known:
+        if Path(head).exists():
+            return Path(head), tail or None
+    raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
+
+
+def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str) -> tuple[str, Values]:
+    rows = list(table_rows(path, delimiter))
+    if len(rows) not in (n_rows, n_rows + 1):
+        raise ScalemaniError(
+            f"{path} has {len(rows)} lines and the fit {n_rows} rows: give a line a row, in their order, with or "
+            "without a heading"
+        )
+    heading = rows[0][1] if len(rows) == n_rows + 1 else None
+    width = len(rows[0][1])
+    for line, row in rows:
+        if len(row) != width:
+            raise ScalemaniError(f"{path}, line {line}: {len(row)} cells, {width} in the first line; mend it")
+    at = _position(path, column, heading, width)
+    cells = [row[at].strip() for _, row in rows[heading is not None :]]
+    name = heading[at] if heading else f"{path.name}, column {at + 1}" if width > 1 else path.name
+    return name, _as_numbers(cells)
+
+
+def _position(path: Path, column: str | None, heading: list[str] | None, width: int) -> int:
+    if column is None and width == 1:
+        return 0
+    if column is not None and heading and column in heading:
+        return heading.index(column)
+    if column is not None and column.isdecimal() and 1 <= int(column) <= width:
+        return int(column) - 1
+    names = heading[:_MOST_LISTED] if heading else []
+    known = (", ".join(names) + (" and more" if heading and len(heading) > len(names) else "")) or "no heading"
+    what = f"has no column {column!r}" if column is not None else f"has {width} columns"
+    raise ScalemaniError(f"{path} {what} ({known}); give a heading or a number from 1 to {width}, as in {path}:1")
+
+
+def _as_numbers(cells: list[str]) -> Values:
+    """Numbers where every cell that has something is one; else the text."""
+    there = [cell.lower() not in _NO_NUMBER for cell in cells]
+    try:
+        numbers = [cell_number(cell) if known else np.nan for cell, known in zip(cells, there, strict=True)]
+    except ValueError:
+        return cells
+    return np.array(numbers) if any(there) else cells
+
+
+def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
+    member, number = column, None
+    if column is not None:
+        head, _, tail = column.rpartition(":")
+        if tail.isdecimal() and (head or path.suffix.lower() == ".npy"):
+            member, number = head or None, int(tail)
+    given = f"{path}:{column}" if column is not None else str(path)
+    if path.suffix.lower() == ".npy" and member is not None:
+        raise ScalemaniError(f"{given}: an .npy has one array, without a name; give {path}, or {path}:1 for a column")
+    array = open_points(f"{path}:{member}" if member is not None else str(path)).values
+    if not hasattr(array, "ndim") or type(array).__module__.startswith("scipy."):
+        raise ScalemaniError(f"{given} is a sparse matrix; give an array with a value for each row")
+    if array.ndim not in (1, 2) or array.shape[0] != n_rows:
+        raise ScalemaniError(
+            f"{given} has shape {tuple(array.shape)} and the fit {n_rows} rows: give a value a row, in their order"
+        )
+    width = array.shape[1] if array.ndim == 2 else 1
+    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
+        raise ScalemaniError(f"{given}: the array has {width} columns; give a number from 1 to {width} behind it")
+    values = np.asarray(array[:, (number or 1) - 1] if array.ndim == 2 else array[:])
+    name = f"{member} of {path.name}" if member is not None else path.name
+    name = f"{name}, column {number}" if number is not None and width > 1 else name
+    return name, _checked(given, values)
+
+
+def _checked(given: str, values: NDArray[Any]) -> Values:
+    """Numbers as they are, text as text; dates, complex numbers and records are refused."""
+    if values.dtype.kind in "biuf":
+        return values
+    if values.dtype.kind == "S":
+        return [value.decode("utf-8", "replace") for value in values.tolist()]
+    texts = values.tolist()
+    if values.dtype.kind in "UTO" and all(isinstance(text, str) for text in texts):
+        return [str(text) for text in texts]
+    raise ScalemaniError(f"{given} holds values of type {values.dtype}; give numbers or text")

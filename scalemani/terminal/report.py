@@ -1,0 +1,62 @@
+"""The command ``report``: takes a finished store and names of files, gives a page."""
+
+import click
+
+from scalemani.terminal.options import manners
+from scalemani.terminal.progress import reporting
+
+__all__ = ["report"]
+
+
+@click.command()
+@click.argument("store")
+@click.argument("out")
+@click.option(
+    "--colour",
+    "--color",
+    "colours",
+    multiple=True,
+    metavar="FILE[:COLUMN]",
+    help="Colour the map by a column of a .csv, or by a .npy, .npz:key or .zarr:path: a value for each row of the "
+    "fit, numbers or text. May be repeated.",
+)
+@click.option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given.")
+@click.option("--rows", type=int, metavar="M", help="Points sampled to compare distances; at most 512 unless given.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@manners
+def report(
+    store: str,
+    out: str,
+    colours: tuple[str, ...],
+    delimiter: str | None,
+    rows: int | None,
+    seed: int,
+    overwrite: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Draw what the fit in STORE found.
+
+    OUT is one .html page that needs no other file: the map, how well it keeps distances, how many axes
+    are worth having, the spectrum, the constant, and what to heed. The distances in STORE are not read.
+
+    \b
+    scalemani report run.zarr report.html --colour labels.csv:kind
+    """
+    from scalemani.terminal.outputs import check_page, write_page
+
+    path = check_page(out, overwrite=overwrite)
+    from scalemani.engine.store import RunStore
+    from scalemani.run import Run
+    from scalemani.terminal.columns import read_column
+
+    run = Run(RunStore(store))
+    columns = [read_column(colour, len(run.vertex), delimiter) for colour in colours]
+    from scalemani.reporting.run_report import run_page
+
+    with reporting(not quiet) as progress:
+        page = run_page(run, columns, rows=rows, seed=seed, name=store, report=progress)
+    write_page(path, page)
+    if not quiet:
+        click.echo(f"{out}: one page of {len(page) / 1e6:.1f} MB")
