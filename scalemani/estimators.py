@@ -50,11 +50,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     disconnected : {"error", "join", "largest"}, default "error"
         With several components: refuse; add the shortest bridges along a minimum spanning tree of
         them; or embed the largest (the other rows are NaN).
-    correction : {"cailliez", None} or float, default "cailliez"
-        The additive constant: the least that makes the kernel positive semidefinite, none, or a
-        number (in the unit of the distances).
+    correction : {"cailliez", "lingoes", "flip", None} or float, default "cailliez"
+        What makes a positive semidefinite kernel of the distances (:mod:`scalemani.corrections`): the least constant c
+        added to them, or a number in their unit; the least s with d² + 2s; the moduli of the eigenvalues; or nothing.
     constant_solver : {"ritz", "power", "arnoldi"}, default "ritz"
-        How it is found. "power" is power iteration on the SHIFTED Cailliez matrix: right, but
+        How Cailliez' constant is found. "power" is power iteration on the SHIFTED Cailliez matrix: right, but
         hundreds to thousands of reads of D. (Plain power iteration is wrong: the dominant
         eigenvalue of that matrix is negative.) "arnoldi" is ARPACK's, for its largest real part.
     projection : {"continuous", "paper"}, default "continuous"
@@ -89,9 +89,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     embedding_ : ndarray, shape (n_samples, n_components)
         NaN for rows of dropped components; identical rows have identical coordinates.
     eigenvalues_ : ndarray, shape (n_components,)
-        Of the kernel with its constant, descending.
+        Of the kernel with its correction, descending; for "flip" signed, by modulus.
     additive_constant_ : float
-        c, in the unit of the distances.
+        c, in the unit of the distances; 0 for "lingoes", "flip" and None.
     n_passes_ : int
         Reads of D after it was written; the solver's first block is read while D is written, for
         nothing. 0 up to 300 points.
@@ -100,7 +100,21 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     knn_recall_ : float
         Of the neighbour lists against exact ones on a sample; 1 for an exact search.
     spectrum_ : dict
-        c over the median distance, trace, shares with and without the shift, and more.
+        The account of the spectrum (:mod:`scalemani.spectrum` explains), as JSON values in the unit of X. K2 is the
+        kernel of the distances as they are, K the one that these axes are of, with eigenvalues λ; lists are by axis.
+
+        - `correction` ("none", "number" for None, a float), `additive_constant` c, `lingoes_constant` s; `shift`: what
+          it adds to λ, c²/2 or s; `median_distance`, `max_distance`, `constant_over_median`: c or sqrt(2s) over it;
+        - `eigenvalues` λ, `eigenvalues_unshifted` v'K2v; `next_eigenvalue` λ_{p+1}, `gap` (λ_p - λ_{p+1}) / λ_p;
+          `residuals`, `converged`; `n_passes`; `trace` of K (for "flip" at least that), `trace_unshifted` of K2;
+        - `lowest_ritz_value` of K, `most_negative_eigenvalue` of K2: not higher than that; `negative_mass`: the moduli
+          of K2's negative eigenvalues add up to that or more; `complete`: all of K2's were found, these are exact;
+        - `share` λ / trace K, `share_unshifted` v'K2v / trace K2 (may be above 1), `share_of_squares` λ² / ||K||²
+          (Mardia); `gof`: R's cmdscale, Σλ over the sum of all moduli, over that of all positive ones: at most that;
+        - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
+          would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
+        - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
+          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum.
     kept_ : ndarray of int
         Rows that are in the graph's kept component(s).
     store_ : str
@@ -113,7 +127,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     -----
     Choi & Choi, "Kernel Isomap", Electronics Letters 40 (2004) and "Robust kernel Isomap", Pattern
     Recognition 40 (2007); Cailliez, "The analytical solution of the additive constant problem",
-    Psychometrika 48 (1983).
+    Psychometrika 48 (1983); Lingoes, "Some boundary conditions for a monotone analysis of symmetric
+    matrices", Psychometrika 36 (1971).
 
     Examples
     --------
@@ -402,27 +417,8 @@ class Isomap(KernelIsomap):
         keep_distances: bool = True,
         compression: str | None = None,
     ) -> None:
-        super().__init__(
-            n_neighbors=n_neighbors,
-            n_components=n_components,
-            radius=radius,
-            metric=metric,
-            metric_params=metric_params,
-            graph=graph,
-            disconnected=disconnected,
-            correction=None,
-            projection=projection,
-            knn=knn,
-            tol=tol,
-            store=store,
-            scheduler=scheduler,
-            memory_limit=memory_limit,
-            random_state=random_state,
-            progress=progress,
-            overwrite=overwrite,
-            keep_distances=keep_distances,
-            compression=compression,
-        )
+        given = locals()
+        super().__init__(correction=None, **{name: given[name] for name in self._get_param_names()})
 
 
 def load(path: Any) -> KernelIsomap:

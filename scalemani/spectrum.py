@@ -9,7 +9,8 @@ spectrum than p eigenvalues and what the first read of D summed: with q_i and r_
 and for K(c) and Lingoes' kernel as in :class:`scalemani.kernel_shares.DistanceSums`. What needs every eigenvalue is
 the negative mass N, the sum of the moduli of K2's negative eigenvalues. By Cauchy's interlacing the Ritz values of a
 subspace give lower bounds of it: -Σ(negative ones), and Σ(positive ones) - trace K2. So N is a LOWER bound, and the
-shares that divide by the sum of moduli (trace + 2N) are upper bounds; up to 300 points all are exact (`complete`).
+shares that divide by the sum of moduli (trace + 2N) are upper bounds; up to 300 points all are exact (`complete`). Of
+K(c) with a given c below c* only the pairs found count, so that its `gof` is a bound at any size.
 
 Sources: Mardia, Kent and Bibby, "Multivariate analysis" (1979), section 14.4 (shares of moduli and of squares);
 Legendre and Legendre, "Numerical ecology" (1998), equation 9.27 (Rel_corr_eig); MacArthur (PNAS 43, 1957; the broken
@@ -220,6 +221,11 @@ def _remarks(
             "it, compare a fit with no correction, and check the graph for shortcut edges"
         )
         found.append((AdditiveConstantWarning, sentence))
+    floor = RANK_TOLERANCE * max(float(embedding.sizes[0]), 0.0)
+    if solution.correction == "number" and pairs.lowest < -floor:
+        below = -pairs.lowest / float(embedding.sizes[0])
+        sentence = f"the kernel still has negative eigenvalues, down to {below:.1e} of its largest: c is less than c*"
+        found.append((None, sentence))
     if gap is not None and gap < LEAST_GAP * tol and embedding.active[-1]:
         instead = f"n_components={p + 1}" + (f" or {p - 1}" if p > 1 else "")
         both = f"axes {p} and {p + 1}"

@@ -110,9 +110,10 @@ _ESTIMATOR = [
     _option(
         "--correction",
         default="cailliez",
-        metavar="cailliez|none|NUMBER",
+        metavar="cailliez|lingoes|flip|none|NUMBER",
         read=_correction,
-        help="Constant added to distances: the least that gives a kernel, none (plain Isomap), or this.",
+        help="What makes a kernel of the distances: the least constant added to them, to their squares, the moduli of "
+        "its eigenvalues, nothing (plain Isomap), or this constant added to them.",
     ),
     _option("--constant-solver", default="ritz", metavar="ritz|power|arnoldi", help="How the constant is found."),
     _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
