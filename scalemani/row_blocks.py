@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from scalemani.errors import ScalemaniError
@@ -106,6 +106,25 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> No
             )
     elif shape[0] == 0:
         raise ScalemaniError(f"{name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def row_numbers(rows: ArrayLike, total: int) -> NDArray[np.int64]:
+    """Numbers of some of `total` rows as int64, shape (m,); negative ones count from the end.
+
+    Raises
+    ------
+    ScalemaniError
+        If they are none, or outside.
+    """
+    wanted = np.atleast_1d(np.asarray(rows))
+    if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
+        raise ScalemaniError(
+            f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
+        )
+    wanted = wanted.astype(np.int64)
+    if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
+        raise ScalemaniError(f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}")
+    return wanted
 
 
 def _check_kind(dtype: np.dtype[Any], name: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import geodesic_rows
@@ -27,7 +28,7 @@ from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
 from scalemani.projection import Attachments
 from scalemani.projection_tasks import LazyProjection, ModelKey, attach, place, project, project_chunk, shared_projector
-from scalemani.row_blocks import as_source, check_shape
+from scalemani.row_blocks import as_source, check_shape, row_numbers
 
 Report = Callable[[str, int, int], None]
 ROWS_A_TASK = 4096
@@ -111,6 +112,11 @@ class Run:
             "knn_recall": neighbors["recall"],
         }
 
+    @cached_property
+    def distance_histogram(self) -> DistanceHistogram | None:
+        """Pairs of vertices by their distance, for :mod:`scalemani.dimension`; None where the fit did not count."""
+        return stored_histogram(self.store)
+
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, if the fit or its caller knew them."""
@@ -135,8 +141,11 @@ class Run:
         out[kept] = values[self.vertex[kept]]
         return out
 
-    def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
+    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
         """Rows of D in the user's order and unit, shape (len(rows), N); NaN to and from dropped rows.
+
+        They are read where D is kept and `stored` is true, else found again from the graph (D that was given is always
+        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits.
 
         Raises
         ------
@@ -144,28 +153,18 @@ class Run:
             If rows are not row numbers, or D was given, then dropped.
         """
         self._check_current()
-        wanted = np.atleast_1d(np.asarray(rows))
         total = len(self.vertex)
-        if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
-            raise ScalemaniError(
-                f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
-            )
-        wanted = wanted.astype(np.int64)
-        if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
-            raise ScalemaniError(
-                f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}"
-            )
-        vertices = self.vertex[wanted]
+        vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
-        if self.store.has_distances:
+        given = self.stages["data"]["fields"]["kind"] == "geodesic"
+        if self.store.has_distances and (stored or given):
             found = self.store.read_rows(vertices[known])
-        elif self.stages["data"]["fields"]["kind"] == "geodesic":
+        elif given:
             raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
         else:
             found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
-        out = np.full((len(wanted), total), np.nan)
-        scale = self.stages["graph"]["scale"]
-        out[known] = self._in_user_order(found.T.astype(np.float64) * scale).T
+        out = np.full((len(vertices), total), np.nan)
+        out[known] = self._in_user_order(found.T.astype(np.float64) * self.stages["graph"]["scale"]).T
         return out
 
     # ---- projection ------------------------------------------------------------------------------

@@ -1,0 +1,244 @@
+"""How many axes the data have: takes the histogram of their geodesic distances, gives estimates with errors.
+
+Nothing else is read, and the histogram is of all n (n - 1)/2 pairs. Two estimates:
+
+- the correlation dimension (Grassberger and Procaccia, Physica D 9, 1983): while r is small, the number of pairs
+  nearer than r grows like r^d. Along the data the sheets of a fold are not near. It falls short of d where the
+  data end at an edge, and the more the higher d is, since few points have no near ones: n points show no
+  more than 2 log10(n) dimensions (Eckmann and Ruelle, Physica D 56, 1992);
+- the hypersphere dimension (Granata and Carnevale, Scientific Reports 6:31377, 2016): below its maximum at r_max, the
+  density of geodesic distances is that of a d-dimensional sphere, sin(π r / 2 r_max)^(d - 1). Around r_max there are
+  pairs enough, so that few points show high dimensions; some closed shapes, such as a product of circles, are
+  taken for more than they have.
+
+Also here: the broken stick, which shares of the spectrum are held against.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scalemani.distance_histogram import DistanceHistogram, stored_histogram
+from scalemani.errors import ScalemaniError
+
+__all__ = [
+    "DimensionEstimate",
+    "DistanceHistogram",
+    "axes_above_broken_stick",
+    "broken_stick",
+    "correlation_dimension",
+    "hypersphere_dimension",
+    "local_dimensions",
+    "stored_histogram",
+    "suggested_dimension",
+]
+
+Numbers = NDArray[np.float64]
+NEAR_PAIRS = 5  # a point, where the number of the graph's edges is not known: some ten neighbours of each
+MOST_SHARE = 1 / 8  # of all pairs in the range of the correlation dimension: beyond it edges of the data show
+FEWEST_BINS = 4  # half an octave
+LEAST_SHARE = 0.02  # of all pairs below the densest distance: bins of fewer jump
+BELOW_MAXIMUM = 2.0  # standard deviations of the distances that the hypersphere's fit reaches down
+BLOCKS = 4  # of a range, each left out in turn
+
+
+@dataclass(frozen=True)
+class DimensionEstimate:
+    """A dimension, and from what.
+
+    Attributes
+    ----------
+    dimension : float
+    standard_error : float
+        By the jackknife over four blocks of the range's bins, each left out in turn (Künsch, Annals of Statistics 17,
+        1989): how far the estimate hangs on where it is taken. What another sample would change is mostly less;
+        what no scale shows (the shortfall in high dimensions) is not in it.
+    shortest, longest : float
+        The range of distances, in the user's unit.
+    n_bins : int
+        In the range.
+    n_pairs : int
+        Pairs of points nearer than `longest`.
+    """
+
+    dimension: float
+    standard_error: float
+    shortest: float
+    longest: float
+    n_bins: int
+    n_pairs: int
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return asdict(self)
+
+
+def local_dimensions(histogram: DistanceHistogram) -> tuple[Numbers, Numbers]:
+    """The correlation dimension scale by scale: slopes of log(number of pairs nearer than r) over log(r).
+
+    Returns
+    -------
+    r, slope : ndarray, shape (m - 1,)
+        r in the geometric middle of a bin. The first ones are of a few pairs; a plateau is the dimension.
+    """
+    nearer = np.log(histogram.nearer)
+    logarithms = np.log(histogram.edges[1:])
+    return np.exp((logarithms[1:] + logarithms[:-1]) / 2), np.diff(nearer) / np.diff(logarithms)
+
+
+def correlation_dimension(
+    histogram: DistanceHistogram, shortest: float | None = None, longest: float | None = None
+) -> DimensionEstimate:
+    """Grassberger and Procaccia's dimension from geodesic distances: the slope of log(pairs nearer than r) over log(r).
+
+    Parameters
+    ----------
+    histogram : DistanceHistogram
+    shortest, longest : float, optional
+        The range of r. By default from where as many pairs are nearer as the graph has edges (below,
+        distances are single edges) to where an eighth of all pairs is; half an octave at least. Pairs at
+        distance 0 are left out.
+
+    Raises
+    ------
+    ScalemaniError
+        Fewer than three bins are in the range.
+    """
+    nearer, edges = histogram.nearer, histogram.edges[1:]
+    near = histogram.n_edges or NEAR_PAIRS * histogram.n_points
+    last = max(int(np.searchsorted(nearer, MOST_SHARE * histogram.n_pairs, "right")) - 1, 0)
+    first = min(int(np.searchsorted(nearer, near)), max(last + 1 - FEWEST_BINS, 0))
+    place = np.arange(len(edges))
+    used = (place >= first if shortest is None else edges >= shortest) & (
+        place <= last if longest is None else edges <= longest
+    )
+    x, y = np.log(edges[used]), np.log(nearer[used])
+    return _estimate(x, y, np.ones(len(x)), edges[used], nearer[used])
+
+
+def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
+    """Granata and Carnevale's dimension: the density of geodesic distances below its maximum as that of a sphere.
+
+    log p(r) is fitted with (d - 1) log sin(π r / 2 r_max) and a constant, from two standard deviations of the
+    distances below r_max up to it, each bin by its pairs.
+
+    Raises
+    ------
+    ScalemaniError
+        Fewer than three bins are in the range.
+    """
+    counts, middles = histogram.counts, histogram.middles
+    if len(counts) < 3:
+        raise _too_few(len(counts))
+    top = _densest(histogram)
+    spread = np.sqrt(np.average((middles - np.average(middles, weights=counts)) ** 2, weights=counts))
+    used = (counts > 0) & (middles <= top) & (middles >= top - BELOW_MAXIMUM * spread)
+    x = np.log(np.sin(np.pi / 2 * middles[used] / top))
+    y = np.log(counts[used] / np.diff(histogram.edges)[used])
+    found = _estimate(x, y, counts[used], middles[used], histogram.nearer[used])
+    return replace(found, dimension=found.dimension + 1)
+
+
+def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
+    """Both estimates in plain numbers, and the whole number of axes that they suggest.
+
+    Returns
+    -------
+    dict
+        "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
+        distances; "suggested": the hypersphere's estimate, else the other, rounded, at least 1 (None without
+        either); "agree": whether both round to the same number. Where they don't, the correlation
+        dimension is the lower bound.
+    """
+    found: dict[str, DimensionEstimate | None] = {}
+    for name, estimate in (("correlation", correlation_dimension), ("hypersphere", hypersphere_dimension)):
+        try:
+            found[name] = estimate(histogram)
+        except ScalemaniError:
+            found[name] = None
+    whole = [max(1, round(one.dimension)) for one in found.values() if one is not None]
+    return {
+        **{name: None if one is None else one.record() for name, one in found.items()},
+        "suggested": whole[-1] if whole else None,
+        "agree": len(set(whole)) == 1,
+    }
+
+
+def _densest(histogram: DistanceHistogram) -> float:
+    """Where the density of distances is highest: the vertex of a parabola through its logarithm, over seven bins.
+
+    Bins are taken three at a time: few pairs, or lengths that many edges share, make single ones jump.
+    """
+    three, middles = np.ones(3), histogram.middles
+    density = np.convolve(histogram.counts, three, "same") / np.convolve(np.diff(histogram.edges), three, "same")
+    enough = histogram.nearer >= LEAST_SHARE * histogram.counts.sum()
+    at = int(np.where(enough, density, 0.0).argmax())
+    near = np.arange(max(0, at - 3), min(len(density), at + 4))
+    near = near[density[near] > 0]
+    bent, leaning, _ = np.polyfit(middles[near] - middles[at], np.log(density[near]), 2) if len(near) > 3 else (0, 0, 0)
+    vertex = middles[at] - leaning / (2 * bent) if bent < 0 else middles[at]
+    return float(np.clip(vertex, middles[near[0]], middles[near[-1]]))
+
+
+def _estimate(x: Numbers, y: Numbers, weights: Any, r: Numbers, nearer: NDArray[np.int64]) -> DimensionEstimate:
+    """The slope of a weighted straight line through the bins of a range, with its error."""
+    count = len(x)
+    if count < 3:
+        raise _too_few(count)
+    blocks = np.array_split(np.arange(count), min(BLOCKS, count))
+    left_out = np.array([_slope(np.delete(x, b), np.delete(y, b), np.delete(weights, b)) for b in blocks])
+    error = np.sqrt((len(blocks) - 1) * left_out.var())
+    return DimensionEstimate(_slope(x, y, weights), float(error), float(r[0]), float(r[-1]), count, int(nearer[-1]))
+
+
+def _slope(x: Numbers, y: Numbers, weights: Any) -> float:
+    dx, dy = x - np.average(x, weights=weights), y - np.average(y, weights=weights)
+    return float((weights * dx * dy).sum() / (weights * dx * dx).sum())
+
+
+def _too_few(count: int) -> ScalemaniError:
+    return ScalemaniError(
+        f"{count} bins of distances are in the range and 3 are needed: give more points, or a wider range"
+    )
+
+
+# ---- the broken stick ----------------------------------------------------------------------------
+
+
+def broken_stick(pieces: int, count: int | None = None) -> Numbers:
+    """Expected lengths of the pieces of a unit stick that is broken at random, the longest first.
+
+    The j-th of m pieces has (1/m) Σ_{i=j..m} 1/i (MacArthur, PNAS 43, 1957), those past the last 0. An axis whose share
+    of the spectrum is no larger shows no more than chance would. The m of ape's pcoa is the number of
+    positive eigenvalues after the correction: n - 2 with Cailliez' or Lingoes'.
+
+    Parameters
+    ----------
+    pieces : int
+        m.
+    count : int, optional
+        Lengths to return; m by default.
+
+    Examples
+    --------
+    >>> broken_stick(3, 4).round(4).tolist()
+    [0.6111, 0.2778, 0.1111, 0.0]
+    """
+    lengths = np.zeros(max(pieces, count or 0))
+    lengths[:pieces] = np.cumsum(1 / np.arange(pieces, 0, -1.0))[::-1] / max(pieces, 1)
+    return lengths[:count]
+
+
+def axes_above_broken_stick(shares: ArrayLike, pieces: int) -> int:
+    """How many leading axes have a share above the broken stick's; the first that has not ends the count.
+
+    Examples
+    --------
+    >>> axes_above_broken_stick([0.65, 0.31, 0.02], 3)
+    2
+    """
+    given = np.asarray(shares, np.float64)
+    above = given > broken_stick(pieces, len(given))
+    return len(above) if above.all() else int(above.argmin())
