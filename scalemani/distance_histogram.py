@@ -4,6 +4,7 @@ The geodesic stage counts while it writes D, so that nothing of D is read for it
 without D, too. :mod:`scalemani.dimension` has the first use of them.
 """
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,14 +81,20 @@ class DistanceHistogram:
         return cls(edges, finite[first:last].copy(), n_points, n_edges, int(counts[0]), int(counts[-1]))
 
 
-def stored_histogram(store: RunStore) -> DistanceHistogram | None:
-    """What the fit in a store counted; None where no distances are finished yet, or by a release that did not count.
+def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
+    """What the fit in a store counted; None where D is not finished yet, or was by a release that did not count.
+
+    Parameters
+    ----------
+    store : RunStore or path
+        Such as ``model.store_``.
 
     Raises
     ------
-    DamagedStoreError
-        If the counts are damaged.
+    ScalemaniError
+        If there is no run, or the counts are damaged.
     """
+    store = store if isinstance(store, RunStore) else RunStore(store)
     if store.stage("geodesics") is None or not store.has_array(DISTANCE_COUNTS):
         return None
     graph = store.stage("graph")

@@ -330,10 +330,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with reporting(self.progress) as report:
             return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 
-    def geodesics(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Rows of D, shape (len(rows), n_samples), in the order and unit of X's rows."""
+    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; from the graph if not `stored`."""
         check_is_fitted(self)
-        return self._run.geodesics(rows)
+        return self._run.geodesics(rows, stored=stored)
 
     def export(self, path: Any) -> None:
         """Copy the model, without D, to a new store."""
