@@ -145,6 +145,7 @@ def test_ties_of_a_clipped_distance_go_by_rank():
 METRICS = [m for m in ALIASES if m not in ("kantorovich", "sinkhorn")]
 
 
+@pytest.mark.usefixtures("one_thread")  # else each of the 85 searches looks for BLAS libraries to limit
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_result_depends_on_the_batch_or_the_threads(metric, either):
     """Alone, in sevens, all at once, reversed, by two threads, and by ``paired``: the same bits."""
