@@ -1,18 +1,32 @@
-"""Quality of an embedding: takes geodesic and embedded distances, gives residual variances.
+"""Quality of an embedding: takes geodesic and embedded distances, gives how well the one shows the other.
 
-Reads what a fit left and changes nothing. The measure is Tenenbaum, de Silva and Langford's (Science
-290, 2000): 1 - r², r the correlation of geodesic with embedded distances over pairs of points. Adding
-a constant to every geodesic distance leaves it as it is, so it compares corrections fairly.
+Reads what a fit left and changes nothing. Of the whole: the residual variance 1 - r² (Tenenbaum, de Silva and Langford,
+Science 290, 2000), which an added constant leaves as it is, so that it compares corrections fairly; and the normalised
+stress, which it does not. Of neighbourhoods: trustworthiness and continuity (:mod:`scalemani.neighborhoods`).
+:func:`quality_account` has all of them of a fitted model.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.errors import ScalemaniError
+from scalemani.neighborhoods import check_neighbors, continuity, preserved, ranked_excess, trustworthiness
 
-__all__ = ["embedded_distances", "residual_variance", "residual_variances"]
+__all__ = [
+    "continuity",
+    "embedded_distances",
+    "normalised_stress",
+    "quality_account",
+    "residual_variance",
+    "residual_variances",
+    "trustworthiness",
+]
+
+Distances = NDArray[np.float64]
+ENTRIES = 8 << 20  # of rows of D that are held at once: some 300 MB while they are found and put in order
 
 
 def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
@@ -38,14 +52,7 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     >>> residual_variance([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
     0.0
     """
-    x = np.asarray(geodesic, dtype=np.float64).ravel()
-    y = np.asarray(embedded, dtype=np.float64).ravel()
-    if x.shape != y.shape:
-        raise ScalemaniError(
-            f"{x.size} geodesic and {y.size} embedded distances; give both for the same pairs"
-        )
-    finite = np.isfinite(x) & np.isfinite(y)
-    x, y = x[finite], y[finite]
+    x, y = _pairs(geodesic, embedded)
     if x.size < 2:
         raise ScalemaniError(f"{x.size} pairs have finite distances; give at least 2")
     x, y = x - x.mean(), y - y.mean()
@@ -53,6 +60,55 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     if not scale > 0:
         raise ScalemaniError("all distances of a set are equal; there is no correlation to take")
     return max(0.0, 1.0 - float(np.dot(x, y)) ** 2 / scale)
+
+
+def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool = False) -> float:
+    """sqrt(Σ (d_geodesic - d_embedded)² / Σ d_geodesic²) over pairs of points.
+
+    The root of metric scaling's normalised stress (Borg and Groenen, "Modern Multidimensional Scaling", 2005, section
+    11.1); Kruskal's stress-1 (Psychometrika 29, 1964) has the embedded distances in the denominator. An embedding in
+    another unit, or of distances to which a constant was added, has a large one.
+
+    Parameters
+    ----------
+    geodesic, embedded : array-like, any one shape
+        Distances in the same order; pairs that are not finite in both are left out.
+    scaled : bool
+        With the embedding times the factor that makes it least, Σ xy / Σ y². That is the least stress-1, too: both are
+        sqrt(1 - c²) of Tucker's congruence c = Σ xy / sqrt(Σ x² Σ y²).
+
+    Returns
+    -------
+    float
+        0 where all distances are equal; 1 if every embedded one is 0; with `scaled` at most 1.
+
+    Raises
+    ------
+    ScalemaniError
+        The shapes differ, or no pair has a finite positive geodesic distance.
+
+    Examples
+    --------
+    >>> normalised_stress([3.0, 4.0], [3.0, 9.0]), normalised_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
+    (1.0, 0.0)
+    """
+    x, y = _pairs(geodesic, embedded)
+    whole = float(np.dot(x, x))
+    if not whole > 0:
+        raise ScalemaniError(f"{x.size} pairs have finite distances, and no geodesic one is above 0")
+    squares = float(np.dot(y, y))
+    factor = float(np.dot(x, y)) / squares if scaled and squares > 0 else 1.0
+    return float(np.linalg.norm(x - factor * y) / np.sqrt(whole))
+
+
+def _pairs(geodesic: ArrayLike, embedded: ArrayLike) -> tuple[Distances, Distances]:
+    """Both distances of the pairs that have them."""
+    x = np.asarray(geodesic, dtype=np.float64).ravel()
+    y = np.asarray(embedded, dtype=np.float64).ravel()
+    if x.shape != y.shape:
+        raise ScalemaniError(f"{x.size} geodesic and {y.size} embedded distances; give both for the same pairs")
+    finite = np.isfinite(x) & np.isfinite(y)
+    return x[finite], y[finite]
 
 
 def embedded_distances(embedding: NDArray[np.floating[Any]], rows: ArrayLike) -> NDArray[np.float64]:
@@ -100,3 +156,123 @@ def residual_variances(
     x = np.asarray(geodesic)[pairs]
     axes = range(1, embedding.shape[1] + 1)
     return np.array([residual_variance(x, embedded_distances(embedding[:, :p], chosen)[pairs]) for p in axes])
+
+
+# ---- of a fitted model ---------------------------------------------------------------------------
+
+
+def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = None, seed: int = 0) -> dict[str, Any]:
+    """How well a fitted model's embedding shows its geodesic distances, from rows at random against all points.
+
+    The rows of D are found again from the graph, a few at a time: D is not read (unless it was given). Rows that the
+    fit dropped are left out; equal rows count as often as they are there.
+
+    Parameters
+    ----------
+    model : KernelIsomap
+    n_rows : int
+        How many at most.
+    n_neighbors : int, optional
+        Of the neighbourhoods; by default the model's, or 10, and always less than half of the points.
+    seed : int
+        Of the choice of rows.
+
+    Returns
+    -------
+    dict
+        JSON values. "n_points", "n_rows", "n_pairs" (each once), "n_neighbors"; "residual_variance" with the first
+        1, 2, ... p axes (Tenenbaum's curve); "normalised_stress", and "normalised_stress_scaled" at the best scale of
+        the embedding; "trustworthiness", "continuity". None where a number has no meaning, as between equal distances.
+
+    Raises
+    ------
+    ScalemaniError
+        `n_rows` or `n_neighbors` is out of range, or D was given and is not kept.
+    """
+    points = np.asarray(model.embedding_, np.float64)
+    kept = np.flatnonzero(np.isfinite(points).all(axis=1))
+    n, limit = len(kept), (len(kept) - 1) // 2
+    if n_rows < 1 or seed < 0:
+        raise ScalemaniError(f"n_rows={n_rows}, seed={seed}: at least 1 row, and a seed of 0 or more, are needed")
+    k = min(getattr(model, "n_neighbors", None) or 10, limit) if n_neighbors is None else n_neighbors
+    if k or n_neighbors is not None:
+        check_neighbors(k, n)
+    rows = np.sort(np.random.default_rng(seed).choice(kept, min(n_rows, n), replace=False))
+    moments, excess = _Moments(points.shape[1]), [np.empty((0, 2))]
+    rank = np.full(len(points), -1)  # of dropped rows: no partner
+    rank[kept], rank[rows] = len(rows), np.arange(len(rows))
+    for at, geodesic in _blocks(model, rows, len(points)):
+        some = rows[at : at + len(geodesic)]
+        if k:
+            excess.append(np.array(list(ranked_excess(geodesic, points, some, k)), float))
+        for i, row in enumerate(some):
+            others = np.flatnonzero(rank > at + i)
+            moments.add(geodesic[i, others], _by_axes(points[others], points[row]))
+    trust, kept_near = preserved(np.concatenate(excess).mean(axis=0), k, n) if k else (None, None)
+    return {
+        "n_points": n,
+        "n_rows": len(rows),
+        "n_pairs": moments.count,
+        "n_neighbors": k or None,
+        **moments.account(),
+        "trustworthiness": trust,
+        "continuity": kept_near,
+    }
+
+
+def _blocks(model: Any, rows: NDArray[np.int64], n: int) -> Iterator[tuple[int, Distances]]:
+    """Rows of D, as many at once as may be held."""
+    step = max(1, ENTRIES // max(n, 1))
+    for at in range(0, len(rows), step):
+        yield at, model.geodesics(rows[at : at + step], stored=False)
+
+
+def _by_axes(points: Distances, origin: Distances) -> Iterator[Distances]:
+    """Distances from a point with the first 1, 2, ... axes."""
+    squares = np.zeros(len(points))
+    for axis in range(points.shape[1]):
+        squares += (points[:, axis] - origin[axis]) ** 2
+        yield np.sqrt(squares)
+
+
+class _Moments:
+    """Sums over pairs that come a row at a time, of geodesic (x) and embedded (y) distances with 1, 2, ... p axes.
+
+    Those of the residual variance are about the means, which move as pairs come (Chan, Golub and LeVeque, The American
+    Statistician 37, 1983): plain sums would lose the digits of a small one.
+    """
+
+    def __init__(self, axes: int) -> None:
+        self.count = 0
+        self.mean_x, self.mean_y = 0.0, np.zeros(axes)
+        self.xx, self.yy, self.xy = 0.0, np.zeros(axes), np.zeros(axes)
+        self.raw = np.zeros(4)  # Σ x², Σ y², Σ xy, Σ (x - y)² with all axes
+
+    def add(self, x: Distances, embedded: Iterator[Distances]) -> None:
+        """Take in a row's pairs."""
+        if not len(x):
+            return
+        before, self.count = self.count, self.count + len(x)
+        weight, step_x = before * len(x) / self.count, x.mean() - self.mean_x
+        dx = x - x.mean()
+        self.xx += dx @ dx + weight * step_x**2
+        for axis, y in enumerate(embedded):
+            step_y = y.mean() - self.mean_y[axis]
+            dy = y - y.mean()
+            self.yy[axis] += dy @ dy + weight * step_y**2
+            self.xy[axis] += dx @ dy + weight * step_x * step_y
+            self.mean_y[axis] += step_y * len(x) / self.count
+        self.raw += [x @ x, y @ y, x @ y, (x - y) @ (x - y)]
+        self.mean_x += step_x * len(x) / self.count
+
+    def account(self) -> dict[str, Any]:
+        """The measures of the whole."""
+        xx, yy, xy, apart = self.raw
+        varies = self.xx * self.yy
+        return {
+            "residual_variance": [
+                max(0.0, 1 - float(c**2 / v)) if v > 0 else None for c, v in zip(self.xy, varies, strict=True)
+            ],
+            "normalised_stress": float(np.sqrt(apart / xx)) if xx > 0 else None,
+            "normalised_stress_scaled": float(np.sqrt(max(0.0, 1 - xy**2 / (xx * yy)))) if xx * yy > 0 else None,
+        }
