@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import scalemani
 from scalemani.terminal.cli import cli
 
@@ -22,26 +20,40 @@ except SystemExit as end:
 found = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
 print(*sorted(found), file=sys.stderr)
 """
-PROGRAM = "import runpy; runpy.run_module('scalemani', run_name='__main__')"
+# The program with each of these command lines in turn, a line of `-` after each.
+PROGRAM = """
+import runpy
+for line in {lines!r}:
+    sys.argv[1:] = line
+    try:
+        runpy.run_module("scalemani", run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, (line, end.code)
+    print("-", flush=True)
+"""
 
 
-def loaded(statements, *arguments):
+def loaded(statements):
     """Packages loaded by statements in a new process, and what they printed."""
-    command = [sys.executable, "-c", REPORT, statements, *arguments]
+    command = [sys.executable, "-c", REPORT, statements]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     return set(done.stderr.split()), done.stdout
 
 
-@pytest.mark.parametrize("statement", ["import scalemani", "import scalemani; dir(scalemani); scalemani.__version__"])
-def test_the_package_alone_loads_no_other(statement):
-    assert loaded(statement)[0] == {"scalemani"}
+def test_the_package_alone_loads_no_other():
+    assert loaded("import scalemani; dir(scalemani); scalemani.__version__")[0] == {"scalemani"}
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], *([name, "--help"] for name in sorted(cli.commands))])
-def test_version_and_help_load_click_alone(arguments):
-    packages, printed = loaded(PROGRAM, *arguments)
+def test_version_and_help_load_click_alone():
+    """All in one process: what any of them loads is among what they load together."""
+    lines = [["--version"], ["--help"], *([name, "--help"] for name in sorted(cli.commands))]
+    packages, printed = loaded(PROGRAM.format(lines=lines))
     assert packages == {"scalemani", "click"}
-    assert scalemani.__version__ in printed or "Usage: scalemani" in printed
+    *said, end = printed.split("\n-\n")
+    assert (len(said), end) == (len(lines), "")
+    assert said[0] == f"scalemani, version {scalemani.__version__}"
+    for line, text in zip(lines[1:], said[1:], strict=True):
+        assert text.startswith(f"Usage: {' '.join(['scalemani', *line[:-1]])} "), text
 
 
 def test_the_report_sees_what_is_loaded():
