@@ -1,5 +1,8 @@
 """Fixtures that more than one file needs; data and references are in data.py and naive.py."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from distributed import Client, LocalCluster
 from stored_models import fitted
@@ -45,6 +48,12 @@ def iterate(monkeypatch):
 def undisturbed(tmp_path_factory):
     """An undisturbed run; no test may change it."""
     return fitted(tmp_path_factory.mktemp("reference") / "run.zarr")
+
+
+@pytest.fixture
+def run(undisturbed, tmp_path):
+    """The path of a copy of the undisturbed run, to be changed; that a moved run is the same is a claim of its own."""
+    return Path(shutil.copytree(undisturbed.store_, tmp_path / "r"))
 
 
 @pytest.fixture

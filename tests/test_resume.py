@@ -65,35 +65,29 @@ def test_the_same_fit_again_does_no_work(work, tmp_path):
         pytest.param({"constant_solver": "arnoldi"}, marks=pytest.mark.slow),
     ],
 )
-def test_late_parameters_solve_again_and_nothing_else(change, work, undisturbed, tmp_path):
-    fitted(tmp_path / "r")
-    work.reset()
-    changed = fitted(tmp_path / "r", **change)
+def test_late_parameters_solve_again_and_nothing_else(change, work, undisturbed, run):
+    changed = fitted(run, **change)
     assert work.counts["write_tile_row"] == work.counts["_lists"] == 0
     assert (work.counts["read_tile"] > 0) == ("constant_solver" in change), "the first read was made with D"
     for name, value in change.items():
-        assert load(tmp_path / "r").get_params()[name] == value
+        assert load(run).get_params()[name] == value
     fresh = fitted(None, **change)
     same(changed, fresh)
-    same(fitted(tmp_path / "r"), undisturbed)  # and back
+    same(fitted(run), undisturbed)  # and back
 
 
-def test_projection_alone_takes_no_work_at_all(work, tmp_path):
-    first = fitted(tmp_path / "r")
-    work.reset()
-    paper = fitted(tmp_path / "r", projection="paper")
+def test_projection_alone_takes_no_work_at_all(work, undisturbed, run):
+    paper = fitted(run, projection="paper")
     assert set(work.counts.values()) == {0}
-    np.testing.assert_array_equal(paper.embedding_, first.embedding_)
-    assert np.abs(paper.transform(T) - load(tmp_path / "r").transform(T)).max() == 0
-    assert np.abs(paper.transform(T) - fitted(None).transform(T)).max() > 1e-3
+    np.testing.assert_array_equal(paper.embedding_, undisturbed.embedding_)
+    assert np.abs(paper.transform(T) - load(run).transform(T)).max() == 0
+    assert np.abs(paper.transform(T) - undisturbed.transform(T)).max() > 1e-3
 
 
-def test_both_estimators_share_a_store(work, tmp_path):
-    fitted(tmp_path / "r")
-    work.reset()
-    plain = fitted(tmp_path / "r", kind=Isomap)
+def test_both_estimators_share_a_store(work, run):
+    plain = fitted(run, kind=Isomap)
     assert work.counts["write_tile_row"] == 0
-    assert type(load(tmp_path / "r")) is Isomap
+    assert type(load(run)) is Isomap
     same(plain, fitted(None, kind=Isomap))
 
 
@@ -115,15 +109,13 @@ def test_other_distances_are_refused_by_the_field(change, field, work, undisturb
     assert set(work.counts.values()) == {0}
 
 
-def test_overwrite_replaces_a_run(work, tmp_path):
-    first = fitted(tmp_path / "r")
-    work.reset()
-    other = fitted(tmp_path / "r", overwrite=True, n_neighbors=9)
+def test_overwrite_replaces_a_run(work, undisturbed, run):
+    other = fitted(run, overwrite=True, n_neighbors=9)
     assert work.counts["write_tile_row"] == TILE_ROWS
-    assert load(tmp_path / "r").n_neighbors == 9
-    assert np.abs(other.embedding_ - first.embedding_).max() > 1e-3
+    assert load(run).n_neighbors == 9
+    assert np.abs(other.embedding_ - undisturbed.embedding_).max() > 1e-3
     work.reset()
-    fitted(tmp_path / "r", overwrite=True, n_neighbors=9)  # it replaces even the same run
+    fitted(run, overwrite=True, n_neighbors=9)  # it replaces even the same run
     assert work.counts["write_tile_row"] == TILE_ROWS
 
 
@@ -175,9 +167,8 @@ def test_tiles_without_a_line_in_the_ledger_are_made_again(work, undisturbed, tm
 
 
 @pytest.mark.parametrize("damage", ["delete", "zero", "cut", "flip"])
-def test_a_damaged_tile_is_never_read_as_distances(damage, tmp_path, monkeypatch):
-    fitted(tmp_path / "r")
-    chunk = tmp_path / "r" / "distances" / "c" / "1" / "4"
+def test_a_damaged_tile_is_never_read_as_distances(damage, run, monkeypatch):
+    chunk = run / "distances" / "c" / "1" / "4"
     content = chunk.read_bytes()
     new = {"zero": bytes(len(content)), "cut": content[:77], "flip": bytes([content[0] ^ 1]) + content[1:]}
     if damage == "delete":
@@ -186,9 +177,9 @@ def test_a_damaged_tile_is_never_read_as_distances(damage, tmp_path, monkeypatch
         chunk.write_bytes(new[damage])
     monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)  # else the first read, made with D, is all that is needed
     with pytest.raises(DamagedStoreError, match=r"tile \(1, 4\)"):
-        fitted(tmp_path / "r", n_components=3)
+        fitted(run, n_components=3)
     with pytest.raises(DamagedStoreError, match=r"tile \(1, 4\)"):
-        load(tmp_path / "r").geodesics(np.arange(200))
+        load(run).geodesics(np.arange(200))
 
 
 def test_a_refused_graph_leaves_its_path_open_to_other_parameters(tmp_path):
@@ -204,10 +195,10 @@ def test_a_refused_graph_leaves_its_path_open_to_other_parameters(tmp_path):
     np.testing.assert_array_equal(more.embedding_, KernelIsomap(n_neighbors=31).fit(rows).embedding_)
 
 
-def test_a_model_whose_store_was_solved_again_does_not_answer_for_the_other(tmp_path):
-    old = fitted(tmp_path / "r")
+def test_a_model_whose_store_was_solved_again_does_not_answer_for_the_other(run):
+    old = load(run)
     expected = old.transform(T)
-    fitted(tmp_path / "r", n_components=3, correction=None)
+    fitted(run, n_components=3, correction=None)
     try:
         placed = old.transform(T)
     except ScalemaniError as error:
@@ -216,12 +207,11 @@ def test_a_model_whose_store_was_solved_again_does_not_answer_for_the_other(tmp_
         np.testing.assert_array_equal(placed, expected)
 
 
-def test_overwrite_keeps_the_old_run_until_the_new_graph_is_possible(tmp_path):
-    good = fitted(tmp_path / "r")
+def test_overwrite_keeps_the_old_run_until_the_new_graph_is_possible(undisturbed, run):
     for arguments in ({"n_neighbors": 2}, {"disconnected": "largest", "n_neighbors": 2, "n_components": 55}):
         with pytest.raises(ScalemaniError):
-            KernelIsomap(store=tmp_path / "r", overwrite=True, **arguments).fit(two(60))
-        same(load(tmp_path / "r"), good)
+            KernelIsomap(store=run, overwrite=True, **arguments).fit(two(60))
+        same(load(run), undisturbed)
 
 
 def test_functions_of_one_name_are_not_one_metric(tmp_path):
