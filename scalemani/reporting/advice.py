@@ -9,6 +9,7 @@ from scalemani.reporting.words import count, number, percent
 __all__ = ["about_the_correction", "notices"]
 
 NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
+UNDETERMINED = 10  # times the tolerance: under it the solver can't tell the two apart
 LOW_RECALL = 0.95
 MUCH_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
@@ -35,8 +36,6 @@ def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | 
         *_about_the_axes(spectrum, tol, idle_axes),
         *_about_the_fit(residual_variance),
     ]
-    if spectrum.get("warnings"):
-        found.append(Notice("The fit's own warnings, word by word", list(spectrum["warnings"]), warning=False))
     return sorted(found, key=lambda notice: not notice.warning)
 
 
@@ -70,7 +69,7 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
     ratio = s.get("constant_over_median") or 0.0
     if ratio > 1:
         yield Notice(
-            f"The correction is {number(ratio, 3)} times the median distance.",
+            f"The correction puts points {number(ratio, 3)} median distances further apart.",
             [
                 "Most of each corrected distance is then the constant, which is the same for all pairs: the map shows "
                 "mostly the constant, and later axes carry little of the data.",
@@ -87,12 +86,6 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
                 "No points in flat space have exactly these distances. The axes show the best of the positive part, "
                 "and the negative part is left out. A correction (cailliez, lingoes) makes a kernel of it.",
             ],
-            warning=False,
-        )
-    if sum(s.get("share_unshifted") or []) > 1:
-        yield Notice(
-            f"Shares without the shift add up to {percent(sum(s['share_unshifted']))}.",
-            ["They are parts of the sum of all eigenvalues, negative ones included. That is no mistake."],
             warning=False,
         )
 
@@ -117,12 +110,12 @@ def _about_the_axes(s: Mapping[str, Any], tol: float, idle: int) -> Iterator[Not
             ],
         )
     gap = s.get("gap")
-    if gap is not None and 0 <= gap < NEAR_TIE and not idle:
+    if gap is not None and gap < NEAR_TIE and not idle:
         fewer = "" if p == 1 else f", or for fewer than {p}"
         yield Notice(
-            f"The eigenvalue of axis {p} and the next, which has no axis, differ by {percent(gap)} only.",
+            f"The eigenvalue of axis {p} and the next, which has no axis, differ by {percent(max(gap, 0.0))} only.",
             [f"Small changes of the data may swap or mix the two. Ask for {count(p + 1, 'axis', 'axes')}{fewer}."],
-            warning=gap <= tol,
+            warning=gap <= UNDETERMINED * tol,
         )
 
 

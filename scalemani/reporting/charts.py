@@ -1,6 +1,6 @@
 """Charts: takes what a run counted and a sample's distances, gives figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,20 +15,23 @@ from scalemani.reporting.drawing import (
     count_bar,
     new_figure,
     paint_counts,
+    plain_numbers,
     powers_of_ten,
     whole_ticks,
 )
 
-__all__ = ["distance_panels", "eigenvalue_chart", "residual_chart"]
+__all__ = ["dimension_panels", "distance_panels", "eigenvalue_chart", "residual_chart", "share_chart"]
 
 Array = NDArray[np.float64]
 Pairs = tuple[Array, Array]
 
 LIGHT = "#92c5de"
 ACCENT = "#e08214"
-MOST_DOTTED_PAIRS = 4000
+MOST_DOTTED_PAIRS = 8000
+LINEAR = 1e-3  # of the largest eigenvalue: within it the axis is linear
 CELLS = (230, 170)
 MOST_LABELS = 12
+FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 
 def eigenvalue_chart(
@@ -49,46 +52,130 @@ def eigenvalue_chart(
         The first eigenvalue that has no axis; the lowest of the kernel without a correction.
     """
     p = len(eigenvalues)
-    figure = new_figure(min(11, 5.5 + 0.5 * p), 3.8)
+    figure = new_figure(_chart_width(p), 3.8)
     axes: Any = figure.add_subplot()
     place = np.arange(1, p + 1)
-    width = 0.4 if shift else 0.6
-    axes.bar(place - (width / 2 if shift else 0), eigenvalues, width, color=POSITIVE, label="eigenvalue of the axis")
-    if shift:
-        axes.bar(place + width / 2, unshifted, width, color=LIGHT, label="without the shift")
-        axes.axhline(shift, color=NEGATIVE, linewidth=1.2, linestyle="--", label="the shift alone")
-    names, last = [f"{a}" for a in place], p
-    if next_value is not None:
-        last += 1
-        axes.bar(last, next_value, 0.6, color=GREY, label="next, has no axis")
-        names.append("next")
-    if most_negative is not None:
-        last += 1
-        axes.bar(last, most_negative, 0.6, color=NEGATIVE, label="lowest, no correction")
-        names.append("lowest")
-    step = max(1, round(p / 24))
-    shown = [*range(0, p, step), *range(p, last)]
-    axes.set_xticks([i + 1 for i in shown], [names[i] for i in shown])
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xlim(0.4, max(last, 4) + 0.6)
-    axes.set_xlabel("axis")
+    # Flipped ones have either sign: a line through them would show what is not there.
+    line = "o-" if min(eigenvalues) >= 0 else "o"
+    axes.plot(place, eigenvalues, line, color=POSITIVE, linewidth=1.3, label="eigenvalue of the axis")
+    if shift:
+        axes.plot(place, unshifted, "o--", color=LIGHT, linewidth=1.3, label="without the shift")
+        axes.axhline(shift, color=ACCENT, linewidth=1.2, linestyle="--", label="the shift alone")
+    places, names = list(map(float, place)), [f"{a}" for a in place]
+    behind = [(next_value, "s", GREY, "next", "next, has no axis")]
+    behind += [(most_negative, "D", NEGATIVE, "lowest", "lowest without a correction")] if most_negative else []
+    for value, marker, colour, name, label in behind:
+        if value is not None:
+            names.append(name)
+            places.append(places[-1] + max(1, p / 14))  # so that words have room where numbers are close
+            axes.plot(places[-1], value, marker, color=colour, label=label)
+    largest = float(np.abs(eigenvalues).max())
+    if largest > 0:
+        # Linear near 0, so that both signs have a place, and by powers of ten beyond.
+        axes.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(LINEAR * largest)))
+    _axis_numbers(axes, places, names, p)
     axes.set_ylabel("eigenvalue")
-    powers_of_ten(axes.yaxis)
     axes.legend(fontsize=9)
     return figure
 
 
-def residual_chart(residual_variances: Sequence[float]) -> Figure:
+def _chart_width(p: int) -> float:
+    return min(11, 5.5 + 0.5 * p)
+
+
+def _axis_numbers(axes: Any, places: Any, names: Sequence[str], p: int) -> None:
+    """Ticks with names; of many axes only some have one, of what comes behind the p axes all."""
+    step = max(1, round(p / 24))
+    shown = [*range(0, p, step), *range(p, len(names))]
+    axes.set_xticks([places[i] for i in shown], [names[i] for i in shown])
+    axes.set_xlim(0.4, max(float(places[-1]), 4) + 0.6)
+    axes.set_xlabel("axis")
+
+
+def share_chart(
+    share: Sequence[float], unshifted: Sequence[float] | None = None, broken_stick: Sequence[float] | None = None
+) -> Figure:
+    """Shares of the axes beside the broken stick's.
+
+    Parameters
+    ----------
+    share, unshifted, broken_stick : sequence of float, length p
+        `unshifted` where a correction shifts the spectrum.
+    """
+    p = len(share)
+    figure = new_figure(_chart_width(p), 3.8)
+    axes: Any = figure.add_subplot()
+    place = np.arange(1, p + 1)
+    lines = [
+        (share, "o-", POSITIVE, "share of the axis"),
+        (unshifted, "o--", LIGHT, "without the shift"),
+        (broken_stick, "-", ACCENT, "broken stick: chance"),
+    ]
+    for values, style, colour, label in lines:
+        if values is not None:
+            percents = np.array([100 * v if v > 0 else np.nan for v in values])
+            axes.plot(place, percents, style, color=colour, markersize=5, linewidth=1.3, label=label)
+    axes.set_yscale("log")
+    plain_numbers(axes.yaxis)
+    _axis_numbers(axes, place, [f"{a}" for a in place], p)
+    axes.set_ylabel("share in %")
+    axes.legend(fontsize=9)
+    return figure
+
+
+def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Mapping[str, Any] | None) -> Figure:
+    """All geodesic distances by length, and the correlation dimension scale by scale.
+
+    Parameters
+    ----------
+    histogram : scalemani.dimension.DistanceHistogram
+    scales, slopes : ndarray
+        As :func:`scalemani.dimension.local_dimensions` gives them.
+    estimate : mapping or None
+        A record of :class:`scalemani.dimension.DimensionEstimate`.
+    """
+    figure = new_figure(11, 3.8)
+    left: Any = figure.add_subplot(1, 2, 1)
+    left.stairs(histogram.counts / np.diff(histogram.edges), histogram.edges, fill=True, color=POSITIVE)
+    left.set_xlim(0, float(histogram.edges[-1]))
+    powers_of_ten(left.yaxis)
+    left.set_xlabel("geodesic distance")
+    left.set_ylabel("pairs for a unit of distance")
+    left.set_title(f"all {histogram.n_pairs:,} pairs", fontsize=11)
+    right: Any = figure.add_subplot(1, 2, 2)
+    known = np.cumsum(histogram.counts)[1:] >= FEWEST_NEAR
+    right.plot(scales[known], slopes[known], "o-", color=POSITIVE, markersize=3.5, linewidth=1, label="slope")
+    top = 2.0
+    if estimate is not None:
+        value = estimate["dimension"]
+        right.axvspan(estimate["shortest"], estimate["longest"], color=ACCENT, alpha=0.15, linewidth=0)
+        right.axhline(value, color=ACCENT, linewidth=1.5, label=f"estimate: {value:.2f}")
+        top = 2.2 * max(value, 0.5)
+    right.set_ylim(0, max(top, float(np.quantile(slopes[known], 0.9)) if known.any() else top))
+    right.set_xscale("log")
+    plain_numbers(right.xaxis)
+    right.set_xlabel("distance r")
+    right.set_ylabel("slope of log(pairs nearer than r)")
+    right.set_title("correlation dimension by scale", fontsize=11)
+    right.legend(fontsize=9, loc="lower left")
+    return figure
+
+
+def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
     """Residual variance with the first 1, 2, ... axes (Tenenbaum, de Silva and Langford 2000, figure 2)."""
     p = len(residual_variances)
     figure = new_figure(7.4, 3.8)
     axes: Any = figure.add_subplot()
     place = np.arange(1, p + 1)
-    axes.plot(place, residual_variances, "o-", color=POSITIVE, markersize=5)
+    values = np.array(residual_variances, dtype=np.float64)  # NaN for None
+    axes.plot(place, values, "o-", color=POSITIVE, markersize=5)
     if p <= MOST_LABELS:
-        for a, value in zip(place, residual_variances, strict=True):
-            axes.annotate(f"{value:.3g}", (a, value), (0, 7), textcoords="offset points", ha="center", fontsize=8)
-    axes.set_ylim(0, max(1.15 * float(np.max(residual_variances)), 1e-3))
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+        for a, value in zip(place[np.isfinite(values)], values[np.isfinite(values)], strict=True):
+            where = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{value:.3g}", (a, value), fontsize=8, bbox=paper, **where)
+    axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 1e-9))
     axes.set_xlim(0.5, max(p, 3) + 0.5)
     whole_ticks(axes.xaxis)
     axes.set_xlabel("axes used")
@@ -120,7 +207,7 @@ def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) 
 def _compare(figure: Figure, axes: Any, geodesic: Array, embedded: Array, constant: float) -> None:
     right, top = (1.03 * max(float(values.max(initial=0.0)), 1e-300) for values in (geodesic, embedded))
     if geodesic.size <= MOST_DOTTED_PAIRS:
-        axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.5, markeredgewidth=0)
+        axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
     else:
         counts, _, _ = np.histogram2d(geodesic, embedded, bins=CELLS, range=((0, right), (0, top)))
         count_bar(figure, axes, paint_counts(axes, counts.T, (0, right, 0, top)), "pairs")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["Colouring", "colouring"]
 
 MOST_CATEGORIES = 12  # so many colours can still be told apart
+LEAST_COVERED = 0.25  # of the rows by the commonest values; else they are names, and no colour says anything
 TAIL = 0.01  # of the values at either end that may be far out without flattening the scale
 FAR = 4.0  # the whole range is this many times what lies between the tails: then those set the scale
 
@@ -115,6 +116,8 @@ def _categories(name: str, texts: Sequence[str], order: Sequence[str] | None = N
     found = Counter(text for text in texts if text)
     ranked = list(order) if order is not None else sorted(found, key=lambda text: (-found[text], text))
     shown = ranked[:MOST_CATEGORIES]
+    if sum(found[text] for text in shown) < LEAST_COVERED * found.total():
+        shown = []
     number = {text: i for i, text in enumerate(ranked)}
     codes = np.array([min(number[text], len(shown)) if text else -1 for text in texts], dtype=np.int64)
     return Colouring(name, codes=codes, categories=tuple(shown), n_categories=len(ranked))

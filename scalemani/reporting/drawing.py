@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize, to_rgb
+from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
 from scalemani.reporting.colouring import Colouring
 
 __all__ = [
     "CATEGORIES", "COLOURS", "GREY", "MOST_DOTS", "NEGATIVE", "POSITIVE", "Figure", "category_colours", "colour_bar",
-    "count_bar", "dot_colours", "new_figure", "paint_counts", "pixels", "png", "powers_of_ten", "whole_ticks",
+    "count_bar", "dot_colours", "new_figure", "paint_counts", "pixels", "plain_numbers",
+    "png", "powers_of_ten", "whole_ticks",
 ]  # fmt: skip
 
 Array = NDArray[np.floating[Any]]
@@ -37,6 +38,7 @@ CATEGORIES = (
 )  # fmt: skip
 DPI = 110
 MOST_DOTS = 20_000  # above it points are counted in pixels: the page stays small, and no dot hides others
+LIGHTEST = 0.92  # of the scale of colours, where it is light on white paper
 FAINTEST = 0.45  # opacity of a pixel with one point beside those with many
 
 
@@ -63,6 +65,17 @@ def powers_of_ten(axis: Any) -> None:
     form = ScalarFormatter(useMathText=True)
     form.set_powerlimits((-2, 5))
     axis.set_major_formatter(form)
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, written out."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axis.set_major_formatter(FuncFormatter(_plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, position: int | None = None) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
 def category_colours(colouring: Colouring) -> list[str]:
@@ -109,7 +122,7 @@ def pixels(index: NDArray[np.int64], size: int, colouring: Colouring | None) -> 
     fullest = max(2.0, float(np.quantile(counts[filled], 0.99)))
     depth = np.clip(np.log1p(counts) / np.log1p(fullest), 0, 1)
     if colouring is None:
-        rgba[filled] = colormaps[COLOURS](Normalize(0, 1)(0.95 * (1 - depth[filled])))
+        rgba[filled] = colormaps[COLOURS](LIGHTEST * (1 - depth[filled]))
         return rgba
     rgba[:, :3] = to_rgb(GREY)
     rgba[filled, 3] = FAINTEST + (1 - FAINTEST) * depth[filled]
@@ -145,10 +158,17 @@ def paint_counts(axes: Any, counts: Counts, extent: tuple[float, float, float, f
     shown = np.ma.masked_equal(counts, 0)
     norm = LogNorm(1, max(2.0, float(counts.max())))
     return axes.imshow(
-        shown, origin="lower", extent=extent, aspect="auto", cmap=f"{COLOURS}_r", norm=norm, interpolation="nearest"
+        shown, origin="lower", extent=extent, aspect="auto", cmap=_on_paper(), norm=norm, interpolation="nearest"
     )
+
+
+def _on_paper() -> ListedColormap:
+    """Darker for more, and not so light at the other end that it is lost on white."""
+    return ListedColormap(colormaps[COLOURS](np.linspace(LIGHTEST, 0, 256)))
 
 
 def count_bar(figure: Figure, axes: Any, image: Any, what: str) -> None:
     """The scale of an image of counts."""
-    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02, aspect=28, label=what)
+    bar = figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02, aspect=28, label=what)
+    plain_numbers(bar.ax.yaxis)
+    bar.ax.minorticks_off()

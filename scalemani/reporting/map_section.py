@@ -70,10 +70,10 @@ def _remarks(colours: Colouring, p: int) -> str:
             ends = f"the column goes from {number(known.min())} to {number(known.max())}"
             text += f"{count(beyond, 'value')} beyond the scale's ends {_have(beyond)} the end's colour ({ends}). "
     elif colours.n_categories > len(colours.categories):
-        text += (
-            f"The column has {colours.n_categories:,} different values, too many to tell apart: the "
-            f"{len(colours.categories)} commonest have a colour each. "
+        few = (
+            f"the {len(colours.categories)} commonest have a colour each" if colours.categories else "none has a colour"
         )
+        text += f"The column has {colours.n_categories:,} different values, too many to tell apart: {few}. "
     missing = int(colours.missing.sum())
     if missing:
         # Beside one axis, what has no number has no place.
@@ -88,7 +88,8 @@ def _have(n: int) -> str:
 
 def _legend(colours: Colouring) -> list[tuple[str, str]]:
     *shown, others, missing = colours.counts()
-    further = f"{colours.n_categories - len(colours.categories):,} others"
+    others_are = f"{colours.n_categories - len(colours.categories):,} others"
+    further = others_are if colours.categories else "all values"
     entries = [*zip(colours.categories, shown, strict=True), (further, others), ("no value", missing)]
     return [
         (colour, f"{name} ({n:,})")

@@ -55,7 +55,8 @@ def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, mos
         panels: list[Any] = [figure.add_subplot()]
         pairs = [(0, 1)]
     else:
-        figure = new_figure(WIDTH, 6.6)
+        # The first panel has some half of the width; two others stand in its height.
+        figure = new_figure(WIDTH, min(6.6, max(4.6, _fitting(*np.ptp(points[:, :2], axis=0))[1] * 0.55 + 1)))
         grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
         panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
         pairs = [(0, 1), (0, 2), (1, 2)]

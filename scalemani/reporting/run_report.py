@@ -1,29 +1,28 @@
 """Report of a run: takes a finished store and columns to colour by, gives one page.
 
-D is not read: the rows of the sampled points are computed again from the graph, which is less work at any size. Where
-D itself was given there is no graph, and the rows are taken from the store, if it has them.
+D is not read: the rows of the sampled points are found again from the graph, which is less work than a read for any
+sample. Where D itself was given there is no graph, and they come from the store, if it has them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani import __version__
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.geodesics import shared_paths
-from scalemani.quality import residual_variances
+from scalemani.dimension import suggested_dimension
+from scalemani.quality import quality_account
 from scalemani.reporting.colouring import colouring
 from scalemani.reporting.page import Section, page
-from scalemani.reporting.sample import Sample, sampled_points
-from scalemani.reporting.sections import Findings, sections, title
+from scalemani.reporting.sample import Sample, sample_size
+from scalemani.reporting.sections import LEAD, Findings, sections, title
 from scalemani.run import Run
 
 __all__ = ["run_page"]
 
 Report = Callable[[str, int, int], None]
-SOURCES = 32  # rows that are searched at once
+SAFE = 1e30  # float32 holds distances of this size, and of its inverse
 
 
 def run_page(
@@ -43,7 +42,7 @@ def run_page(
     columns : sequence of (name, values)
         What colours the map: numbers, or text for categories, one a row of the fit; a picture each.
     rows : int, optional
-        Points sampled for comparisons of distances.
+        Points sampled for comparisons of distances; by their number at most 512.
     seed : int
         Of the sample.
     name : str, optional
@@ -59,59 +58,54 @@ def run_page(
     Raises
     ------
     ScalemaniError
-        If a column has another length, or `rows` or `seed` is no count.
+        If `rows` or `seed` is no count.
     """
-    colourings = [colouring(column, values) for column, values in columns]
-    chosen = sampled_points(run.spectrum["n_vertices"], rows, seed)
-    sample = _sample(run, chosen, report)
-    coordinates = run.embedding()
     kept = np.flatnonzero(run.vertex >= 0)
-    few = None if sample is None else sample.among_fewer(seed)
+    wanted = sample_size(len(kept)) if rows is None else rows
+    recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    known = run.store.has_distances or run.stages["data"]["fields"]["kind"] != "geodesic"
+    quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
+    histogram = run.distance_histogram
     findings = Findings(
         name=run.store.path if name is None else name,
-        method=str(run.stages["fit"]["estimator"]),
         spectrum=run.spectrum,
         parameters=run.parameters,
         versions=run.store.document["versions"],
-        coordinates=coordinates[kept],
-        n_dropped_rows=len(coordinates) - len(kept),
-        sample=sample,
-        few=few,
-        residual_variances=None if few is None else residual_variances(few.geodesic, few.points, few.rows).tolist(),
+        coordinates=recorder.embedding_[kept],
+        n_dropped_rows=len(run.vertex) - len(kept),
+        sample=None if quality is None else recorder.sample(),
+        quality=quality,
+        histogram=histogram,
+        dimension={} if histogram is None else suggested_dimension(histogram),
     )
-    total = 4 + max(1, len(colourings))
+    colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []
-    for part in sections(findings, [one.of(kept) for one in colourings]):
+    total = 5 + max(1, len(colourings))
+    for part in sections(findings, colourings):
         parts.append(part)
-        report("pictures", min(len(parts), total), total)
-    return page(title(findings), "", parts, f"Made by scalemani {__version__} from {findings.name}")
+        report("pictures", len(parts), total)
+    return page(title(findings), LEAD, parts, f"Made by scalemani {__version__} from {findings.name}")
 
 
-def _sample(run: Run, chosen: NDArray[np.int64], report: Report) -> Sample | None:
-    """Distances of the chosen vertices to all; None where there are no pairs or D was given and is gone."""
-    first = np.unique(run.vertex, return_index=True)[1]
-    vertices = run.vertex[first]
-    points = run.embedding()[first[vertices >= 0]]  # a row of the user's for each vertex, in their order
-    if len(points) < 3:
-        return None
-    parts = []
-    for found in _rows(run, chosen):
-        parts.append(found)
-        report("distances", sum(map(len, parts)), len(chosen))
-    if not parts:
-        return None
-    scale = np.float32(run.stages["graph"]["scale"])
-    return Sample(chosen, np.concatenate(parts) * scale, points)
+class _Recorder:
+    """A model that keeps what it is asked for: the rows of which the quality is measured are those that are drawn."""
 
+    def __init__(self, run: Run, kept: NDArray[np.int64], report: Callable[[int], None]) -> None:
+        self.embedding_ = run.embedding()
+        self.n_neighbors = run.parameters["n_neighbors"]
+        self._run, self._kept, self._report = run, kept, report
+        self._kind = np.float32 if 1 / SAFE < run.spectrum["median_distance"] < SAFE else np.float64
+        self._rows: list[NDArray[np.int64]] = []
+        self._distances: list[NDArray[np.floating[Any]]] = []
 
-def _rows(run: Run, vertices: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-    """Rows of D, a few at a time, in the unit of the tiles."""
-    given = run.stages["data"]["fields"]["kind"] == "geodesic"
-    if given and not run.store.has_distances:
-        return
-    for at in range(0, len(vertices), SOURCES):
-        some = vertices[at : at + SOURCES]
-        if given:
-            yield run.store.read_rows(some)
-        else:
-            yield geodesic_rows(shared_paths(run.store.path, run.store.document["id"]), some)
+    def geodesics(self, rows: NDArray[np.int64], *, stored: bool) -> NDArray[np.float64]:
+        """Rows of D, as the model gives them."""
+        found = self._run.geodesics(rows, stored=stored)
+        self._rows.append(np.searchsorted(self._kept, rows))
+        self._distances.append(found[:, self._kept].astype(self._kind))
+        self._report(sum(map(len, self._rows)))
+        return found
+
+    def sample(self) -> Sample:
+        """All of them, among the rows with coordinates."""
+        return Sample(np.concatenate(self._rows), np.concatenate(self._distances), self.embedding_[self._kept])

@@ -1,7 +1,4 @@
-"""What a sample of points says of all pairs: takes some rows of geodesic distances, gives pairs to compare.
-
-Points are vertices here: equal rows are one point, and what the fit left out is none.
-"""
+"""What a sample of points says of all pairs: takes some rows of geodesic distances, gives pairs to compare."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,44 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import ScalemaniError
-
-__all__ = ["Sample", "sampled_points"]
+__all__ = ["Sample", "sample_size"]
 
 Array = NDArray[np.float64]
-MOST_POINTS = 512  # sampled unless asked otherwise: a figure over their pairs is good to a few parts in a hundred
-MOST_DISTANCES = 25_000_000  # held at once, unless asked otherwise: 100 MB
+MOST_POINTS = 512  # a figure over their pairs with all others is good to a few parts in a hundred
+MOST_DISTANCES = 25_000_000  # held at once: 100 MB, and some seconds to find them
 LEAST_POINTS = 32
-MOST_OTHERS = 20_000  # points to which distances of the whole are compared; neighbours are sought among all
+MOST_OTHERS = 20_000  # points to which all distances are drawn; neighbours are sought among all
 
 
-def sampled_points(n: int, asked: int | None, seed: int) -> NDArray[np.int64]:
-    """Numbers of the sampled points, rising; each point has the same chance.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    asked : int or None
-        None: as many as a few seconds and 100 MB allow.
-
-    Raises
-    ------
-    ScalemaniError
-        If `asked` or `seed` is no count.
+def sample_size(n: int) -> int:
+    """How many points are sampled of n, unless asked otherwise.
 
     Examples
     --------
-    >>> len(sampled_points(60, None, 0)), len(sampled_points(100_000, None, 0)), len(sampled_points(60, 7, 0))
-    (60, 250, 7)
+    >>> sample_size(60), sample_size(10_000), sample_size(100_000), sample_size(2_000_000)
+    (60, 512, 250, 32)
     """
-    if asked is not None and asked < 2:
-        raise ScalemaniError(f"rows={asked}: give 2 or more, since pairs of points are compared")
-    if seed < 0:
-        raise ScalemaniError(f"seed={seed}: give an integer of 0 or more")
-    fitting = min(MOST_POINTS, max(LEAST_POINTS, MOST_DISTANCES // max(n, 1)))
-    wanted = min(n, fitting if asked is None else asked)
-    return np.sort(np.random.default_rng(seed).choice(n, wanted, replace=False))
+    return min(n, MOST_POINTS, max(LEAST_POINTS, MOST_DISTANCES // max(n, 1)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,19 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.dimension import local_dimensions
+from scalemani.distance_histogram import DistanceHistogram
 from scalemani.reporting.advice import about_the_correction, notices
-from scalemani.reporting.charts import distance_panels, eigenvalue_chart, residual_chart
+from scalemani.reporting.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.reporting.colouring import Colouring
 from scalemani.reporting.drawing import png
 from scalemani.reporting.map_section import map_sections
-from scalemani.reporting.page import Picture, Section, Table
+from scalemani.reporting.page import Notice, Picture, Section, Table
 from scalemani.reporting.sample import Sample
-from scalemani.reporting.words import column, count, number, percent, setting
+from scalemani.reporting.spectrum_tables import tables_of_axes, whole_spectrum
+from scalemani.reporting.words import count, number, percent, setting
 
 __all__ = ["Findings", "sections", "title"]
 
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
-MOST_ROWS = 40  # of the table of axes
+LEAD = (
+    "A map that keeps distances along the data: what it shows, how far it can be trusted, and how it was made. "
+    "Geodesic distances are lengths of shortest paths from neighbour to neighbour."
+)
 NO_SAMPLE = (
     "The geodesic distances were given, not computed, and are no longer in the store: distances in the map can't be "
     "compared with them. Fit with --keep-distances to have them compared."
@@ -32,32 +38,42 @@ class Findings:
 
     Attributes
     ----------
-    name, method : str
+    name : str
+        Of the run.
     spectrum, parameters, versions : mapping
     coordinates : ndarray, shape (rows with coordinates, p)
     n_dropped_rows : int
         Rows of the user's without coordinates.
-    sample, few : Sample or None
-        Sampled points with distances to all, and to at most 20,000.
-    residual_variances : list of float or None
-        With the first 1, 2, ... p axes.
+    sample : Sample or None
+        Sampled points with distances to all; None where there are none.
+    quality : mapping or None
+        As :func:`scalemani.quality.quality_account` gives it, of the sample.
+    histogram : DistanceHistogram or None
+        Of all geodesic distances, if the fit counted them.
+    dimension : mapping
+        As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
     """
 
     name: str
-    method: str
     spectrum: Mapping[str, Any]
     parameters: Mapping[str, Any]
     versions: Mapping[str, str]
     coordinates: NDArray[np.float64]
     n_dropped_rows: int
     sample: Sample | None
-    few: Sample | None
-    residual_variances: Sequence[float] | None
+    quality: Mapping[str, Any] | None
+    histogram: DistanceHistogram | None
+    dimension: Mapping[str, Any]
 
     @property
     def n_axes(self) -> int:
         """p."""
         return int(self.coordinates.shape[1])
+
+    @property
+    def residual_variances(self) -> list[float | None]:
+        """With the first 1, 2, ... p axes; None where distances are all equal."""
+        return [None] * self.n_axes if self.quality is None else list(self.quality["residual_variance"])
 
 
 def title(findings: Findings) -> str:
@@ -95,11 +111,10 @@ def _in_short(f: Findings) -> Section:
         ["axes", f"{f.n_axes}"],
         ["correction", _correction(s)],
     ]
-    if f.residual_variances is not None:
-        rows.append(["residual variance with all axes", number(f.residual_variances[-1])])
+    for heading, value, _ in _measures(f):
+        rows.append([heading, value])
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
-    last = None if f.residual_variances is None else f.residual_variances[-1]
-    found = notices(s, float(f.parameters["tol"]), last, idle)
+    found = notices(s, float(f.parameters["tol"]), f.residual_variances[-1], idle)
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
 
 
@@ -115,12 +130,32 @@ def _correction(s: Mapping[str, Any]) -> str:
     return f"{name} = {number(s['additive_constant'])}: {ratio} times the median distance"
 
 
+def _measures(f: Findings) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of each measure of quality that there is."""
+    if f.quality is None:
+        return []
+    q, k = f.quality, f.quality["n_neighbors"]
+    found = [
+        ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances; 0 is best"),
+        ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones; 0 is best"),
+        ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale"),
+        (
+            "trustworthiness",
+            q["trustworthiness"],
+            f"whether the {k} nearest in the map are near along the data; 1 is best",
+        ),
+        ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map; 1 is best"),
+    ]
+    return [(name, number(value), words) for name, value, words in found if value is not None]
+
+
 def _distances(f: Findings) -> Section:
     heading = "How well distances are kept"
-    if f.sample is None or f.few is None:
+    if f.sample is None or f.quality is None:
         return Section(heading, [NO_SAMPLE if len(f.coordinates) > 2 else "Too few points to compare distances."])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
-    figure = distance_panels(f.few.pairs(), f.sample.near_pairs(k), float(f.spectrum["additive_constant"]))
+    every, near = f.sample.among_fewer().pairs(), f.sample.near_pairs(k)
+    figure = distance_panels(every, near, float(f.spectrum["additive_constant"]))
     caption = (
         f"Distances of {_whom(f)}: on the left to any other point, on the right to its {count(k, 'nearest neighbour')} "
         "along the data. On the line the map keeps a distance; below it, points are nearer in the map than they are "
@@ -128,10 +163,11 @@ def _distances(f: Findings) -> Section:
     )
     alt = "Distances in the embedding against geodesic distances, of all pairs and of nearest neighbours."
     words = [
-        "Geodesic distances are lengths of shortest paths along the data. The left picture shows whether the whole is "
-        "kept, the right one whether neighbours stay as near as they were.",
+        f"Measured on {count(f.quality['n_pairs'], 'pair')}, of {_whom(f)} with all others. The left picture shows "
+        "whether the whole is kept, the right one whether neighbours stay as near as they were.",
     ]
-    return Section(heading, words, pictures=[Picture(png(figure), caption, alt)])
+    table = Table(["measure", "value", "what it is"], _measures(f), words=True)
+    return Section(heading, words, [table], [Picture(png(figure), caption, alt)])
 
 
 def _whom(f: Findings) -> str:
@@ -141,8 +177,8 @@ def _whom(f: Findings) -> str:
 
 
 def _axes(f: Findings) -> Section:
-    words, pictures = [], []
-    if f.residual_variances is not None:
+    s, words, pictures = f.spectrum, [], []
+    if f.n_axes > 1 and any(value is not None for value in f.residual_variances):
         words.append(
             "Residual variance is 1 − r², r the correlation of geodesic with embedded distances over pairs of points: "
             "0 is a perfect map. Where the curve stops falling, further axes add little."
@@ -150,7 +186,60 @@ def _axes(f: Findings) -> Section:
         caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
+    stick = s.get("broken_stick")
+    if stick:
+        above = _leading(s["share"], stick)
+        words.append(
+            "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece of "
+            f"its number shows more than that. Here {_these(above, f.n_axes)}."
+        )
+    if f.n_axes > 1:
+        unshifted = s["share_unshifted"] if s["shift"] else None
+        caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
+        caption += ", on a scale by powers of ten; what is 0 or less has no place on it."
+        alt = "A point for the share of each axis, falling."
+        pictures.append(Picture(png(share_chart(s["share"], unshifted, stick)), caption, alt))
+    if f.histogram is not None and f.histogram.counts.size > 2:
+        words.append(_dimension_in_words(f.dimension))
+        figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
+        caption = (
+            "Left, all geodesic distances of the run. Right, how fast the number of pairs grows with distance, as a "
+            "power of it: a level stretch is the dimension of the data at that scale. Shaded is the estimate's range."
+        )
+        alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
+        pictures.append(Picture(png(figure), caption, alt))
     return Section("How many axes", words, pictures=pictures)
+
+
+def _leading(shares: Sequence[float], stick: Sequence[float]) -> int:
+    """Leading axes with a larger share than the stick's piece."""
+    above = [share > piece for share, piece in zip(shares, stick, strict=True)]
+    return above.index(False) if False in above else len(above)
+
+
+def _these(above: int, p: int) -> str:
+    if above == 0:
+        return "no axis does"
+    if above == p:
+        return "all axes do, so that more may be worth having" if p > 1 else "the one axis does"
+    return "the first axis does" if above == 1 else f"the first {above} axes do"
+
+
+def _dimension_in_words(dimension: Mapping[str, Any]) -> str:
+    names = {
+        "correlation": "by how fast the number of near pairs grows (correlation dimension, which falls short where it "
+        "is high)",
+        "hypersphere": "by the shape of the distances' distribution (as on a sphere)",
+    }
+    parts = [
+        f"{dimension[key]['dimension']:.2f} ± {dimension[key]['standard_error']:.2f} {name}"
+        for key, name in names.items()
+        if dimension.get(key) is not None
+    ]
+    if not parts:
+        return "There are too few distances to estimate the dimension of the data from."
+    agreed = f" Both suggest {count(dimension['suggested'], 'axis', 'axes')}." if dimension.get("agree") else ""
+    return f"The dimension of the data, from geodesic distances: {'; '.join(parts)}.{agreed}"
 
 
 def _spectrum(f: Findings) -> Section:
@@ -159,40 +248,8 @@ def _spectrum(f: Findings) -> Section:
     figure = eigenvalue_chart(s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind)
     caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
-    return Section("Spectrum and constant", about_the_correction(s), [_table_of_axes(f), _whole_spectrum(s)], [picture])
-
-
-def _table_of_axes(f: Findings) -> Table:
-    s = f.spectrum
-    columns = [
-        ("axis", [f"{a + 1}" for a in range(f.n_axes)]),
-        column("eigenvalue", s["eigenvalues"]),
-        ("share", [percent(v) for v in s["share"]]),
-    ]
-    if s["shift"]:
-        columns.append(column("without the shift", s["eigenvalues_unshifted"]))
-        columns.append(("its share", [percent(v) for v in s["share_unshifted"]]))
-    columns.append(("residual", [number(v, 2) for v in s["residuals"]]))
-    rows = [list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)]
-    return Table([heading for heading, _ in columns], rows[:MOST_ROWS])
-
-
-def _whole_spectrum(s: Mapping[str, Any]) -> Table:
-    """What belongs to no axis; a fit of an earlier version has not all of it."""
-    trace = s["trace_unshifted"]
-    rows = [["trace (sum of all eigenvalues)", number(s["trace"])]]
-    if s["shift"]:
-        rows.append(["trace without the shift", number(trace)])
-    if s.get("next_eigenvalue") is not None:
-        rows.append(["next eigenvalue, which has no axis", number(s["next_eigenvalue"])])
-    if s.get("gap") is not None:
-        rows.append(["gap behind the last axis, relative", percent(s["gap"])])
-    if s.get("most_negative_eigenvalue") is not None:
-        rows.append(["lowest eigenvalue without a correction", number(s["most_negative_eigenvalue"])])
-    if s.get("negative_mass") is not None:
-        share = f", {percent(s['negative_mass'] / trace)} of the trace" if trace > 0 else ""
-        rows.append(["negative eigenvalues, sum of their sizes, at least", number(s["negative_mass"]) + share])
-    return Table([], rows, words=True)
+    tables = [*tables_of_axes(s), *whole_spectrum(s)]
+    return Section("Spectrum and constant", about_the_correction(s), tables, [picture])
 
 
 def _run(f: Findings) -> Section:
@@ -208,4 +265,6 @@ def _run(f: Findings) -> Section:
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],
     ]
     tables = [Table(["parameter", "value"], parameters, words=True), Table([], counted, words=True)]
-    return Section("The run", tables=tables)
+    said = s.get("warnings")
+    notices = [Notice("What the fit warned of, word by word", list(said), warning=False)] if said else []
+    return Section("The run", tables=tables, notices=notices)

@@ -1,0 +1,135 @@
+"""A column from a file is what the file holds, a value for each row, or an error that says what to give."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from scalemani.errors import ScalemaniError
+from scalemani.terminal.columns import read_column
+
+ROWS = 4
+NUMBERS = [0.5, -2.0, 3e5, 7.0]
+TEXTS = ["b", "<i>a</i>", "", "日本, x"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(name, *lines):
+    with open(name, "w", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    return name
+
+
+def test_a_heading_is_known_by_its_name_or_by_the_number_of_lines():
+    table("x.csv", "size,kind", '1.5,"b, c"', "2,a", ",a", "NA,b")
+    name, sizes = read_column("x.csv:size", ROWS)
+    assert name == "size"
+    np.testing.assert_array_equal(sizes, [1.5, 2, np.nan, np.nan])
+    assert read_column("x.csv:kind", ROWS) == ("kind", ["b, c", "a", "a", "b"])
+    assert read_column("x.csv:2", ROWS) == read_column("x.csv:kind", ROWS)
+    # The same lines are five rows without a heading, which makes text of the first column.
+    assert read_column("x.csv:1", 5) == ("x.csv, column 1", ["size", "1.5", "2", "", "NA"])
+
+
+def test_one_column_needs_no_name_and_other_delimiters_are_taken():
+    name, values = read_column(table("one.csv", "3", "1", "2", "4"), ROWS)
+    assert (name, values.tolist()) == ("one.csv", [3, 1, 2, 4])
+    table("x.tsv", "a\tb:c", "1\tu", "2\tv", "3\tu", "4\tv")
+    assert read_column("x.tsv:b:c", ROWS) == ("b:c", ["u", "v", "u", "v"])
+    table("x.csv", "a;b", "1;u", "2;v", "3;u", "4;v")
+    assert read_column("x.csv:b", ROWS, ";")[1] == ["u", "v", "u", "v"]
+
+
+def test_a_heading_that_is_a_number_goes_before_a_number():
+    table("years.csv", "2020,1", "a,b", "c,d", "e,f", "g,h")
+    assert read_column("years.csv:1", ROWS) == ("1", ["b", "d", "f", "h"])
+    assert read_column("years.csv:2020", ROWS)[1] == ["a", "c", "e", "g"]
+
+
+@pytest.mark.parametrize("values", [NUMBERS, [3, 1, 2, 2], [True, False, True, True], TEXTS])
+def test_arrays_of_each_kind_give_what_they_hold(values):
+    array = np.array(values)
+    np.save("x.npy", array)
+    np.save("wide.npy", np.column_stack([array[::-1], array]))
+    np.savez("x.npz", y=array, other=array[:2])
+    text = array.dtype.kind == "U"
+    made = zarr.open_group("x.zarr", mode="w").create_array("in/y", shape=ROWS, dtype="string" if text else array.dtype)
+    made[:] = array.astype(object) if text else array
+    for spec, name in [
+        ("x.npy", "x.npy"),
+        ("x.npy:1", "x.npy"),
+        ("wide.npy:2", "wide.npy, column 2"),
+        ("x.npz:y", "y of x.npz"),
+        ("x.zarr:in/y", "in/y of x.zarr"),
+    ]:
+        found = read_column(spec, ROWS)
+        assert (found[0], list(found[1])) == (name, values)
+
+
+def test_bytes_are_text():
+    np.save("bytes.npy", np.array([b"a", "é".encode(), b"b", b""]))
+    assert read_column("bytes.npy", ROWS)[1] == ["a", "é", "b", ""]
+
+
+def test_a_colon_in_a_name_is_part_of_it():
+    table("a.csv:b.csv", "1", "2", "3", "4")
+    assert read_column("a.csv:b.csv", ROWS)[1].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("x.txt", "kind from its name"),
+        ("none.csv:a", "none.csv does not exist"),
+        ("x.csv:c", r"no column 'c' \(a, b\)"),
+        ("x.csv:3", "no column '3'"),
+        ("x.csv:0", "no column '0'"),
+        ("x.csv", r"has 2 columns \(a, b\)"),
+        ("short.csv:a", "3 lines and the fit 4 rows"),
+        ("torn.csv:1", "line 3: 1 cells, 2 in the first line"),
+        ("empty.csv", "0 lines and the fit 4 rows"),
+        ("short.npy", r"shape \(3,\) and the fit 4 rows"),
+        ("wide.npy", "2 columns; give a number"),
+        ("wide.npy:3", "2 columns; give a number"),
+        ("wide.npy:a", "without a name"),
+        ("deep.npy", r"shape \(4, 1, 1\)"),
+        ("one.npy", r"shape \(\)"),
+        ("dates.npy", "type datetime64"),
+        ("complex.npy", "type complex128"),
+        ("objects.npy", "Python objects"),
+        ("x.npz:z", "no array 'z'"),
+        ("sparse.npz", "sparse matrix"),
+    ],
+)
+def test_what_is_no_column_is_refused_in_one_line(spec, what):
+    table("x.csv", "a,b", *["1,2"] * ROWS)
+    table("short.csv", "a,b", "1,2", "3,4")
+    table("torn.csv", "1,2", "1,2", "1", "1,2")
+    table("empty.csv")
+    arrays = {
+        "short": np.ones(3),
+        "wide": np.ones((ROWS, 2)),
+        "deep": np.ones((ROWS, 1, 1)),
+        "one": np.float64(1),
+        "dates": np.full(ROWS, "2020-01-01", "datetime64[D]"),
+        "complex": np.ones(ROWS, complex),
+        "objects": np.array([None] * ROWS),
+    }
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    np.savez("x.npz", y=np.ones(ROWS), w=np.ones(ROWS))
+    sp.save_npz("sparse.npz", sp.eye_array(ROWS, format="csr"))
+    with pytest.raises(ScalemaniError, match=what) as caught:
+        read_column(spec, ROWS)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_delimiter_is_for_tables():
+    np.save("x.npy", np.ones(ROWS))
+    with pytest.raises(ScalemaniError, match="--delimiter is for"):
+        read_column("x.npy", ROWS, ";")
