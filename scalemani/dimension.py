@@ -8,8 +8,8 @@ Nothing else is read, and the histogram is of all n (n - 1)/2 pairs. Two estimat
   more than 2 log10(n) dimensions (Eckmann and Ruelle, Physica D 56, 1992);
 - the hypersphere dimension (Granata and Carnevale, Scientific Reports 6:31377, 2016): below its maximum at r_max, the
   density of geodesic distances is that of a d-dimensional sphere, sin(π r / 2 r_max)^(d - 1). Around r_max there are
-  pairs enough, so that few points show high dimensions; some closed shapes, such as a product of circles, are
-  taken for more than they have.
+  pairs enough, so that few points show high dimensions. It puts long strips between 1 and 2, and some closed
+  shapes, such as a product of circles, too high.
 
 Also here: the broken stick, which shares of the spectrum are held against.
 """
@@ -129,15 +129,15 @@ def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
     ScalemaniError
         Fewer than three bins are in the range.
     """
-    counts, middles = histogram.counts, histogram.middles
+    counts = histogram.counts
     if len(counts) < 3:
         raise _too_few(len(counts))
-    top = _densest(histogram)
-    spread = np.sqrt(np.average((middles - np.average(middles, weights=counts)) ** 2, weights=counts))
-    used = (counts > 0) & (middles <= top) & (middles >= top - BELOW_MAXIMUM * spread)
-    x = np.log(np.sin(np.pi / 2 * middles[used] / top))
+    r = histogram.middles / _densest(histogram)
+    spread = np.sqrt(np.average((r - np.average(r, weights=counts)) ** 2, weights=counts))
+    used = (counts > 0) & (r <= 1) & (r >= 1 - BELOW_MAXIMUM * spread)
+    x = np.log(np.sin(np.pi / 2 * r[used]))
     y = np.log(counts[used] / np.diff(histogram.edges)[used])
-    found = _estimate(x, y, counts[used], middles[used], histogram.nearer[used])
+    found = _estimate(x, y, counts[used], histogram.middles[used], histogram.nearer[used])
     return replace(found, dimension=found.dimension + 1)
 
 
@@ -148,9 +148,8 @@ def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
     -------
     dict
         "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
-        distances; "suggested": the hypersphere's estimate, else the other, rounded, at least 1 (None without
-        either); "agree": whether both round to the same number. Where they don't, the correlation
-        dimension is the lower bound.
+        distances; "suggested": the larger of them, rounded, at least 1 (None without either), since the one falls short
+        at edges and in high dimensions and the other on long strips; "agree": whether both round to it.
     """
     found: dict[str, DimensionEstimate | None] = {}
     for name, estimate in (("correlation", correlation_dimension), ("hypersphere", hypersphere_dimension)):
@@ -161,7 +160,7 @@ def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
     whole = [max(1, round(one.dimension)) for one in found.values() if one is not None]
     return {
         **{name: None if one is None else one.record() for name, one in found.items()},
-        "suggested": whole[-1] if whole else None,
+        "suggested": max(whole, default=None),
         "agree": len(set(whole)) == 1,
     }
 
@@ -177,9 +176,10 @@ def _densest(histogram: DistanceHistogram) -> float:
     at = int(np.where(enough, density, 0.0).argmax())
     near = np.arange(max(0, at - 3), min(len(density), at + 4))
     near = near[density[near] > 0]
-    bent, leaning, _ = np.polyfit(middles[near] - middles[at], np.log(density[near]), 2) if len(near) > 3 else (0, 0, 0)
-    vertex = middles[at] - leaning / (2 * bent) if bent < 0 else middles[at]
-    return float(np.clip(vertex, middles[near[0]], middles[near[-1]]))
+    place = middles[near] / middles[at]
+    bent, leaning, _ = np.polyfit(place - 1, np.log(density[near]), 2) if len(near) > 3 else (0, 0, 0)
+    vertex = 1 - leaning / (2 * bent) if bent < 0 else 1.0
+    return float(np.clip(vertex, place[0], place[-1]) * middles[at])
 
 
 def _estimate(x: Numbers, y: Numbers, weights: Any, r: Numbers, nearer: NDArray[np.int64]) -> DimensionEstimate:
