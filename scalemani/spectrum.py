@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.corrections import Solution
+from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
 from scalemani.embedding import Embedding
 from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning
@@ -101,7 +102,7 @@ def spectrum_account(
         "gof": [_quotient(shown, moduli), _quotient(shown, positive)],
         "relative_eig": [None] * len(values) if own is None else _shares(own, plain),
         "rel_corr_eig": corrected,
-        "broken_stick": broken_stick(pieces(solution, embedding, n), len(values)),
+        "broken_stick": _listed(broken_stick(pieces(solution, embedding, n), len(values))),
         "reconstruction_error": math.sqrt(max(missed, 0.0)) / n * area,
         "residuals": _listed(pairs.residuals),
         "converged": pairs.converged,
@@ -166,22 +167,6 @@ def pieces(solution: Solution, embedding: Embedding, n: int) -> int:
         return n - 2
     behind = abs(solution.pairs.next_value)
     return active if active < len(embedding.sizes) or behind <= floor else n - 1
-
-
-def broken_stick(count: int, first: int) -> list[float]:
-    """Expected lengths of the `first` longest pieces of a unit stick that is broken at random into `count` pieces.
-
-    The a-th longest is (1/k) Σ_{i=a..k} 1/i of k pieces, 0 past the last (MacArthur 1957).
-
-    Examples
-    --------
-    >>> [round(length, 4) for length in broken_stick(3, 4)]
-    [0.6111, 0.2778, 0.1111, 0.0]
-    """
-    lengths = np.zeros(max(count, first))
-    if count:
-        lengths[:count] = np.cumsum(1 / np.arange(count, 0, -1.0))[::-1] / count
-    return _listed(lengths[:first])
 
 
 def _listed(numbers: Vectors) -> list[float]:
