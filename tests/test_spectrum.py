@@ -256,10 +256,12 @@ def test_of_equal_moduli_it_is_the_choice_that_is_undetermined():
 
 
 def test_axes_that_are_zero_are_not_called_undetermined():
-    line = np.abs(np.arange(30.0)[:, None] - np.arange(30.0))
-    with pytest.warns(RankWarning) as said:
-        found = account(line, 3)
+    """K2's zeros are one eigenvalue s of Lingoes' kernel, many times over; no axis is made of them."""
+    D, _ = distances_of([1.0, 0.5, 0.4, -0.01], 30)
+    with pytest.warns(RankWarning, match="1 of 4 axes are nugget only") as said:
+        found = account(D, 4, "lingoes")
     assert [one.category for one in said] == [RankWarning] and len(found["warnings"]) == 1
+    assert abs(found["gap"]) < 1e-9
 
 
 # ---- words and keys ------------------------------------------------------------------------------
