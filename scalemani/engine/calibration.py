@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.distance_counts import count_distances, new_counts
 from scalemani.engine.resources import folder_of
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.tiles import checksum
@@ -39,7 +40,7 @@ class Rates:
     row : float
         Seconds a geodesic row from adjacent sources.
     entry_written : float
-        Seconds an entry of D: checked, copied, summed up, handed to the system.
+        Seconds an entry of D: checked, copied, counted, summed up, handed to the system.
     entry_read : float
         Seconds an entry of D in a read: fetched from memory, multiplied for both of its blocks.
     disk : float
@@ -124,10 +125,12 @@ def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
     """Seconds for a tile on its way to the disk, and for one that is read and multiplied."""
     tile = np.linspace(0.5, 1.5, side * side, dtype=np.float32).reshape(side, side)
     share(tile)  # the first time is no measure
+    count_distances(tile, counts := new_counts())
 
     def written(stream: Any) -> None:
         stream.seek(0)
         np.isfinite(tile).all()
+        count_distances(tile, counts)
         stream.write(np.ascontiguousarray(tile).tobytes())
         checksum(tile)
 
