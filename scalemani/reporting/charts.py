@@ -129,7 +129,8 @@ def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Map
 
     Parameters
     ----------
-    histogram : scalemani.dimension.DistanceHistogram
+    histogram : scalemani.distance_histogram.DistanceHistogram
+        Of twenty pairs at least.
     scales, slopes : ndarray
         As :func:`scalemani.dimension.local_dimensions` gives them.
     estimate : mapping or None
@@ -144,7 +145,7 @@ def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Map
     left.set_ylabel("pairs for a unit of distance")
     left.set_title(f"all {histogram.n_pairs:,} pairs", fontsize=11)
     right: Any = figure.add_subplot(1, 2, 2)
-    known = np.cumsum(histogram.counts)[1:] >= FEWEST_NEAR
+    known = histogram.nearer[1:] >= FEWEST_NEAR
     right.plot(scales[known], slopes[known], "o-", color=POSITIVE, markersize=3.5, linewidth=1, label="slope")
     top = 2.0
     if estimate is not None:
@@ -205,7 +206,7 @@ def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) 
 
 
 def _compare(figure: Figure, axes: Any, geodesic: Array, embedded: Array, constant: float) -> None:
-    right, top = (1.03 * max(float(values.max(initial=0.0)), 1e-300) for values in (geodesic, embedded))
+    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (geodesic, embedded))
     if geodesic.size <= MOST_DOTTED_PAIRS:
         axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
     else:
@@ -215,18 +216,18 @@ def _compare(figure: Figure, axes: Any, geodesic: Array, embedded: Array, consta
     axes.plot(line, line, color="black", linewidth=1, label="equal")
     if 0 < constant < top:
         axes.plot(line, line + constant, color=NEGATIVE, linewidth=1, linestyle="--", label="equal, with the constant")
-    axes.plot(*_medians(geodesic, embedded), color=ACCENT, linewidth=1.8, label="median")
+    across, up = _medians(geodesic, embedded)
+    axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
-    # Where the pairs are not.
-    axes.legend(
-        fontsize=8, loc="lower right" if np.median(embedded) / top > np.median(geodesic) / right else "upper left"
-    )
+    # Where the pairs are not: they bend to one side of the diagonal.
+    bent_up = across.size and up.mean() / top > across.mean() / right
+    axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
 
 
 def _medians(x: Array, y: Array, parts: int = 30, least: int = 10) -> tuple[Array, Array]:
     """Medians of y in parts of equal width along x; parts with few pairs have none."""
-    part = np.minimum((parts * x / max(float(x.max(initial=0.0)), 1e-300)).astype(np.int64), parts - 1)
+    part = np.minimum((parts / (float(x.max(initial=0.0)) or 1.0) * x).astype(np.int64), parts - 1)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(parts + 1))
     found = [

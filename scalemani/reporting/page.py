@@ -9,7 +9,7 @@ __all__ = ["Notice", "Picture", "Section", "Table", "page"]
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
-body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 1.25rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
@@ -17,10 +17,9 @@ th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right;
 th:first-child, td:first-child { text-align: left; }
 table.words th:last-child { text-align: left; }
 thead th { border-bottom: 2px solid #888; }
-.words td:last-child { white-space: normal; overflow-wrap: anywhere; text-align: left; min-width: 14rem; }
+.words td:last-child { white-space: normal; text-align: left; min-width: 14rem; }
 figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
-figcaption { color: #555; font-size: .92rem; overflow-wrap: anywhere; }
-h1, p, li { overflow-wrap: anywhere; }
+figcaption { color: #555; font-size: .92rem; }
 .legend { list-style: none; margin: .3rem 0; padding: 0; font-size: .92rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .15rem 1.1rem; }
 .legend span { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 50%; }

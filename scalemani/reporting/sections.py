@@ -21,6 +21,7 @@ from scalemani.reporting.words import count, number, percent, setting
 
 __all__ = ["Findings", "sections", "title"]
 
+FEWEST_PAIRS = 200  # that say anything of a dimension
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
 LEAD = (
     "A map that keeps distances along the data: what it shows, how far it can be trusted, and how it was made. "
@@ -199,7 +200,7 @@ def _axes(f: Findings) -> Section:
         caption += ", on a scale by powers of ten; what is 0 or less has no place on it."
         alt = "A point for the share of each axis, falling."
         pictures.append(Picture(png(share_chart(s["share"], unshifted, stick)), caption, alt))
-    if f.histogram is not None and f.histogram.counts.size > 2:
+    if f.histogram is not None and f.histogram.counts.sum() >= FEWEST_PAIRS:
         words.append(_dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
         caption = (

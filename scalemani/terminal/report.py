@@ -21,8 +21,13 @@ __all__ = ["report"]
     "fit, numbers or text. May be repeated.",
 )
 @click.option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given.")
-@click.option("--rows", type=int, metavar="M", help="Points sampled to compare distances; at most 512 unless given.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="M",
+    help="Points sampled to compare distances; at most 512 unless given.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sample.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @manners
 def report(

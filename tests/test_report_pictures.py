@@ -1,0 +1,221 @@
+"""Pictures show what they are given: pixels are coloured where points are, in their colours, however many they are."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
+
+from scalemani.reporting import drawing
+from scalemani.reporting.charts import distance_panels, eigenvalue_chart, residual_chart, share_chart
+from scalemani.reporting.colouring import colouring
+from scalemani.reporting.drawing import CATEGORIES, GREY, dot_colours, pixels, png
+from scalemani.reporting.maps import embedding_map
+from scalemani.reporting.sample import Sample
+from scalemani.reporting.words import number, percent
+
+N = 300
+
+
+@pytest.fixture(scope="module")
+def points():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(N, 3)) * [8, 3, 1]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Fewer pixels than a page has: enough to see what is there."""
+    monkeypatch.setattr(drawing, "DPI", 50)
+
+
+def image(figure):
+    """RGB pixels of a figure, or of a PNG, shape (height, width, 3), from 0 to 1."""
+    found = imread(io.BytesIO(figure if isinstance(figure, bytes) else png(figure)))
+    assert found.ndim == 3
+    return found[..., :3]
+
+
+def inked(picture, colour=None):
+    """Pixels that are not white; with a colour, those near it."""
+    if colour is None:
+        return int((picture < 0.99).any(axis=2).sum())
+    return int((np.abs(picture - to_rgb(colour)).max(axis=2) < 0.05).sum())
+
+
+# ---- maps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_each_category_is_there_in_its_colour_and_no_other(points, p):
+    kinds = np.where(points[:, 0] < -4, "left", np.where(points[:, 0] > 4, "right", "middle")).tolist()
+    picture = image(embedding_map(points[:, :p], colouring("side", kinds)))
+    assert all(inked(picture, CATEGORIES[i]) > 20 for i in range(3))
+    shown, others = (sum(inked(picture, colour) for colour in some) for some in (CATEGORIES[:3], CATEGORIES[3:]))
+    assert others < shown / 20  # at the rims of dots colours in between come up by chance
+
+
+def test_numbers_colour_from_end_to_end_and_what_has_none_is_grey(points):
+    values = points[:, 0].copy()
+    values[:40] = np.nan
+    values[40] = np.inf
+    colours = colouring("x", values)
+    assert colours.missing.sum() == 41
+    rgba = dot_colours(colours)
+    np.testing.assert_allclose(rgba[:41, :3], np.tile(to_rgb(GREY), (41, 1)))
+    low, high = np.nanargmin(np.where(np.isinf(values), np.nan, values)), np.nanargmax(values[41:]) + 41
+    np.testing.assert_allclose(rgba[low, :3], to_rgb("#440154"), atol=0.01)  # viridis from end to end
+    np.testing.assert_allclose(rgba[high, :3], to_rgb("#fde725"), atol=0.01)
+
+
+def test_pixels_hold_the_mean_of_numbers_and_the_mixture_of_categories():
+    index = np.array([0, 0, 0, 2, 2])
+    rgba = pixels(index, 4, colouring("k", ["a", "a", "b", "a", ""]))
+    first, second = np.array(to_rgb(CATEGORIES[0])), np.array(to_rgb(CATEGORIES[1]))
+    np.testing.assert_allclose(rgba[0, :3], (2 * first + second) / 3)
+    np.testing.assert_allclose(rgba[2, :3], first)
+    assert rgba[1, 3] == rgba[3, 3] == 0 < rgba[2, 3] < rgba[0, 3]
+    numbers = colouring("x", np.array([0.1, 0.9, np.nan, 0.5, np.nan]))
+    same = dot_colours(colouring("x", np.array([0.1, 0.5, 0.9])))[1, :3]
+    rgba = pixels(index, 4, numbers)
+    np.testing.assert_allclose(rgba[[0, 2], :3], [same, same], atol=1e-6)
+    np.testing.assert_allclose(
+        pixels(np.array([1, 1]), 3, colouring("x", np.array([np.nan, np.nan])))[1, :3], to_rgb(GREY)
+    )
+
+
+def test_more_points_make_no_larger_picture():
+    """120,000 points, in pixels, are fewer bytes than 3,000 dots, and their density is seen."""
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(120_000, 2))
+    counted, dotted = png(embedding_map(many)), png(embedding_map(many[:3000]))
+    assert len(counted) < 4 * len(dotted) < 1e6
+    picture = image(counted)
+    height, width, _ = picture.shape
+    core = picture[2 * height // 5 : 3 * height // 5, 2 * width // 5 : 3 * width // 5]
+    rim = picture[height // 3 : height // 2, width // 5 : width // 4]
+    assert core.mean() < rim.mean() - 0.1
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "most_dots"), [(np.zeros((5, 2)), 0), (np.zeros((1, 3)), 1), (np.ones((4, 1)), 0)]
+)
+def test_degenerate_maps_are_drawn(coordinates, most_dots):
+    assert inked(image(embedding_map(coordinates, most_dots=most_dots))) > 200
+
+
+# ---- charts --------------------------------------------------------------------------------------
+
+
+def test_every_eigenvalue_is_drawn_at_its_height():
+    figure = eigenvalue_chart([9.0, 4.0, -2.0], [8.0, 3.0, -2.5], 0.5, 1.5, -3.0)
+    (axes,) = figure.axes
+    drawn = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
+    assert list(drawn["eigenvalue of the axis"]) == [9, 4, -2]
+    assert list(drawn["without the shift"]) == [8, 3, -2.5]
+    assert list(drawn["the shift alone"]) == [0.5, 0.5]
+    assert list(drawn["next, has no axis"]) == [1.5]
+    assert list(drawn["lowest without a correction"]) == [-3]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3", "next", "lowest"]
+
+
+ODD = [
+    (eigenvalue_chart, [0.0], [0.0], 0.0),
+    (eigenvalue_chart, [1e300, 1e-300], [1e300, 0.0], 0.0),
+    (share_chart, [0.6, 0.0, -0.1], [0.0, 0.0, 0.0], [0.5, 0.3, 0.2]),
+    (share_chart, [0.0, 0.0]),
+    (residual_chart, [0.5, None, 0.1]),
+    (distance_panels, (np.zeros(3), np.zeros(3)), (np.zeros(0), np.zeros(0))),
+    (distance_panels, (np.full(9000, 1e200), np.full(9000, 1e-200)), (np.ones(2), np.zeros(2)), 0.5),
+]
+
+
+@pytest.mark.parametrize("given", ODD)
+def test_charts_of_odd_numbers_are_drawn(given):
+    chart, *arguments = given
+    assert inked(image(chart(*arguments))) > 200
+
+
+def test_pairs_are_counted_where_they_are():
+    """Half as far in the map as along the data: below the line, in the one diagonal of cells."""
+    geodesic = np.linspace(0.5, 10, 20_000)
+    figure = distance_panels((geodesic, geodesic / 2), (geodesic[:50], geodesic[:50] / 2))
+    counts = figure.axes[0].images[0].get_array()
+    assert counts.sum() == 20_000
+    rows, columns = np.nonzero(counts.filled(0))
+    assert np.abs(rows / counts.shape[0] - columns / counts.shape[1]).max() < 0.01
+    median = next(line for line in figure.axes[0].get_lines() if line.get_label() == "median")
+    np.testing.assert_allclose(median.get_ydata(), median.get_xdata() / 2)
+
+
+# ---- what is drawn of -----------------------------------------------------------------------------
+
+
+def test_pairs_of_a_sample_are_each_once_and_neighbours_are_the_nearest(points):
+    rows = np.array([3, 50, 299])
+    D = np.linalg.norm(points[:, None] - points[None], axis=2)
+    sample = Sample(rows, D[rows].astype(np.float32), points[:, :2])
+    geodesic, embedded = sample.pairs()
+    pairs = [(i, j) for a, i in enumerate(rows) for j in range(N) if j != i and j not in rows[:a]]
+    np.testing.assert_allclose(geodesic, [D[i, j] for i, j in pairs], rtol=1e-6)
+    np.testing.assert_allclose(embedded, [np.linalg.norm(points[i, :2] - points[j, :2]) for i, j in pairs])
+    near, far = sample.near_pairs(4)
+    expected = [np.sort(np.delete(D[i], i))[:4] for i in rows]
+    np.testing.assert_allclose(np.sort(near.reshape(3, 4)), expected, rtol=1e-6)
+    assert (far <= near * (1 + 1e-6)).all()  # an axis less
+
+
+def test_fewer_others_keep_the_sampled_points(points, monkeypatch):
+    monkeypatch.setattr("scalemani.reporting.sample.MOST_OTHERS", 30)
+    rows = np.arange(0, N, 60)
+    D = np.linalg.norm(points[rows][:, None] - points[None], axis=2)
+    few = Sample(rows, D, points).among_fewer()
+    assert 30 <= len(few.points) <= 30 + len(rows)
+    np.testing.assert_array_equal(few.points[few.rows], points[rows])
+    np.testing.assert_allclose(few.geodesic[:, few.rows], D[:, rows])
+
+
+@pytest.mark.parametrize(
+    ("values", "categories", "different"),
+    [
+        (["b", "a", "b", " b ", ""], ("b", "a"), 2),
+        (np.array([2, 0, 1, 1]), ("0", "1", "2"), 3),
+        (np.array([1.0, np.nan, 3.0]), ("1", "3"), 2),
+        (np.array([True, False, True]), ("yes", "no"), 2),
+        ([f"kind {i % 20}" for i in range(40)], 12, 20),
+        ([f"name {i}" for i in range(100)], (), 100),
+        (["", ""], (), 0),
+    ],
+)
+def test_text_and_few_whole_numbers_are_categories(values, categories, different):
+    found = colouring("x", values)
+    assert found.numbers is None
+    assert found.n_categories == different
+    assert found.categories == categories or len(found.categories) == categories
+    assert sum(found.counts()) == len(values)
+
+
+@pytest.mark.parametrize("values", [np.array([0.5, 1, 2]), np.arange(13), np.full(3, np.nan), np.full(3, 1e30)])
+def test_other_numbers_are_a_scale(values):
+    found = colouring("x", values)
+    if values[0] == 1e30:
+        assert found.categories == ("1000000000000000019884624838656",)
+        return
+    assert found.categories == ()
+    assert found.limits[0] < found.limits[1]
+
+
+def test_a_value_far_out_does_not_flatten_the_scale():
+    values = np.append(np.linspace(0.1, 1, 199), 1e9)
+    low, high = colouring("x", values).limits
+    assert 0.1 <= low < 0.2 < 0.9 < high <= 1
+
+
+def test_numbers_in_words():
+    assert number(999_951.0) == "999,951"
+    assert number(float("nan")) == "–"
+    assert number(-float("inf")) == "−∞"
+    assert number(9.9996) == "10"
+    assert percent(0.99951) == "100 %"
+    assert percent(-2e-6) == "> −0.01 %"
