@@ -138,15 +138,17 @@ def test_charts_of_odd_numbers_are_drawn(given):
 
 
 def test_pairs_are_counted_where_they_are():
-    """Half as far in the map as along the data: below the line, in the one diagonal of cells."""
+    """Along a parabola, whose two directions can't be taken for each other."""
     geodesic = np.linspace(0.5, 10, 20_000)
-    figure = distance_panels((geodesic, geodesic / 2), (geodesic[:50], geodesic[:50] / 2))
+    figure = distance_panels((geodesic, geodesic**2), (geodesic[:50], geodesic[:50] ** 2))
     counts = figure.axes[0].images[0].get_array()
     assert counts.sum() == 20_000
     rows, columns = np.nonzero(counts.filled(0))
-    assert np.abs(rows / counts.shape[0] - columns / counts.shape[1]).max() < 0.01
+    # Cells are a hundredth high at most, and the ends of the axes lie three hundredths beyond the pairs.
+    across, up = ((at + 0.5) / counts.shape[1 - i] * 1.03 for i, at in enumerate((columns, rows)))
+    np.testing.assert_allclose(up, across**2, atol=0.015)
     median = next(line for line in figure.axes[0].get_lines() if line.get_label() == "median")
-    np.testing.assert_allclose(median.get_ydata(), median.get_xdata() / 2)
+    np.testing.assert_allclose(median.get_ydata(), median.get_xdata() ** 2, rtol=1e-3)
 
 
 # ---- what is drawn of -----------------------------------------------------------------------------
@@ -194,6 +196,13 @@ def test_text_and_few_whole_numbers_are_categories(values, categories, different
     assert found.n_categories == different
     assert found.categories == categories or len(found.categories) == categories
     assert sum(found.counts()) == len(values)
+
+
+def test_others_and_rows_without_a_value_are_counted_apart():
+    texts = [f"k{i}" for i in range(14) for _ in range(14 - i)]
+    found = colouring("x", [*texts, "", " ", ""])
+    assert found.counts() == [14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2 + 1, 3]
+    assert found.of(np.array([0, len(texts) - 1, len(texts)])).counts() == [1, *[0] * 11, 1, 1]
 
 
 @pytest.mark.parametrize("values", [np.array([0.5, 1, 2]), np.arange(13), np.full(3, np.nan), np.full(3, 1e30)])
