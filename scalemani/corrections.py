@@ -137,24 +137,23 @@ def solve(
     else:
         chosen = cailliez(tol)
     left = (most_reads or MOST_READS) + kernels.n_reads
-    start = kernels.start(start_block(n, first_block(n, n_components, block), seed))  # as wide for every correction
     pairs = block_rayleigh_ritz(
         kernels.products,
         n,
         n_components,
         combine,
+        start=kernels.start(start_block(n, first_block(n, n_components, block), seed)),  # held by the iteration alone
         low=correction == "lingoes" or (correction == "cailliez" and constant_solver == "ritz"),
         order="modulus" if correction == "flip" else "value",
         tol=tol,
         block=block,
         most_reads=left - kernels.n_reads,
         most_columns=most_columns,
-        start=start,
     )
     if not pairs.converged:
         warnings.warn(
             f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
-            f"eigenvalue and the constant still rose by {pairs.change:.1e} of itself (tol={tol:g})",
+            f"eigenvalue, and the constant may still rise by {pairs.change:.1e} of itself (tol={tol:g})",
             ConvergenceWarning,
             stacklevel=2,
         )

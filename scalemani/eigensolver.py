@@ -3,28 +3,35 @@
 Takes anything with products; sees no Zarr and no Dask. The operator is a combination
 Σ a_i A_i + a_0 I of symmetric A_i that share the null vector 1 (centred kernels), and one call of
 `products(V)` gives every A_i V. A block Rayleigh-Ritz iteration keeps an orthonormal basis V ⟂ 1 with
-its images; each round projects the A_i, asks `combine` for the coefficients (they may depend on the
-projections: that is how the additive constant is found on the way), takes the highest and the lowest
-Ritz vectors, and appends the directions of their residuals.
+its images (:mod:`scalemani.subspace`); each round projects the A_i, asks `combine` for the coefficients (they may
+depend on the projections: that is how the additive constant is found on the way), and appends residuals of Ritz
+vectors: those of the largest values until they are done, and of the lowest in what is left of the block.
 
-Residuals of converged vectors are rounding noise, which normalising would blow up into copies of what the basis
-holds: they are not appended (locking), and what is appended is orthogonalised against 1 and the basis after
-normalising, twice, and dropped where it loses its norm. When the basis would pass `most_columns` it is replaced by
-its extreme Ritz vectors (thick restart: no reads). A cluster is found whole: `guards` more vectors are followed.
+A pair that is done is not appended any more (locking). When the basis would pass `most_columns` it is replaced by its
+extreme Ritz vectors (thick restart: no reads). `GUARDS` more vectors are followed, so that a cluster is found whole.
+
+The low end is done by two estimates, each of them within a factor of 2 of the true error where it was compared with
+a dense solve (rolls, spheres, Gaussian points, images): what the parameter still rises by, from the ratio of its last
+rises, and what the residual r of the lowest Ritz vector still takes off its value, r²/spread. The spread is the
+distance to the MEDIAN Ritz value: r lies outside the basis, which holds what is low, so it is made of the bulk.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
+
+from scalemani.subspace import Subspace, complement_of_ones, gaussian_block
 
 Vectors = NDArray[np.float64]
 Products = Callable[[Vectors], tuple[Vectors, ...]]
 
 FULL_BASIS = 300  # up to this size the whole of 1-perp is the first block: one read, exact
 GUARDS = 2
+STALLED = 20  # rounds without any gain after which rounding has the last word
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ class RitzPairs:
     combination : Combination
         The last one.
     change : float
-        Relative rise of its value in the last round.
+        What its value is estimated to rise by still, relative.
     converged : bool
     """
 
@@ -109,23 +116,21 @@ class RitzPairs:
     converged: bool
 
 
-def first_block(n: int, n_top: int, block: int = 16, *, low: bool = True) -> int:
+def first_block(n: int, n_top: int, block: int = 16) -> int:
     """Columns of the first block, the widest that is multiplied: all n - 1 where that is cheap, and exact."""
-    n_low = block // 2 if low else 0
-    width = max(block, max(n_top + GUARDS, block - n_low) + n_low)
+    width = max(block, n_top + GUARDS + block // 2)
     return n - 1 if n - 1 <= max(FULL_BASIS, 2 * width) else width
 
 
-def basis_limits(width: int, n_top: int, block: int = 16, *, low: bool = True) -> tuple[int, int]:
+def basis_limits(width: int, n_top: int, block: int = 16) -> tuple[int, int]:
     """Columns at which a basis that began with `width` restarts: the fewest that leave room to grow, and the usual."""
-    n_low = block // 2 if low else 0
-    least = 2 * (max(n_top + GUARDS, block - n_low) + n_low) + 2 * width
-    return least, max(10 * width, least)
+    least = 2 * (max(n_top + GUARDS, block) + block) + 2 * width
+    return least, max(14 * width, least)
 
 
 def start_block(n: int, width: int, seed: int) -> Vectors:
     """A first block (n, width): a seeded Gaussian one, or the whole complement of 1 where it is as wide."""
-    return _complement_of_ones(n) if width == n - 1 else _gaussian_block(n, width, seed)
+    return complement_of_ones(n) if width == n - 1 else gaussian_block(n, width, seed)
 
 
 def block_rayleigh_ritz(
@@ -160,14 +165,14 @@ def block_rayleigh_ritz(
     order : {"value", "modulus"}
         What "largest" means.
     tol : float
-        Residual over Ritz value at which a top pair is done; relative rise of the value and relative
-        error of the lowest Ritz value (r²/gap) at which the low end is.
+        Residual over Ritz value at which a top pair is done; twice the relative error of the value and of the
+        lowest Ritz value at which the low end is, as they are estimated (module docstring).
     block : int
-        Columns of the first block, at least; half of it is given to the low end.
+        Columns of a read, unless more pairs are wanted; at least half of it is the low end's until that is done.
     most_reads : int
         Guard; the answer then has ``converged=False``.
     most_columns : int, optional
-        Basis columns at which the iteration restarts; four blocks and more.
+        Basis columns at which the iteration restarts; see :func:`basis_limits`.
     seed : int
         Of the Gaussian start block.
     start : Start, optional
@@ -180,138 +185,106 @@ def block_rayleigh_ritz(
     """
     if not 1 <= n_top <= n - 1:
         raise ValueError(f"{n_top} eigenpairs of an operator on {n} points: 1 to {n - 1} are allowed")
-    n_low = block // 2 if low else 0
-    n_high = max(n_top + GUARDS, block - n_low)
+    n_low = block if low else 0
+    n_high = n_top + GUARDS if low else max(n_top + GUARDS, block)
     reads = 0
     if start is None:
-        basis = start_block(n, first_block(n, n_top, block, low=low), seed)
+        basis = start_block(n, first_block(n, n_top, block), seed)
         start = Start(basis, products(basis))
         reads = 1
-    basis, images = start.basis, start.images
-    width = basis.shape[1]
-    keep = 2 * (n_high + n_low)
-    least, usual = basis_limits(width, n_top, block, low=low)
-    limit = max(most_columns or usual, least)
-    value = 0.0
+    width = start.basis.shape[1]
+    least, usual = basis_limits(width, n_top, block)
+    limit = min(max(most_columns or usual, least), n - 1)
+    space = Subspace(start.basis, start.images, limit)
+    del start
+    rises, value, best, stalled = [np.inf], 0.0, np.inf, 0
     while True:
-        m = basis.shape[1]
-        projected = tuple(_symmetric(basis.T @ image) for image in images)
-        combination = combine(projected)
-        change = abs(combination.value - value) / max(abs(combination.value), np.finfo(float).tiny)
+        m = space.columns
+        combination = combine(space.projected)
+        rises.append(abs(combination.value - value) / max(abs(combination.value), np.finfo(float).tiny))
         value = combination.value
-        small = sum((a * p for a, p in zip(combination.coefficients, projected, strict=True)), np.zeros((m, m)))
-        small[np.diag_indices(m)] += combination.identity
-        ritz, u = sl.eigh(small)
-        ranked = np.argsort(-np.abs(ritz) if order == "modulus" else -ritz, kind="stable")
-        top = ranked[:n_high]
-        bottom = ranked[len(top) :][::-1][:n_low] if order == "value" else ranked[:0]
+        ritz, u = sl.eigh(_combined(space.projected, combination))
+        shown = np.abs(ritz) if order == "modulus" else ritz
+        ranked = np.argsort(-shown, kind="stable")
+        top, bottom = ranked[:n_high], ranked[n_high:][::-1][:n_low]
         chosen = np.concatenate([top, bottom])
-        gaps = _residuals(basis, images, combination, u[:, chosen], ritz[chosen])
+        gaps = space.residuals(combination.coefficients, combination.identity, u[:, chosen], ritz[chosen])
         sizes = np.linalg.norm(gaps, axis=0)
         noise = 1e-15 * max(abs(ritz[0]), abs(ritz[-1]))
-        relative = sizes[:n_top] / np.maximum(np.abs(ritz[top[:n_top]]), 1e3 * noise + np.finfo(float).tiny)
-        shown = np.abs(ritz) if order == "modulus" else ritz
+        relative = sizes[:n_top] / np.maximum(shown[top[:n_top]], 1e3 * noise + np.finfo(float).tiny)
         relative[shown[top[:n_top]] + sizes[:n_top] <= combination.floor] = 0.0
+        spread = float(np.median(ritz) - ritz[0])
+        rest, low_error = _rest_of(rises), _low_error(sizes[len(top)], spread) if len(bottom) else 0.0
+        allowed = tol / 2 * combination.low_scale
         high_done = bool((relative <= tol).all())
-        low_error = _low_error(ritz, sizes[len(top)]) if len(bottom) else 0.0
-        low_done = not low or (low_error <= tol * combination.low_scale and change <= tol)
+        low_done = not low or (rest <= tol / 2 and low_error <= allowed)
         if m >= n - 1 or (high_done and low_done and m > n_top) or reads >= most_reads:
             break
-        wanted = np.concatenate([_unfinished(relative, len(top), tol), np.full(len(bottom), not low_done)])
-        floor = 0.05 * tol * max(abs(ritz[top[min(n_top, m) - 1]]), 1e3 * noise)
-        grown = _new_directions(gaps[:, wanted & (sizes > np.minimum(floor, 0.1 * sizes.max()))], basis)
+        left = max(relative.max() / tol, 0.0 if low_done else max(2 * rest / tol, low_error / allowed))
+        best, stalled = (left, 0) if left < 0.7 * best else (best, stalled + 1)
+        if stalled > STALLED:
+            break
+        floors = np.full(len(chosen), 0.05 * tol * max(shown[top[min(n_top, m) - 1]], 1e3 * noise))
+        floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
+        wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
+        grown = space.new_directions(gaps[:, wanted & (sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0)))])
+        del gaps
         if grown.shape[1] == 0:
             high_done = low_done = True  # the basis is invariant: nothing is left to find from it
             break
         if m + grown.shape[1] > limit:
-            basis, images = _restart(basis, images, u, keep)
-        added = products(grown)
+            space.rotate(_kept(u, ranked, n_high, n_low))
+        space.append(grown, products(grown))
         reads += 1
-        basis = np.hstack([basis, grown])
-        images = tuple(np.hstack([image, new]) for image, new in zip(images, added, strict=True))
-    found = top[:n_top]
+    found = u[:, top[:n_top]]
+    lowest = space.residuals(combination.coefficients, combination.identity, u[:, :1], ritz[:1])
     return RitzPairs(
-        values=ritz[found],
-        vectors=basis @ u[:, found],
-        forms=tuple(np.einsum("ij,ij->j", u[:, found], p @ u[:, found]) for p in projected),
+        values=ritz[top[:n_top]],
+        vectors=space.basis @ found,
+        forms=tuple(np.einsum("ij,ij->j", found, p @ found) for p in space.projected),
         residuals=relative,
         lowest=float(ritz[0]),
-        low_residual=float(np.linalg.norm(_residuals(basis, images, combination, u[:, :1], ritz[:1]))),
+        low_residual=float(np.linalg.norm(lowest)),
         next_value=float(ritz[ranked[n_top]]) if m > n_top else float("nan"),
-        asymmetry=max(_asymmetry(basis.T @ image) for image in images),
+        asymmetry=space.asymmetry,
         combination=combination,
-        change=float(change),
+        change=float(rest),
         converged=bool(m >= n - 1 or (high_done and low_done)),
     )
 
 
-def _symmetric(a: Vectors) -> Vectors:
-    return (a + a.T) / 2
+def _combined(projected: tuple[Vectors, ...], combination: Combination) -> Vectors:
+    """V'K V."""
+    small: Vectors = combination.identity * np.eye(len(projected[0]))
+    for coefficient, p in zip(combination.coefficients, projected, strict=True):
+        small += coefficient * p
+    return small
 
 
-def _asymmetry(a: Vectors) -> float:
-    return float(np.abs(a - a.T).max() / max(np.abs(a).max(), np.finfo(float).tiny))
+def _rest_of(rises: list[float]) -> float:
+    """What is left of a geometric series, by the larger of its last two ratios (a ratio is 0.95 at most)."""
+    if rises[-1] == 0:
+        return 0.0
+    ratios = [later / earlier if earlier else np.inf for earlier, later in pairwise(rises[-3:])]
+    ratio = min(max(ratios), 0.95)
+    return rises[-1] * ratio / (1 - ratio)
 
 
-def _gaussian_block(n: int, width: int, seed: int) -> Vectors:
-    """A seeded Gaussian block, orthonormal and orthogonal to 1."""
-    gaussian = np.random.default_rng(seed).standard_normal((n, width))
-    for _ in range(2):  # the second time takes what rounding left of the mean
-        gaussian = np.linalg.qr(gaussian - gaussian.mean(0))[0]
-    return gaussian
+def _low_error(residual: float, spread: float) -> float:
+    """How far the lowest Ritz value is above an eigenvalue, by estimate; no further than the residual in any case."""
+    return min(residual, residual**2 / spread) if spread > 0 else residual
 
 
-def _complement_of_ones(n: int) -> Vectors:
-    """An orthonormal basis (n, n - 1) of the complement of 1 (Helmert's contrasts)."""
-    k = np.arange(1, n)
-    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
-    basis[k, k - 1] = -k
-    normalised: Vectors = basis / np.sqrt(k * (k + 1.0))
-    return normalised
+def _wanted(unfinished: NDArray[np.bool_], n_high: int, n_low: int, block: int, followed: int) -> NDArray[np.bool_]:
+    """Which residuals are appended: of unfinished pairs, with the guards; and the lowest, in the rest of the block."""
+    wanted = np.zeros(followed, bool)
+    wanted[: len(unfinished)] = unfinished
+    wanted[len(unfinished) : n_high] = unfinished.any()
+    wanted[n_high : n_high + min(n_low, max(block - int(wanted.sum()), block // 2))] = True
+    return wanted
 
 
-def _residuals(
-    basis: Vectors, images: tuple[Vectors, ...], combination: Combination, u: Vectors, ritz: Vectors
-) -> Vectors:
-    """K x - θ x for the Ritz vectors x = V u."""
-    shifted = basis @ (u * (combination.identity - ritz))
-    for coefficient, image in zip(combination.coefficients, images, strict=True):
-        if coefficient:
-            shifted += coefficient * (image @ u)
-    return shifted
-
-
-def _low_error(ritz: Vectors, residual: float) -> float:
-    """How far the lowest Ritz value may be above an eigenvalue: min(r, r²/gap), gap to the next cluster."""
-    away = ritz[ritz > ritz[0] + residual]
-    gap = float(away[0] - ritz[0]) if len(away) else 0.0
-    return min(residual, residual**2 / gap) if gap > 0 else residual
-
-
-def _unfinished(relative: Vectors, followed: int, tol: float) -> NDArray[np.bool_]:
-    """Which top residuals to append: those of wanted pairs above tol, and guards while any pair is unfinished."""
-    open_pairs = relative > tol
-    guards = np.full(followed - len(relative), bool(open_pairs.any()))
-    return np.concatenate([open_pairs, guards])
-
-
-def _new_directions(residuals: Vectors, basis: Vectors) -> Vectors:
-    """Orthonormal columns for the part of `residuals` that neither the basis nor 1 holds yet."""
-    kept = residuals[:, np.linalg.norm(residuals, axis=0) > 0]
-    for _ in range(3):
-        if kept.shape[1] == 0:
-            break
-        kept = kept / np.linalg.norm(kept, axis=0)
-        kept = kept - kept.mean(0)
-        kept = kept - basis @ (basis.T @ kept)
-        kept = kept[:, np.linalg.norm(kept, axis=0) > 1e-3]
-        if kept.shape[1]:
-            q, r, _ = sl.qr(kept, mode="economic", pivoting=True)
-            kept = q[:, np.abs(np.diag(r)) > 1e-3]
-    return kept
-
-
-def _restart(basis: Vectors, images: tuple[Vectors, ...], u: Vectors, keep: int) -> tuple[Vectors, tuple[Vectors, ...]]:
-    """The same iteration from the extreme Ritz vectors: half of `keep` from either end."""
-    columns = np.concatenate([u[:, : keep // 2], u[:, -(keep - keep // 2) :]], axis=1)
-    return basis @ columns, tuple(image @ columns for image in images)
+def _kept(u: Vectors, ranked: NDArray[np.intp], n_high: int, n_low: int) -> Vectors:
+    """Ritz vectors that a restart keeps: twice as many of either end as are followed."""
+    high = ranked[: 2 * n_high]
+    return np.concatenate([u[:, high], u[:, ranked[len(high) :][::-1][: 2 * n_low]]], axis=1)

@@ -20,9 +20,8 @@ def work_of(
     given: Any, parameters: Parameters, cluster: Cluster, n: int, edges: int, done: tuple[str, ...] = ()
 ) -> budget.Work:
     """The arithmetic's view of a fit of n vertices and `edges` stored entries."""
-    low = parameters.correction == "cailliez" and parameters.constant_solver == "ritz"
     columns = first_block(n, parameters.n_components)
-    least, usual = (min(n - 1, limit) for limit in basis_limits(columns, parameters.n_components, low=low))
+    least, usual = (min(n - 1, limit) for limit in basis_limits(columns, parameters.n_components))
     return budget.Work(
         n=n,
         edges=edges,

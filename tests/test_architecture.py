@@ -125,7 +125,8 @@ def test_only_the_pipeline_and_what_reads_its_result_know_the_order():
 
 
 def test_the_eigensolver_sees_neither_store_nor_cluster():
-    assert not own("eigensolver")
+    assert own("eigensolver") == {"subspace"}
+    assert not own("subspace")
 
 
 def test_nothing_is_imported_in_a_circle():

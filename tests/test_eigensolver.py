@@ -203,7 +203,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_the_same_answer(iterate):
 
 def test_a_start_whose_images_are_known_saves_its_read_and_changes_no_bit(iterate):
     operator, other = Operator(SPECTRA["geometric"]), Operator(SPECTRA["geometric"])
-    basis = start_block(operator.n, first_block(operator.n, 3, low=False), 0)
+    basis = start_block(operator.n, first_block(operator.n, 3), 0)
     fresh = operator.solve(3)
     begun = other.solve(3, start=Start(basis, (other.matrix @ basis,)))
     np.testing.assert_array_equal(begun.vectors, fresh.vectors)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, additive_constant, neighbors, pipeline
+from scalemani import Isomap, KernelIsomap, corrections, neighbors, pipeline
 from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.engine import calibration, terms
 from scalemani.engine.blocks import Blocks
@@ -187,7 +187,7 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
         widest.append(options["most_columns"])
         return original(products, n, n_top, combine, **options)
 
-    monkeypatch.setattr(additive_constant, "block_rayleigh_ritz", watched)
+    monkeypatch.setattr(corrections, "block_rayleigh_ritz", watched)
     monkeypatch.setattr(terms, "FIRST_USE", 0)
     KernelIsomap(n_neighbors=K, memory_limit="4GB").fit(X)
     KernelIsomap(n_neighbors=K, memory_limit=0.85 * plans[0].memory_peak).fit(X)

@@ -137,14 +137,13 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
     if not work.given and "geodesics" not in work.done:
         task = max(task, terms.left_bytes(terms.geodesic_task_bytes(n, work.edges, tile, m, work.size)))
     tasks = work.threads * task
-    growing = terms.growth_bytes(n, most_columns, m)
+    growing = terms.growth_bytes(n, m)
     outputs = terms.outputs_bytes(n, work.components)
     basis = terms.basis_bytes(n, most_columns)
     graph = {} if work.given else {"graph": terms.graph_bytes(n, work.edges)}
     client = {
         **graph,
         "basis and images": basis,
-        "outgrown copies": terms.outgrown_bytes(n, most_columns),
         "a read, or the basis growing": max(reading, growing),
         "outputs": outputs,
     }

@@ -158,17 +158,9 @@ def basis_bytes(n: int, most_columns: int) -> int:
     return 3 * 8 * n * most_columns
 
 
-def growth_bytes(n: int, most_columns: int, columns: int) -> int:
-    """Both images as they were while wider ones are made, and six blocks.
-
-    The blocks are the residuals, what is appended of them, its images, and two on the way from one to the other.
-    """
-    return 2 * 8 * n * most_columns + 6 * 8 * n * columns
-
-
-def outgrown_bytes(n: int, most_columns: int) -> int:
-    """Narrower bases and images that the C library still holds: what comes next is wider and does not fit in."""
-    return 3 * min(8 * n * most_columns, KEPT)
+def growth_bytes(n: int, columns: int) -> int:
+    """Eight blocks: residuals, those that are appended, and their copies on the way to orthonormal directions."""
+    return 8 * 8 * n * columns
 
 
 def outputs_bytes(n: int, components: int) -> int:

@@ -1,0 +1,146 @@
+"""Leaf: an orthonormal basis V ⟂ 1 that grows, with its images A_i V and the projected matrices V'A_i V.
+
+What :mod:`scalemani.eigensolver` iterates on. Memory for `most` columns is taken once and filled column by column
+(a page that is not written to costs nothing), and the projected matrices grow by borders: no copy of the basis is
+ever made, and a new block of b columns costs 4 n m b multiplications an operator.
+"""
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float64]
+SMALLEST = 1e-3  # of a normalised direction: what is left of less than that, outside the basis, is mostly rounding
+
+
+class Subspace:
+    """The basis, its images and the projections.
+
+    Parameters
+    ----------
+    basis : ndarray, shape (n, b)
+        Orthonormal, orthogonal to 1.
+    images : tuple of ndarray, each (n, b)
+        A_i of the basis.
+    most : int
+        Columns that it may grow to.
+
+    Attributes
+    ----------
+    columns : int
+        m, in use.
+    projected : tuple of ndarray, each (m, m)
+        V'A_i V, symmetric.
+    asymmetry : float
+        Largest difference of an entry of a V'A_i V from its mirror image, relative to the largest entry: rounding of
+        the products, or a fault of the operator.
+    """
+
+    def __init__(self, basis: Vectors, images: tuple[Vectors, ...], most: int) -> None:
+        self.columns = basis.shape[1]
+        self._basis, self._images = basis, images
+        if most > self.columns:
+            self._basis, self._images = _with_room(basis, most), tuple(_with_room(image, most) for image in images)
+        self.projected: tuple[Vectors, ...] = ()
+        self.asymmetry = 0.0
+        self._project()
+
+    @property
+    def basis(self) -> Vectors:
+        """V, shape (n, m)."""
+        return self._basis[:, : self.columns]
+
+    @property
+    def images(self) -> tuple[Vectors, ...]:
+        """A_i V, each (n, m)."""
+        return tuple(image[:, : self.columns] for image in self._images)
+
+    def _project(self) -> None:
+        raw = tuple(self.basis.T @ image for image in self.images)
+        self.asymmetry = max(self.asymmetry, *(_asymmetry(a, a.T) for a in raw))
+        self.projected = tuple((a + a.T) / 2 for a in raw)
+
+    def append(self, grown: Vectors, images: tuple[Vectors, ...]) -> None:
+        """Take in a block of directions, orthonormal and orthogonal to the basis, with their images."""
+        m, b = self.columns, grown.shape[1]
+        bordered = []
+        for old, whole, new in zip(self.projected, self._images, images, strict=True):
+            ours, theirs, corner = self.basis.T @ new, whole[:, :m].T @ grown, grown.T @ new
+            largest = max(float(np.abs(block).max(initial=0.0)) for block in (old, ours, corner))
+            self.asymmetry = max(
+                self.asymmetry, _asymmetry(ours, theirs, largest), _asymmetry(corner, corner.T, largest)
+            )
+            side = (ours + theirs) / 2
+            bordered.append(np.block([[old, side], [side.T, (corner + corner.T) / 2]]))
+        self._basis[:, m : m + b] = grown
+        for whole, new in zip(self._images, images, strict=True):
+            whole[:, m : m + b] = new
+        self.columns, self.projected = m + b, tuple(bordered)
+
+    def rotate(self, u: Vectors) -> None:
+        """Replace the basis by V u, u (m, k) with orthonormal columns: no product with A_i is needed."""
+        k = u.shape[1]
+        for whole in (self._basis, *self._images):
+            whole[:, :k] = whole[:, : self.columns] @ u
+        self.columns = k
+        self.projected = tuple(u.T @ p @ u for p in self.projected)
+
+    def residuals(self, coefficients: tuple[float, ...], identity: float, u: Vectors, ritz: Vectors) -> Vectors:
+        """K x - θ x of the Ritz vectors x = V u, K = Σ coefficients[i] A_i + identity · I."""
+        shifted: Vectors = self.basis @ (u * (identity - ritz))
+        for coefficient, image in zip(coefficients, self.images, strict=True):
+            if coefficient:
+                shifted += image @ (coefficient * u)
+        return shifted
+
+    def new_directions(self, candidates: Vectors) -> Vectors:
+        """Orthonormal columns for the part of `candidates` that neither the basis nor 1 holds yet.
+
+        Residuals of converged vectors are rounding noise, which normalising would blow up into copies of what the
+        basis holds: orthogonalised AFTER normalising, twice and more, what loses its norm is dropped.
+        """
+        kept = candidates[:, np.linalg.norm(candidates, axis=0) > 0]
+        for _ in range(3):
+            if kept.shape[1] == 0:
+                break
+            kept = kept / np.linalg.norm(kept, axis=0)
+            kept -= kept.mean(0)
+            kept -= self.basis @ (self.basis.T @ kept)
+            kept = kept[:, np.linalg.norm(kept, axis=0) > SMALLEST]
+            if kept.shape[1]:
+                q, r, _ = sl.qr(kept, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+                kept = q[:, np.abs(np.diag(r)) > SMALLEST]
+        return kept
+
+
+def orthonormal(columns: Vectors) -> Vectors:
+    """An orthonormal basis of the columns less their means, as wide as they are."""
+    for _ in range(2):  # the second time takes what rounding left of the mean
+        columns = np.linalg.qr(columns - columns.mean(0))[0]
+    return columns
+
+
+def gaussian_block(n: int, width: int, seed: int) -> Vectors:
+    """A seeded Gaussian block, orthonormal and orthogonal to 1."""
+    return orthonormal(np.random.default_rng(seed).standard_normal((n, width)))
+
+
+def complement_of_ones(n: int) -> Vectors:
+    """An orthonormal basis (n, n - 1) of the complement of 1 (Helmert's contrasts)."""
+    k = np.arange(1, n)
+    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
+    basis[k, k - 1] = -k
+    normalised: Vectors = basis / np.sqrt(k * (k + 1.0))
+    return normalised
+
+
+def _with_room(columns: Vectors, most: int) -> Vectors:
+    """The columns at the front of an array for `most`, in column order."""
+    room = np.empty((len(columns), most), order="F")
+    room[:, : columns.shape[1]] = columns
+    return room
+
+
+def _asymmetry(a: Vectors, mirrored: Vectors, largest: float | None = None) -> float:
+    size = float(np.abs(a).max(initial=0.0)) if largest is None else largest
+    return float(np.abs(a - mirrored).max(initial=0.0)) / max(size, np.finfo(float).tiny)
