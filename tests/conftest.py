@@ -12,6 +12,25 @@ from scalemani.engine import calibration
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster import Cluster
 
+#: Files that take longest, longest first, so that processes end together. The first of the default suite compiles the
+#: kernels while the second and the fourth, which another process begins with, need none.
+FIRST = (
+    *("test_memory.py", "test_nndescent.py"),  # slow
+    *("test_path_search.py", "test_kernel_cache.py", "test_first_read.py", "test_exact_search.py"),
+    *("test_estimator_checks.py", "test_invariance.py", "test_geodesics.py", "test_projection.py", "test_budget.py"),
+    *("test_resume.py", "test_pitfalls.py", "test_terms.py", "test_oracles.py", "test_saved_models.py"),
+)
+
+
+def pytest_configure(config):
+    """Processes take files in the order of collection; xdist's own order is by numbers of tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
 
 @pytest.fixture(scope="module")
 def cluster():

@@ -25,7 +25,6 @@ from scalemani.errors import ScalemaniError, StoreMismatchError
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
 
-
 @pytest.fixture
 def work(monkeypatch):
     """Tiles that were read or written."""
