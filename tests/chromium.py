@@ -80,6 +80,11 @@ class Browser:
         """The whole page as PNG bytes."""
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
+    def close(self):
+        """End the browser with all of its processes."""
+        self._session = None
+        self.call("Browser.close")
+
     def _until(self, wanted, seconds=60):
         end = time.monotonic() + seconds
         while True:
@@ -106,13 +111,18 @@ def browser(profile):
     process = subprocess.Popen(line, pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for end in (theirs_in, theirs_out, *ends):
         os.close(end)
+    made = None
     try:
-        yield Browser(ours_out, ours_in)
+        made = Browser(ours_out, ours_in)
+        yield made
     finally:
-        process.terminate()
         try:
+            if made is None:
+                process.terminate()
+            else:
+                made.close()
             process.wait(10)
-        except subprocess.TimeoutExpired:
+        except (AssertionError, OSError, subprocess.TimeoutExpired):
             process.kill()
             process.wait()
         os.close(ours_out)

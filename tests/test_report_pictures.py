@@ -123,7 +123,7 @@ def test_every_eigenvalue_is_drawn_at_its_height():
 ODD = [
     (eigenvalue_chart, [0.0], [0.0], 0.0),
     (eigenvalue_chart, [1e300, 1e-300], [1e300, 0.0], 0.0),
-    (share_chart, [0.6, 0.0, -0.1], [0.0, 0.0, 0.0], [0.5, 0.3, 0.2]),
+    (share_chart, [0.6, 0.0, -0.1], [0.0, 0.0, 0.0], None, [0.5, 0.3, 0.2]),
     (share_chart, [0.0, 0.0]),
     (residual_chart, [0.5, None, 0.1]),
     (distance_panels, (np.zeros(3), np.zeros(3)), (np.zeros(0), np.zeros(0))),

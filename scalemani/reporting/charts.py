@@ -31,6 +31,7 @@ MOST_DOTTED_PAIRS = 8000
 LINEAR = 1e-3  # of the largest eigenvalue: within it the axis is linear
 CELLS = (230, 170)
 MOST_LABELS = 12
+SMALLEST_SHARE = 1e-6  # that has a place on a scale by powers of ten
 FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 
@@ -94,14 +95,21 @@ def _axis_numbers(axes: Any, places: Any, names: Sequence[str], p: int) -> None:
 
 
 def share_chart(
-    share: Sequence[float], unshifted: Sequence[float] | None = None, broken_stick: Sequence[float] | None = None
+    share: Sequence[float],
+    unshifted: Sequence[float] | None = None,
+    corrected: Sequence[float] | None = None,
+    broken_stick: Sequence[float] | None = None,
 ) -> Figure:
     """Shares of the axes beside the broken stick's.
 
     Parameters
     ----------
-    share, unshifted, broken_stick : sequence of float, length p
-        `unshifted` where a correction shifts the spectrum.
+    share : sequence of float, length p
+    unshifted : sequence of float, optional
+        Where a correction shifts the spectrum.
+    corrected : sequence of float, optional
+        What the stick is for, where `share` is something else: no part is negative, and the sum is 1.
+    broken_stick : sequence of float, optional
     """
     p = len(share)
     figure = new_figure(_chart_width(p), 3.8)
@@ -110,11 +118,12 @@ def share_chart(
     lines = [
         (share, "o-", POSITIVE, "share of the axis"),
         (unshifted, "o--", LIGHT, "without the shift"),
+        (corrected, "o:", GREY, "after a correction"),
         (broken_stick, "-", ACCENT, "broken stick: chance"),
     ]
     for values, style, colour, label in lines:
         if values is not None:
-            percents = np.array([100 * v if v > 0 else np.nan for v in values])
+            percents = np.array([100 * v if v > SMALLEST_SHARE else np.nan for v in values])
             axes.plot(place, percents, style, color=colour, markersize=5, linewidth=1.3, label=label)
     axes.set_yscale("log")
     plain_numbers(axes.yaxis)
@@ -140,7 +149,7 @@ def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Map
     left: Any = figure.add_subplot(1, 2, 1)
     left.stairs(histogram.counts / np.diff(histogram.edges), histogram.edges, fill=True, color=POSITIVE)
     left.set_xlim(0, float(histogram.edges[-1]))
-    powers_of_ten(left.yaxis)
+    powers_of_ten(left.xaxis, left.yaxis)
     left.set_xlabel("geodesic distance")
     left.set_ylabel("pairs for a unit of distance")
     left.set_title(f"all {histogram.n_pairs:,} pairs", fontsize=11)
@@ -220,6 +229,7 @@ def _compare(figure: Figure, axes: Any, geodesic: Array, embedded: Array, consta
     axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
+    powers_of_ten(axes.xaxis, axes.yaxis)
     # Where the pairs are not: they bend to one side of the diagonal.
     bent_up = across.size and up.mean() / top > across.mean() / right
     axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")

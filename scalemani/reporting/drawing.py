@@ -60,11 +60,12 @@ def whole_ticks(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def powers_of_ten(axis: Any) -> None:
-    """One power of ten for the whole axis, written as such."""
-    form = ScalarFormatter(useMathText=True)
-    form.set_powerlimits((-2, 5))
-    axis.set_major_formatter(form)
+def powers_of_ten(*axes: Any) -> None:
+    """One power of ten for a whole axis, written as such."""
+    for axis in axes:
+        form = ScalarFormatter(useMathText=True)
+        form.set_powerlimits((-3, 5))
+        axis.set_major_formatter(form)
 
 
 def plain_numbers(axis: Any) -> None:
@@ -75,7 +76,10 @@ def plain_numbers(axis: Any) -> None:
 
 
 def _plain(value: float, position: int | None = None) -> str:
-    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
+    if 1e-3 <= value < 1e6:
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    digit, power = f"{value:.0e}".split("e")
+    return rf"${digit} \times 10^{{{int(power)}}}$"
 
 
 def category_colours(colouring: Colouring) -> list[str]:
@@ -150,7 +154,8 @@ def colour_bar(figure: Figure, axes: Any, colouring: Colouring) -> None:
     below, above = bool((known < low).any()), bool((known > high).any())
     extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     scale = ScalarMappable(Normalize(low, high), COLOURS)
-    figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02, aspect=28, extend=extend[below, above])
+    bar = figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02, aspect=28, extend=extend[below, above])
+    powers_of_ten(bar.ax.yaxis)
 
 
 def paint_counts(axes: Any, counts: Counts, extent: tuple[float, float, float, float]) -> Any:

@@ -23,6 +23,7 @@ from scalemani.reporting.drawing import (
     new_figure,
     paint_counts,
     pixels,
+    powers_of_ten,
 )
 
 __all__ = ["embedding_map"]
@@ -80,6 +81,7 @@ def _fitting(width: float, height: float) -> tuple[float, float]:
 def _panel(axes: Any, points: Array, colours: Colouring | None, most_dots: int) -> None:
     axes.set_aspect("equal", adjustable="datalim")
     axes.tick_params(labelsize=8)
+    powers_of_ten(axes.xaxis, axes.yaxis)
     if len(points) <= most_dots:
         dots = {"color": POSITIVE} if colours is None else {"c": dot_colours(colours)}
         axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
@@ -105,6 +107,7 @@ def _one_axis(values: Array, colours: Colouring | None, most_dots: int) -> Figur
     figure = new_figure(WIDTH, 3.6)
     axes: Any = figure.add_subplot()
     axes.set_xlabel("axis 1")
+    powers_of_ten(axes.xaxis, axes.yaxis)
     if colours is not None and colours.numbers is not None:
         known = ~colours.missing
         _against(figure, axes, values[known], colours.numbers[known], most_dots)

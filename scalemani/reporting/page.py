@@ -27,6 +27,10 @@ figcaption { color: #555; font-size: .92rem; }
 .notice.warning { border-color: #b2182b; background: #fbf1f1; }
 .notice p { margin: .3rem 0; } .notice p:first-child { font-weight: 600; }
 footer { margin-top: 3rem; color: #555; font-size: .85rem; border-top: 1px solid #ddd; padding-top: .6rem; }
+@media (max-width: 40rem) {
+  th, td { padding: .3rem .4rem; }
+  .words td, .words th { white-space: normal; } .words td:last-child { min-width: 8rem; }
+}
 @media print {
   body { margin: 0; max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; }
 }

@@ -16,7 +16,7 @@ from scalemani.reporting.drawing import png
 from scalemani.reporting.map_section import map_sections
 from scalemani.reporting.page import Notice, Picture, Section, Table
 from scalemani.reporting.sample import Sample
-from scalemani.reporting.spectrum_tables import tables_of_axes, whole_spectrum
+from scalemani.reporting.spectrum_tables import MOST_ROWS, tables_of_axes, whole_spectrum
 from scalemani.reporting.words import count, number, percent, setting
 
 __all__ = ["Findings", "sections", "title"]
@@ -136,9 +136,10 @@ def _measures(f: Findings) -> list[tuple[str, str, str]]:
     if f.quality is None:
         return []
     q, k = f.quality, f.quality["n_neighbors"]
+    best = "large where the correction makes distances longer" if f.spectrum["shift"] else "0 is best"
     found = [
         ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances; 0 is best"),
-        ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones; 0 is best"),
+        ("normalised stress", q["normalised_stress"], f"differences of the two, relative to geodesic ones; {best}"),
         ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale"),
         (
             "trustworthiness",
@@ -155,10 +156,12 @@ def _distances(f: Findings) -> Section:
     if f.sample is None or f.quality is None:
         return Section(heading, [NO_SAMPLE if len(f.coordinates) > 2 else "Too few points to compare distances."])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
-    every, near = f.sample.among_fewer().pairs(), f.sample.near_pairs(k)
+    few = f.sample.among_fewer()
+    every, near = few.pairs(), f.sample.near_pairs(k)
+    others = "any other point" if few is f.sample else f"{len(few.points):,} of the points"
     figure = distance_panels(every, near, float(f.spectrum["additive_constant"]))
     caption = (
-        f"Distances of {_whom(f)}: on the left to any other point, on the right to its {count(k, 'nearest neighbour')} "
+        f"Distances of {_whom(f)}: on the left to {others}, on the right to its {count(k, 'nearest neighbour')} "
         "along the data. On the line the map keeps a distance; below it, points are nearer in the map than they are "
         "along the data."
     )
@@ -187,19 +190,24 @@ def _axes(f: Findings) -> Section:
         caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
-    stick = s.get("broken_stick")
+    stick, corrected = s.get("broken_stick"), s["share"]
+    if s["correction"] != "flip":  # whose parts are sizes
+        corrected = s.get("rel_corr_eig") or corrected
+    same = np.allclose(corrected, s["share"], rtol=1e-6)
     if stick:
-        above = _leading(s["share"], stick)
+        after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
         words.append(
             "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece of "
-            f"its number shows more than that. Here {_these(above, f.n_axes)}."
+            f"its number shows more than that{after}. Here {_these(_leading(corrected, stick), f.n_axes)}."
         )
     if f.n_axes > 1:
         unshifted = s["share_unshifted"] if s["shift"] else None
         caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
-        caption += ", on a scale by powers of ten; what is 0 or less has no place on it."
+        caption += ", on a scale by powers of ten; what is 0 or less is not on it."
         alt = "A point for the share of each axis, falling."
-        pictures.append(Picture(png(share_chart(s["share"], unshifted, stick)), caption, alt))
+        pictures.append(
+            Picture(png(share_chart(s["share"], unshifted, None if same else corrected, stick)), caption, alt)
+        )
     if f.histogram is not None and f.histogram.counts.sum() >= FEWEST_PAIRS:
         words.append(_dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
@@ -250,7 +258,10 @@ def _spectrum(f: Findings) -> Section:
     caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
     tables = [*tables_of_axes(s), *whole_spectrum(s)]
-    return Section("Spectrum and constant", about_the_correction(s), tables, [picture])
+    words = about_the_correction(s)
+    if f.n_axes > MOST_ROWS:
+        words.append(f"The tables have the first {MOST_ROWS} of {f.n_axes} axes; scalemani info STORE --json has all.")
+    return Section("Spectrum and constant", words, tables, [picture])
 
 
 def _run(f: Findings) -> Section:

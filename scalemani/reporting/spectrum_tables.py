@@ -6,9 +6,9 @@ from typing import Any
 from scalemani.reporting.page import Table
 from scalemani.reporting.words import column, number, percent
 
-__all__ = ["tables_of_axes", "whole_spectrum"]
+__all__ = ["MOST_ROWS", "tables_of_axes", "whole_spectrum"]
 
-MOST_ROWS = 40
+MOST_ROWS = 20
 # Key of the account, heading, definition.
 SHARES = (
     ("share", "share", "the eigenvalue over the trace, the sum of all"),
@@ -53,9 +53,7 @@ def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
 
 def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
     rows = [list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)]
-    if len(rows) > MOST_ROWS:
-        rows = [*rows[:MOST_ROWS], ["…"] * len(columns)]
-    return Table([heading for heading, _ in columns], rows)
+    return Table([heading for heading, _ in columns], rows[:MOST_ROWS])
 
 
 def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:

@@ -1,0 +1,71 @@
+"""Advice is given where the numbers call for it and nowhere else, and says what to do."""
+
+import pytest
+
+from scalemani.reporting.advice import about_the_correction, notices
+
+QUIET = {
+    "correction": "cailliez", "additive_constant": 2.0, "shift": 2.0, "median_distance": 4.0,
+    "constant_over_median": 0.5,
+    "trace_unshifted": 90.0, "eigenvalues": [60.0, 30.0], "share_unshifted": [0.6, 0.3], "residuals": [1e-9, 1e-8],
+    "n_distinct": 100, "n_vertices": 100, "n_bridges": 0, "knn_recall": 1.0, "converged": True, "gap": 0.5,
+    "negative_mass": 20.0,
+}  # fmt: skip
+
+
+def said(residual_variance=0.01, idle=0, **changed):
+    return notices({**QUIET, **changed}, 1e-6, residual_variance, idle)
+
+
+def test_a_sound_fit_is_left_in_peace():
+    assert said() == []
+    assert said(residual_variance=None, gap=None, knn_recall=None) == []
+    older = {name: value for name, value in QUIET.items() if name not in ("gap", "negative_mass", "n_bridges")}
+    assert notices(older, 1e-6, 0.01, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "headline", "remedy"),
+    [
+        ({"n_vertices": 99}, "1 point of 100 is not in the map", "--disconnected join"),
+        ({"n_vertices": 90}, "10 points of 100 are not in the map", "More neighbours"),
+        ({"n_bridges": 2}, "joined by 2 bridges", "More neighbours"),
+        ({"knn_recall": 0.9}, "found 90.0 % of the true neighbours", "--knn exact"),
+        ({"constant_over_median": 3.456}, "3.46 median distances further apart", "--correction none"),
+        ({"converged": False}, "residual 1 × 10⁻⁸, asked for 1 × 10⁻⁶", "--tol"),
+        ({"idle": 1}, "1 axis of 2 carries nothing", "Ask for 1 axis"),
+        ({"gap": 1e-7}, "differ by < 0.01 % only", "Ask for 3 axes, or for fewer than 2"),
+        ({"residual_variance": 0.3}, "Residual variance is 0.3", "More axes"),
+    ],
+)
+def test_each_warning_has_its_remedy(changed, headline, remedy):
+    (notice,) = said(**changed)
+    assert notice.warning
+    assert headline in notice.headline
+    assert remedy in " ".join(notice.words)
+
+
+def test_remarks_come_after_warnings():
+    found = said(correction=None, shift=0.0, constant_over_median=0.0, gap=0.005, n_bridges=1)
+    assert [notice.warning for notice in found] == [True, False, False]
+    assert "22.2 % of the trace" in found[1].headline
+    assert "differ by 0.50 %" in found[2].headline
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ["The constant is 2, 0.5 times the median geodesic distance (4)", "least that", "Half of its square, 2"]),
+        ({"shift": 0.0, "additive_constant": 0.0}, ["No constant is needed"]),
+        ({"correction": 2.0}, ["as it was asked for", "Half of its square, 2"]),
+        ({"correction": "number", "shift": 0.0}, ["The constant is 0, as it was asked for"]),
+        ({"correction": "lingoes"}, ["Lingoes' constant is 2: twice it", "as far apart as 0.5 times"]),
+        ({"correction": "flip", "shift": 0.0}, ["sign flipped"]),
+        ({"correction": None, "shift": 0.0}, ["No correction"]),
+        ({"correction": "none", "shift": 0.0}, ["No correction"]),
+    ],
+)
+def test_each_correction_is_explained(changed, words):
+    text = " ".join(about_the_correction({**QUIET, **changed}))
+    for word in words:
+        assert word in text
