@@ -18,6 +18,7 @@ of Machine Learning Research 2, 2001).
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg as sl
@@ -81,6 +82,7 @@ def solve(
     seed: int = 0,
     most_reads: int | None = None,
     most_columns: int | None = None,
+    start: Callable[[], Vectors] | None = None,
 ) -> Solution:
     """The constant that `correction` asks for, and the leading pairs of its kernel.
 
@@ -97,6 +99,8 @@ def solve(
         Residual over eigenvalue, and relative error of the constant.
     most_columns : int, optional
         Columns at which the solver's basis restarts.
+    start : callable, optional
+        Gives the first block, where the kernels have no images of one already; a Gaussian one by default.
 
     Raises
     ------
@@ -136,13 +140,13 @@ def solve(
         chosen = number(arnoldi_constant(kernels, tol=tol, seed=seed))
     else:
         chosen = cailliez(tol)
-    left = (most_reads or MOST_READS) + kernels.n_reads
+    left, width = (most_reads or MOST_READS) + kernels.n_reads, first_block(n, n_components, block)
     pairs = block_rayleigh_ritz(
         kernels.products,
         n,
         n_components,
         combine,
-        start=kernels.start(start_block(n, first_block(n, n_components, block), seed)),  # held by the iteration alone
+        start=kernels.start(width, start or partial(start_block, n, width, seed)),  # held by the iteration alone
         low=correction == "lingoes" or (correction == "cailliez" and constant_solver == "ritz"),
         order="modulus" if correction == "flip" else "value",
         tol=tol,

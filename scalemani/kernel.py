@@ -41,7 +41,7 @@ class Kernels(Protocol):
 
     def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]: ...
 
-    def start(self, block: Vectors) -> Start: ...
+    def start(self, width: int, make: Callable[[], Vectors]) -> Start: ...
 
 
 class CentredKernels:
@@ -87,12 +87,14 @@ class CentredKernels:
         self._first = first
         self._sums = None if first is None else first.sums
 
-    def start(self, block: Vectors) -> Start:
-        """A block with its images: those of the first read if they are of this block, else of a new one."""
+    def start(self, width: int, make: Callable[[], Vectors]) -> Start:
+        """A block (n, width) with its images: the first read's, or a new one that `make` gives, for a read."""
         first, self._first = self._first, None  # the solver's from here on: it is as large as the basis
-        if first is not None and first.is_of(block):
+        if first is not None and first.block.shape == (self.shape[0], width):
             return Start(first.block, first.images)
         self._sums = None  # a first read in full: the bits of one that was made while D was written
+        del first
+        block = make()
         return Start(block, self.products(block))
 
     def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]:
@@ -136,8 +138,9 @@ class DenseKernels:
         cubes, fourths = float(np.vdot(d, squares)), float(np.vdot(squares, squares))
         self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
 
-    def start(self, block: Vectors) -> Start:
-        """A block with its images."""
+    def start(self, width: int, make: Callable[[], Vectors]) -> Start:
+        """A block (n, width) with its images."""
+        block = make()
         return Start(block, self.products(block))
 
     def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]:

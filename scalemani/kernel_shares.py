@@ -152,14 +152,6 @@ class FirstRead:
         sums, squared, cubes, fourths, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
         return DistanceSums(sums, squared, maxima, float(cubes.sum()), float(fourths.sum()))
 
-    def is_of(self, block: Vectors) -> bool:
-        """Whether it was made with this block.
-
-        The numbers themselves are compared: another release of NumPy may draw others from the same
-        seed, and rounds the last bits in its own way.
-        """
-        return self.block.shape == block.shape and np.allclose(self.block, block, rtol=0, atol=1e-9)
-
     def save(self, store: RunStore) -> None:
         """Write it beside D, with which it goes."""
         store.write_array("first_block", self.block)

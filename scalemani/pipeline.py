@@ -15,7 +15,6 @@ import numpy as np
 
 from scalemani import geodesics
 from scalemani.corrections import solve
-from scalemani.eigensolver import first_block, start_block
 from scalemani.embedding import make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import parse_memory
@@ -32,6 +31,7 @@ from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
 from scalemani.spectrum import spectrum_account
+from scalemani.starting_block import starting_block
 
 Report = Callable[[str, int, int], None]
 
@@ -78,7 +78,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             cluster.give_back()
             _geodesics(store, given, parameters, cluster, planned, report)
             cluster.give_back()
-            _solve(store, parameters, cluster, planned, fields, report)
+            _solve(store, given, parameters, cluster, planned, fields, report)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -235,7 +235,7 @@ def _geodesics(
     n = state["n_vertices"]
     if not store.has_distances:
         store.create_distances(n, planned.tile_size, parameters.compression)
-    block = start_block(n, first_block(n, parameters.n_components), parameters.random_state)
+    block = starting_block(store, given, parameters, cluster, planned.most_columns)
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
@@ -254,6 +254,7 @@ def _geodesics(
 
 def _solve(
     store: RunStore,
+    given: Input,
     parameters: Parameters,
     cluster: Cluster,
     planned: Plan,
@@ -278,6 +279,7 @@ def _solve(
         tol=parameters.tol,
         seed=parameters.random_state,
         most_columns=planned.most_columns,
+        start=lambda: starting_block(store, given, parameters, cluster, planned.most_columns),
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)

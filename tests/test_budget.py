@@ -287,9 +287,10 @@ class SlowKernels:
         self.n_reads += 1
         return tuple(centred(values[:, None] * vectors) for values in self.values)
 
-    def start(self, block):
+    def start(self, width, make):
         from scalemani.eigensolver import Start
 
+        block = make()
         return Start(block, self.products(block))
 
 
