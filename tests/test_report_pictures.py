@@ -118,6 +118,10 @@ def test_every_eigenvalue_is_drawn_at_its_height():
     assert list(drawn["next, has no axis"]) == [1.5]
     assert list(drawn["lowest without a correction"]) == [-3]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "3", "next", "lowest"]
+    places = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
+    assert places == {"0": 0} | {
+        f"${sign}10^{{{k}}}$": float(f"{sign}1e{k}") for k in range(-3, 1) for sign in ("", "-")
+    }
 
 
 ODD = [

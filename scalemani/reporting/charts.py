@@ -17,6 +17,7 @@ from scalemani.reporting.drawing import (
     paint_counts,
     plain_numbers,
     powers_of_ten,
+    signed_powers,
     whole_ticks,
 )
 
@@ -71,10 +72,11 @@ def eigenvalue_chart(
             names.append(name)
             places.append(places[-1] + max(1, p / 14))  # so that words have room where numbers are close
             axes.plot(places[-1], value, marker, color=colour, label=label)
+    drawn = np.concatenate([line.get_ydata() for line in axes.get_lines()])
     largest = float(np.abs(eigenvalues).max())
-    if largest > 0:
+    if largest > 1e-290:  # below, powers of ten end
         # Linear near 0, so that both signs have a place, and by powers of ten beyond.
-        axes.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(LINEAR * largest)))
+        signed_powers(axes, int(np.floor(np.log10(LINEAR * largest))), float(drawn.min()), float(drawn.max()))
     _axis_numbers(axes, places, names, p)
     axes.set_ylabel("eigenvalue")
     axes.legend(fontsize=9)

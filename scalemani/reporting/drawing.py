@@ -13,7 +13,7 @@ from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from scalemani.reporting.colouring import Colouring
@@ -21,7 +21,7 @@ from scalemani.reporting.colouring import Colouring
 __all__ = [
     "CATEGORIES", "COLOURS", "GREY", "MOST_DOTS", "NEGATIVE", "POSITIVE", "Figure", "category_colours", "colour_bar",
     "count_bar", "dot_colours", "new_figure", "paint_counts", "pixels", "plain_numbers",
-    "png", "powers_of_ten", "whole_ticks",
+    "png", "powers_of_ten", "signed_powers", "whole_ticks",
 ]  # fmt: skip
 
 Array = NDArray[np.floating[Any]]
@@ -80,6 +80,24 @@ def _plain(value: float, position: int | None = None) -> str:
         return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
     digit, power = f"{value:.0e}".split("e")
     return rf"${digit} \times 10^{{{int(power)}}}$"
+
+
+def signed_powers(axes: Any, least: int, low: float, high: float) -> None:
+    """Upwards by powers of ten of either sign, linear between those of 10^least; ticks at 0 and at powers.
+
+    Matplotlib's own ticks of such a scale may write one power more on either side of 0, one upon the other.
+    """
+    axes.set_yscale("symlog", linthresh=10.0**least)
+    most = int(np.ceil(np.log10(max(abs(low), abs(high), 10.0**least))))
+    powers = range(least, most + 1, 1 + (most - least) // 8)
+    ticks = {0.0: "0"}
+    for power in powers:
+        if 10.0**power <= high:
+            ticks[10.0**power] = f"$10^{{{power}}}$"
+        if -(10.0**power) >= low:
+            ticks[-(10.0**power)] = f"$-10^{{{power}}}$"
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def category_colours(colouring: Colouring) -> list[str]:
