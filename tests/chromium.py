@@ -37,19 +37,16 @@ class Browser:
     def __init__(self, commands, answers):
         self._commands, self._answers, self._unread = commands, answers, b""
         self._number, self.events = 0, []
+        self._tab = {}  # what names the tab in a command to it; commands without are to the browser
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._tab = self.call("Target.attachToTarget", targetId=target, flatten=True)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-
-    _session = None
 
     def call(self, method, **parameters):
         """Send a command and wait for its answer."""
         self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session is not None:
-            message["sessionId"] = self._session
+        message = {"id": self._number, "method": method, "params": parameters, **self._tab}
         os.write(self._commands, json.dumps(message).encode() + b"\0")
         answer = self._until(lambda told: told.get("id") == self._number)
         assert "error" not in answer, answer
@@ -82,7 +79,7 @@ class Browser:
 
     def close(self):
         """End the browser with all of its processes."""
-        self._session = None
+        self._tab = {}
         self.call("Browser.close")
 
     def _until(self, wanted, seconds=60):
