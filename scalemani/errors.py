@@ -25,6 +25,10 @@ class DamagedStoreError(RuntimeError):
     """A store lacks, or holds damaged, what it says it holds."""
 
 
+class SelfCheckError(RuntimeError):
+    """What a fit found contradicts itself: the message names what, by how much, and what is allowed."""
+
+
 class SolverError(RuntimeError):
     """A solver that the user chose can't give a right answer on this input."""
 

@@ -7,22 +7,18 @@ and what is there (:mod:`scalemani.opening`). Other late fields (solve) are solv
 
 import tempfile
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from scalemani import geodesics
-from scalemani.corrections import solve
-from scalemani.embedding import make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
-from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
@@ -30,7 +26,7 @@ from scalemani.opening import differing, in_place, open_run, sole_fit
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
-from scalemani.spectrum import spectrum_account
+from scalemani.solving import solve_run
 from scalemani.starting_block import starting_block
 
 Report = Callable[[str, int, int], None]
@@ -78,7 +74,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             cluster.give_back()
             _geodesics(store, given, parameters, cluster, planned, report)
             cluster.give_back()
-            _solve(store, given, parameters, cluster, planned, fields, report)
+            solve_run(store, given, parameters, cluster, planned, fields, report)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -250,44 +246,6 @@ def _geodesics(
         median = geodesics.sampled_median(graph, parameters.random_state)
     FirstRead(block, found).save(store)
     store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
-
-
-def _solve(
-    store: RunStore,
-    given: Input,
-    parameters: Parameters,
-    cluster: Cluster,
-    planned: Plan,
-    fields: dict[str, Any],
-    report: Report,
-) -> None:
-    """Stages 5 to 7: the constant, the eigenpairs and the model."""
-    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"]:
-        return
-    assert graph is not None and distances is not None
-    report("solve", 0, 0)
-    first = FirstRead.load(store)
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first)
-    del first  # the solver's from here on
-    correction = parameters.correction
-    solution = solve(
-        kernels,
-        parameters.n_components,
-        correction=correction if isinstance(correction, str | None) else float(correction) / graph["scale"],
-        constant_solver=parameters.constant_solver,
-        tol=parameters.tol,
-        seed=parameters.random_state,
-        most_columns=planned.most_columns,
-        start=lambda: starting_block(store, given, parameters, cluster, planned.most_columns),
-    )
-    embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
-    store.forget("solve", "fit")
-    save_embedding(store, embedding)
-    constants = {"constant": solution.constant, "nugget": solution.nugget}
-    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
-    report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 
 def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:

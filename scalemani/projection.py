@@ -86,6 +86,51 @@ class Attachments:
         return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
 
 
+class Axes:
+    """The model's axes, as a row of D is placed on them.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    form : {"continuous", "paper"}
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, a)
+        V of the axes that carry geometry, less its column means.
+    gains : ndarray, shape (a,)
+        What V'k_t is multiplied by, the user's unit included.
+    """
+
+    def __init__(self, embedding: Embedding, form: str) -> None:
+        self.embedding, self.form = embedding, form
+        values = embedding.eigenvalues[embedding.active]
+        if form == "continuous":
+            gains = np.sqrt(np.abs(values)) / (values - embedding.nugget)
+        else:
+            gains = np.sign(values) / np.sqrt(np.abs(values))
+        self.gains = gains * embedding.scale
+        chosen = embedding.vectors[:, embedding.active]
+        self.vectors: Vectors = chosen - chosen.mean(axis=0)
+        self._mean_products = embedding.means @ self.vectors
+
+    def place(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
+        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
+
+        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
+        -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
+        """
+        y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
+        with np.errstate(invalid="ignore"):
+            k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
+        if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
+            known = np.flatnonzero(own >= 0)
+            k[known] += self.embedding.nugget * self.vectors[own[known]]
+        y[:, self.embedding.active] = k * self.gains
+        y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
+        return y
+
+
 class Projector:
     """A fitted run, ready to place test points.
 
@@ -99,7 +144,6 @@ class Projector:
     def __init__(self, store: RunStore, form: str) -> None:
         stages = store.document["stages"]
         fields, graph, solved = stages["neighbors"]["fields"], stages["graph"], stages["solve"]
-        self.form = form
         self.kind: str = stages["data"]["fields"]["kind"]
         self.n_features = int(stages["data"]["fields"]["n_features"])
         self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
@@ -114,15 +158,7 @@ class Projector:
             self._search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
-        axes = self.embedding
-        values = axes.eigenvalues[axes.active]
-        if form == "continuous":
-            gains = np.sqrt(np.abs(values)) / (values - axes.nugget)
-        else:
-            gains = np.sign(values) / np.sqrt(np.abs(values))
-        self._gains = gains * axes.scale
-        self._axes = axes.vectors[:, axes.active] - axes.vectors[:, axes.active].mean(axis=0)
-        self._mean_products = axes.means @ self._axes
+        self._axes = Axes(self.embedding, form)
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set: rows of features, or of distances to the training points.
@@ -147,8 +183,8 @@ class Projector:
     def place(self, found: Attachments) -> Vectors:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
         lengths = found.lengths / self.embedding.scale
-        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes)
-        return self._from_products(*products, found.own)
+        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
+        return self._axes.place(*products, found.own)
 
     def attach(self, block: Any) -> Attachments:
         """The training points that each test row touches."""
@@ -213,25 +249,9 @@ class Projector:
         distances = self._in_vertex_order(rows) / self.embedding.scale
         own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
         nearest = distances.min(axis=1)
-        with np.errstate(invalid="ignore"):  # inf: `_from_products` finds them
+        with np.errstate(invalid="ignore"):  # inf: `place` finds them
             excess = distances - nearest[:, None]
-            return self._from_products(nearest, excess @ self._axes, excess**2 @ self._axes, own)
-
-    def _from_products(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
-        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
-
-        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
-        -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
-        """
-        y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
-        with np.errstate(invalid="ignore"):
-            k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
-        if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
-            known = np.flatnonzero(own >= 0)
-            k[known] += self.embedding.nugget * self._axes[own[known]]
-        y[:, self.embedding.active] = k * self._gains
-        y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
-        return y
+            return self._axes.place(nearest, excess @ self._axes.vectors, excess**2 @ self._axes.vectors, own)
 
 
 def _dense(block: Any) -> Vectors:

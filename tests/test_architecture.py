@@ -25,7 +25,8 @@ ENGINE = [name for name in MODULES if name.startswith("engine.")]
 # These see the way as a whole, and nothing below them may import them.
 WHOLE = {
     "pipeline", "needs", "plan", "expected_reads", "inputs", "parameters", "opening", "run", "estimators", "__main__",
-    "starting_block", "terminal.summary", "terminal.cli", "terminal.report", "demonstration.experiment", "reporting.run_report",
+    "starting_block", "self_check", "solving", "terminal.summary", "terminal.cli", "terminal.report",
+    "demonstration.experiment", "reporting.run_report",
 }  # fmt: skip
 # Who may name two stages or more, and why.
 KNOW_THE_ORDER = {
@@ -35,6 +36,8 @@ KNOW_THE_ORDER = {
     "parameters": "checks names against the stages' own lists",
     "needs": "asks one stage for its method, another for its precision",
     "plan": "scales the graph as one stage does, times a tile of another",
+    "solving": "walks the last stages of a fit",
+    "self_check": "holds what one stage left against what another says",
     "starting_block": "asks one stage for rows, another for the block they give",
     "expected_reads": "counts the reads of one stage's solver on another's kernels",
 }

@@ -177,6 +177,11 @@ class Tiles:
             raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged (checksum differs)")
         return tile
 
+    def read_columns(self, row: int, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Some columns of one upper tile: D of block `row` and `vertices`, all of one block that is not before it."""
+        found: Any = self._distances.oindex[self.blocks[row], vertices]
+        return np.asarray(found, np.float32)
+
     def _recorded(self, row: int) -> list[int]:
         try:
             sums = list(json.loads((Path(self.path) / "ledger" / f"{row}.json").read_bytes())["crc32c"])

@@ -1,0 +1,181 @@
+"""What every fit is checked by before it is recorded: takes tiles, sums, solution and model, raises if they disagree.
+
+None of it reads D again: some columns of a few tiles are looked at, and the rows of a few vertices are found a second
+time, from the other end of their paths. What the operators, the sums and the projection say of those vertices must be
+what these rows say. The largest deviations go into the account of the spectrum.
+
+| check | of | allowed |
+|---|---|---|
+| pairs | d_ij in the tiles, from i, against d_ji found again from j | rounding of the sums along a path |
+| sums | row sums of D and D∘D and row maxima, of the first read | 1e-5 |
+| symmetry | v'K_i w - w'K_i v over the solver's basis | 1e-8, or 1e-4 with float32 products |
+| constants | V'1, which K maps to 0 | 1e-9 |
+| residuals | of pairs and constant where they are said to have converged | tol |
+| lowest | the smallest Ritz value at the constant that makes K positive semidefinite | what tol of the constant makes |
+| projection | those vertices placed as test points, against their coordinates | 1e-3 of an axis, and the residual |
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.corrections import Solution
+from scalemani.embedding import Embedding
+from scalemani.engine.store import RunStore
+from scalemani.errors import SelfCheckError
+from scalemani.geodesics import MOST_ASYMMETRY, ROUNDING
+from scalemani.kernel_shares import DistanceSums
+from scalemani.projection import Axes
+
+Vectors = NDArray[np.float64]
+CHECKED = 32  # vertices whose rows are found again
+TILES = 8  # that some columns of are looked at
+SUMS_ALLOWED = 1e-5  # of float32 distances, relative
+ASYMMETRY_ALLOWED = {"float64": 1e-8, "float32": 1e-4}
+LOWEST_ALLOWED = 1e-9  # of the largest eigenvalue; float64 arithmetic on a small matrix
+PLACED_ALLOWED = 1e-3  # of the longest coordinate of an axis
+NOISE = 1e-6  # of float32 tiles and products, relative to the largest eigenvalue
+
+
+def checked_vertices(store: RunStore, seed: int) -> NDArray[np.int64]:
+    """The vertices whose rows are to be found again: some in each of a few blocks; ascending."""
+    blocks, rng = store.blocks, np.random.default_rng(seed)
+    some = rng.choice(len(blocks), min(TILES, len(blocks)), replace=False)
+    each = -(-CHECKED // len(some))
+    found = [rng.integers(blocks[int(block)].start, blocks[int(block)].stop, each) for block in some]
+    return np.unique(np.concatenate(found))
+
+
+def check_fit(
+    store: RunStore,
+    rows: NDArray[np.float32],
+    vertices: NDArray[np.int64],
+    solution: Solution,
+    embedding: Embedding,
+    sums: DistanceSums,
+    *,
+    precision: str,
+    projection: str,
+    tol: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Make every check of the module docstring.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, n)
+        Rows of D for `vertices`, found again, in the unit of the tiles.
+    precision : {"float32", "float64"}
+        Of the products.
+
+    Returns
+    -------
+    dict
+        The largest relative deviation of each check.
+
+    Raises
+    ------
+    SelfCheckError
+    """
+    found = {
+        "pairs": _pairs(store, rows, vertices, seed),
+        "sums": _sums(rows, vertices, sums),
+        **_solution(solution, precision, tol),
+        "projection": _projection(rows, vertices, embedding, solution, projection),
+    }
+    return {name: float(value) for name, value in found.items()}
+
+
+def _refuse(what: str, found: float, allowed: float, why: str) -> None:
+    if not found <= allowed:  # NaN, too
+        raise SelfCheckError(
+            f"self-check of the fit: {what} ({found:.1e}, where {allowed:.1e} is allowed): {why}; nothing was "
+            "recorded: fit again, with overwrite if it comes back"
+        )
+
+
+def _pairs(store: RunStore, rows: NDArray[np.float32], vertices: NDArray[np.int64], seed: int) -> float:
+    """Largest relative difference of a tile's entries from their mirror images; a few thousand pairs."""
+    blocks, rng = store.blocks, np.random.default_rng(seed + 1)
+    block_of, worst = vertices // blocks.size, 0.0
+    for block in np.unique(block_of):
+        inside = np.flatnonzero(block_of == block)
+        row = int(rng.integers(0, block + 1))
+        ours = store.read_columns(row, vertices[inside]).astype(np.float64)
+        theirs = rows[inside][:, blocks[row]].T.astype(np.float64)
+        longer = np.maximum(ours, theirs)
+        apart = np.abs(ours - theirs) / np.where(longer > 0, longer, 1.0)
+        worst = max(worst, float(apart.max()))
+        excess = apart - (MOST_ASYMMETRY + 2 * ROUNDING * longer)
+        if not excess.max() <= 0:  # many hops are much shorter than the unit; n of them at most
+            _refuse(
+                f"distances between blocks {row} and {int(block)} of D are not those found from their other ends",
+                float(apart.max()),
+                MOST_ASYMMETRY + 2 * ROUNDING * blocks.n,
+                "tiles are damaged, or the graph is not the one that they were made from",
+            )
+    return worst
+
+
+def _sums(rows: NDArray[np.float32], vertices: NDArray[np.int64], sums: DistanceSums) -> float:
+    worst = 0.0
+    for at, vertex in enumerate(vertices):
+        row = rows[at].astype(np.float64)
+        for found, kept in (
+            (row.sum(), sums.row_sums[vertex]),
+            (row @ row, sums.row_sums_squared[vertex]),
+            (row.max(), sums.row_maxima[vertex]),
+        ):
+            worst = max(worst, abs(found - kept) / max(abs(found), np.finfo(float).tiny) if found != kept else 0.0)
+    _refuse("row sums of the first read of D are not those of its rows", worst, SUMS_ALLOWED, "the read was incomplete")
+    return worst
+
+
+def _solution(solution: Solution, precision: str, tol: float) -> dict[str, float]:
+    pairs = solution.pairs
+    asymmetry, constants = pairs.asymmetry, float(np.abs(pairs.vectors.sum(axis=0)).max())
+    constants /= np.sqrt(len(pairs.vectors))
+    residual = float(pairs.residuals.max())
+    first = max(abs(float(pairs.values[0])), np.finfo(float).tiny)
+    found = {"symmetry": asymmetry, "constants": constants, "residuals": residual}
+    _refuse("the operators are not symmetric", asymmetry, ASYMMETRY_ALLOWED[precision], "a product of D is wrong")
+    _refuse("eigenvectors are not orthogonal to 1", constants, 1e-9, "centring failed")
+    if pairs.converged:
+        _refuse("residuals of pairs that are said to have converged", residual, tol, "the solver is wrong")
+    if solution.correction == "cailliez" or (solution.correction == "lingoes" and solution.nugget > 0):
+        least = LOWEST_ALLOWED + 4 * tol * solution.nugget / first if solution.nugget > 0 else NOISE + tol
+        found["lowest"] = max(-pairs.lowest / first, 0.0)
+        _refuse(
+            "the kernel at its constant has a negative eigenvalue", found["lowest"], least, "the constant is too small"
+        )
+    return found
+
+
+def _projection(
+    rows: NDArray[np.float32], vertices: NDArray[np.int64], embedding: Embedding, solution: Solution, form: str
+) -> float:
+    """Largest deviation of a placed vertex from its coordinates, of what is allowed; the longest coordinate is 1."""
+    axes = Axes(embedding, form)
+    active = embedding.active
+    if not active.any():
+        return 0.0
+    expected = embedding.coordinates()[:, active]
+    longest = np.abs(expected).max(axis=0)
+    values, first = np.abs(embedding.eigenvalues[active]), float(embedding.sizes[0])
+    wide = np.maximum(solution.pairs.residuals[active] * values * 3, NOISE * first)
+    allowed = PLACED_ALLOWED * longest + np.abs(axes.gains) * wide
+    worst, deviation = 0.0, 0.0
+    for at, vertex in enumerate(vertices):
+        row = rows[at : at + 1].astype(np.float64)
+        placed = axes.place(np.zeros(1), row @ axes.vectors, row**2 @ axes.vectors, vertices[at : at + 1])[:, active]
+        apart = np.abs(placed[0] - expected[vertex])
+        worst = max(worst, float((apart / allowed).max()))
+        deviation = max(deviation, float((apart / longest).max()))
+    _refuse(
+        "training points that are projected are not where the embedding has them, in parts of what is allowed",
+        worst,
+        1.0,
+        "the means, the constant or the eigenvectors are wrong",
+    )
+    return deviation

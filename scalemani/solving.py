@@ -1,0 +1,112 @@
+"""Stages 5 to 7 of a fit, in their order: takes a run with D, records the constant, the axes and their account in it.
+
+The solver begins from what was read of D while it was written, the model is checked before it is recorded, and a
+model that is there already stays until then.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from scalemani import geodesics
+from scalemani.corrections import Solution, solve
+from scalemani.embedding import Embedding, make_embedding, save_embedding
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore
+from scalemani.inputs import GeodesicInput, Input
+from scalemani.kernel import CentredKernels
+from scalemani.kernel_shares import FirstRead
+from scalemani.landmark_rows import given_rows
+from scalemani.parameters import Parameters
+from scalemani.plan import Plan
+from scalemani.self_check import check_fit, checked_vertices
+from scalemani.spectrum import spectrum_account
+from scalemani.starting_block import starting_block
+
+Report = Callable[[str, int, int], None]
+
+
+def solve_run(
+    store: RunStore,
+    given: Input,
+    parameters: Parameters,
+    cluster: Cluster,
+    planned: Plan,
+    fields: dict[str, Any],
+    report: Report,
+) -> None:
+    """Solve for the correction that is asked for, and record the model; nothing if that is there already.
+
+    Parameters
+    ----------
+    store : RunStore
+        With D, and what was read of it while it was written.
+    given : Input
+        X, whose rows are D's where D was given.
+    planned : Plan
+        Says how wide the solver's basis may get.
+    fields : dict
+        What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    report : callable
+
+    Raises
+    ------
+    SelfCheckError
+        If what was found contradicts itself; nothing is recorded then.
+    """
+    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
+    if state is not None and state["fields"] == fields["solve"]:
+        return
+    assert graph is not None and distances is not None
+    report("solve", 0, 0)
+    first = FirstRead.load(store)
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first)
+    del first  # the solver's from here on
+    correction = parameters.correction
+    solution = solve(
+        kernels,
+        parameters.n_components,
+        correction=correction if isinstance(correction, str | None) else float(correction) / graph["scale"],
+        constant_solver=parameters.constant_solver,
+        tol=parameters.tol,
+        seed=parameters.random_state,
+        most_columns=planned.most_columns,
+        start=lambda: starting_block(store, given, parameters, cluster, planned.most_columns),
+    )
+    embedding = make_embedding(solution, kernels.sums, graph["scale"])
+    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
+    account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
+    store.forget("solve", "fit")
+    save_embedding(store, embedding)
+    constants = {"constant": solution.constant, "nugget": solution.nugget}
+    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
+    report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
+
+
+def _checked(
+    store: RunStore,
+    given: Input,
+    parameters: Parameters,
+    solution: Solution,
+    embedding: Embedding,
+    kernels: CentredKernels,
+) -> dict[str, Any]:
+    """The self-check, with the rows that it needs found again."""
+    vertices = checked_vertices(store, parameters.random_state)
+    if isinstance(given, GeodesicInput):
+        rows = given_rows(given.checked, store.read_array("order"), vertices, embedding.scale)
+    else:
+        rows = geodesic_rows(geodesics.shared_graph(store.path, store.document["id"]), vertices)
+    return check_fit(
+        store,
+        rows,
+        vertices,
+        solution,
+        embedding,
+        kernels.sums,
+        precision=kernels.precision,
+        projection=parameters.projection,
+        tol=parameters.tol,
+        seed=parameters.random_state,
+    )
