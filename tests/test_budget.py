@@ -249,6 +249,7 @@ def test_the_check_of_rows_may_search_again_in_float64():
     assert 0.5 * projected <= measured <= projected + SLACK
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [16, 150])
 @pytest.mark.parametrize(("n", "tile"), SIZES)
