@@ -138,7 +138,6 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     total, identity = len(blocks), store.document["id"]
     done = total - len(missing)
     found, counts = np.zeros((blocks.n, reader.width)), new_counts()
-    report("geodesics", done, total)
     tasks = [(store.path, identity, row) for row in range(total)]
     for row, part in enumerate(cluster.map(_tile_row, tasks, shared=RowWork(reader))):
         reader.combine(found[blocks[row].start :], part.total)

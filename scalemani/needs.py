@@ -10,6 +10,7 @@ from scalemani.engine import budget, terms
 from scalemani.engine.cluster import Cluster, cores
 from scalemani.errors import ScalemaniError
 from scalemani.kernel_shares import usual_precision
+from scalemani.landmark_block import choose_landmarks
 from scalemani.neighbors import _takes_descent
 from scalemani.parameters import Parameters
 from scalemani.search.exact import TREE_FEATURES
@@ -38,7 +39,14 @@ def work_of(
         done=done,
         least_columns=least,
         usual_columns=usual,
+        landmarks=landmark_count(parameters, n, usual),
     )
+
+
+def landmark_count(parameters: Parameters, n: int, most_columns: int) -> int:
+    """Rows of D that :func:`scalemani.starting_block.starting_block` asks for: none where few would do, or none would."""
+    width, count = first_block(n, parameters.n_components), len(choose_landmarks(n, most_columns, 0))
+    return 0 if width == n - 1 or width >= count // 2 else count
 
 
 def points_bytes(given: Any) -> int:

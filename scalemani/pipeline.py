@@ -231,7 +231,7 @@ def _geodesics(
     n = state["n_vertices"]
     if not store.has_distances:
         store.create_distances(n, planned.tile_size, parameters.compression)
-    report("geodesics", 0, len(store.blocks))
+    report("geodesics", len(store.blocks) - len(store.missing_rows()), len(store.blocks))
     block = starting_block(store, given, parameters, cluster, planned.most_columns)
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):

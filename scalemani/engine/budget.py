@@ -1,7 +1,7 @@
 """Memory, disk and tasks as arithmetic: a tile size and a basis that fit, or a refusal before any work.
 
-A fit is three stages to the memory of a process: the neighbour search with the graph, the geodesics, and
-the solving. Each is a table of parts (:mod:`.terms` says what each part is), the client's and a worker's; where the
+A fit is four stages to the memory of a process: the neighbour search with the graph, the landmarks that give the
+solver's first block, the geodesics, and the solving. Each is a table of parts (:mod:`.terms` says what each part is), the client's and a worker's; where the
 worker is threads of the client's own process the two are one table. The largest of the stages must
 stay within `memory_limit`, which is what a process holds above its size at the start.
 """
@@ -54,6 +54,8 @@ class Work:
         Stages that the store has, which take nothing.
     least_columns, usual_columns : int
         Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
+    landmarks : int
+        Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
     """
 
     n: int
@@ -71,6 +73,7 @@ class Work:
     done: tuple[str, ...] = ()
     least_columns: int = 1
     usual_columns: int = 1
+    landmarks: int = 0
 
     @property
     def window(self) -> int:
@@ -100,10 +103,28 @@ def stages(work: Work, tile: int, most_columns: int) -> dict[str, Stage]:
     """What each process holds at the most, stage by stage and part by part."""
     made = {
         "search": _stage(work, {"search and graph": work.search}, {}),
+        "landmarks": _landmarks(work, most_columns),
         "geodesics": _geodesics(work, tile),
         "solve": _solve(work, tile, most_columns),
     }
-    return {name: stage for name, stage in made.items() if name not in work.done}
+    return {name: stage for name, stage in made.items() if name not in work.done and (stage.client or stage.worker)}
+
+
+def _landmarks(work: Work, most_columns: int) -> Stage:
+    n, landmarks = work.n, min(work.landmarks, 2 * most_columns)
+    if not landmarks:
+        return Stage({}, {})
+    rows = terms.landmark_rows_bytes(n, landmarks)
+    block = terms.landmark_block_bytes(n, landmarks, work.columns)
+    if work.given:
+        one = 3 * 8 * n + min(8 * n * n, terms.GATHERED)
+        return _stage(work, {"rows of landmarks": rows, "one on its way, or the first block": max(one, block)}, {})
+    flying = terms.landmark_rows_bytes(n, terms.LANDMARKS_A_TASK)
+    waiting = min(work.window, landmark_tasks(landmarks)) * flying
+    client = {"rows of landmarks": rows, "those in flight, or the first block": max(waiting, block)}
+    graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)
+    tasks = work.threads * (flying + terms.workspace_bytes(n, work.edges))
+    return _stage(work, client, {"graph": graph, f"{work.threads} tasks": tasks})
 
 
 def _geodesics(work: Work, tile: int) -> Stage:
@@ -139,7 +160,7 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
     tasks = work.threads * task
     growing = terms.growth_bytes(n, m)
     outputs = terms.outputs_bytes(n, work.components)
-    basis = terms.basis_bytes(n, most_columns)
+    basis = max(terms.basis_bytes(n, most_columns), terms.again_bytes(n, work.edges))  # one after the other
     graph = {} if work.given else {"graph": terms.graph_bytes(n, work.edges)}
     client = {
         **graph,
@@ -237,10 +258,18 @@ def _or(words: list[str]) -> str:
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def task_count(n: int, tile: int, reads: int, given: bool = False) -> int:
-    """Tasks of a fit: one a tile row, unless D is given and the client writes it, and the runs of every read."""
+def landmark_tasks(landmarks: int) -> int:
+    """Tasks that find the rows of landmarks."""
+    return -(-landmarks // terms.LANDMARKS_A_TASK)
+
+
+def task_count(n: int, tile: int, reads: int, landmarks: int = 0, *, given: bool = False) -> int:
+    """Tasks of a fit: those of the landmarks, one a row of tiles, and the runs of every read.
+
+    Where D is given the client writes it, and the landmarks' rows are read: only the runs are left.
+    """
     blocks = Blocks(n, tile)
-    return (0 if given else len(blocks)) + blocks.read_runs * reads
+    return (0 if given else landmark_tasks(landmarks) + len(blocks)) + blocks.read_runs * reads
 
 
 def disk_bytes(n: int, tile: int) -> int:

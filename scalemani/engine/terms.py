@@ -13,6 +13,9 @@ GATHERED = 32 << 20  # pairs of rows that a search gathers at once
 TABLE = 8 << 20  # a table of bounds of a blocked search
 PANEL = 128  # rows of a tile that are multiplied at once
 SUMS = 5  # columns of the first read behind the products
+LANDMARKS_A_TASK = 16  # rows of D that a task finds for the solver's first block
+LANDMARK_PANEL = 4096  # points that are carried from the landmarks at once
+CHECKED = 32  # rows of D that are found again for the self-check
 
 
 # ---- before D: one process, the client's -------------------------------------------------------------
@@ -50,6 +53,20 @@ def lists_bytes(n: int, listed: int) -> int:
 def symmetric_bytes(n: int, edges: int) -> int:
     """The making of the symmetric graph of `edges` stored entries and of its vertex order: 88 an entry, 80 a vertex."""
     return 88 * edges + 80 * n
+
+
+# ---- landmarks ---------------------------------------------------------------------------------------
+
+
+def landmark_rows_bytes(n: int, landmarks: int) -> int:
+    """Rows of D of the landmarks, float32."""
+    return 4 * landmarks * n
+
+
+def landmark_block_bytes(n: int, landmarks: int, columns: int) -> int:
+    """The first block from those rows: eight small matrices, two panels of rows in float64, the block with its noise."""
+    carrying = 2 * 8 * landmarks * min(n, LANDMARK_PANEL) + 8 * n * columns
+    return 8 * 8 * landmarks**2 + max(carrying, 7 * 8 * n * columns)
 
 
 # ---- geodesics ---------------------------------------------------------------------------------------
@@ -156,6 +173,11 @@ def start_bytes(n: int, columns: int, size: int) -> int:
 def basis_bytes(n: int, most_columns: int) -> int:
     """The solver's orthonormal basis and its two images."""
     return 3 * 8 * n * most_columns
+
+
+def again_bytes(n: int, edges: int) -> int:
+    """The self-check, when the basis is gone: some rows of D found again, in one thread, and a copy of a few of them."""
+    return paths_bytes(n, edges) + workspace_bytes(n, edges) + 2 * 4 * CHECKED * n
 
 
 def growth_bytes(n: int, columns: int) -> int:
