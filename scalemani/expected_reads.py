@@ -1,38 +1,50 @@
-"""Reads of D that a fit takes: a figure by the solver, or what a sample of the user's own vertices takes."""
+"""Reads of D that a fit takes: a figure by solver and axes, or what a sample of the user's own vertices takes.
+
+Measured on rolls, spheres, Gaussian points in 5 and 30 dimensions and images, 1,000 to 10,000 points and 2 to 60 axes,
+from the block of landmarks that a fit begins with.
+"""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from scalemani.corrections import solve
-from scalemani.eigensolver import first_block
+from scalemani.eigensolver import first_block, start_block
 from scalemani.errors import ConvergenceWarning
 from scalemani.kernel import DenseKernels
+from scalemani.landmark_block import Vectors, choose_landmarks, landmark_block
 from scalemani.parameters import Parameters
 
-#: Reads of D at 1,000 points by solver, as measured on rolls, spheres and Gaussian points; "none": c is not sought.
-EXPECTED_READS = {"none": 5, "ritz": 8, "power": 3000, "arnoldi": 120}
-MORE_READS = 2.5  # each time the points double, where "ritz" seeks c
+#: Reads of D by how the constant is found, at 1,000 points and one axis; "none": there is none to find.
+EXPECTED_READS = {"none": 2.5, "lingoes": 4.0, "ritz": 7.5, "power": 3000.0, "arnoldi": 120.0}
+MORE_AXES = {"none": 1.6, "lingoes": 1.1}  # reads more each time the axes double; "ritz" is as long about c*
+MORE_POINTS = 0.9  # each time the points double, where "ritz" seeks c*
 READS_SAMPLE = 320  # vertices; up to 300 the solver takes the whole space at once
+BLOCKS_OF_SAMPLE = 8  # first blocks that a sample has room for, where it can tell anything
 
 
 def expected_reads(parameters: Parameters, n: int, most_columns: int) -> int:
     """Reads of D after the first, which is taken while D is written: measured figures, to a factor of 2 mostly."""
-    width = first_block(n, parameters.n_components)
-    solver = parameters.constant_solver if parameters.correction == "cailliez" else "none"
-    if width == n - 1 and solver in ("none", "ritz"):
+    width, solver = first_block(n, parameters.n_components), _solver(parameters)
+    if width == n - 1 and solver not in ("power", "arnoldi"):
         return 0
-    reads = EXPECTED_READS[solver] + (MORE_READS * max(0.0, np.log2(n / 1000)) if solver == "ritz" else 0.0)
+    reads = EXPECTED_READS[solver] + MORE_AXES.get(solver, 0.0) * np.log2(parameters.n_components)
+    if solver == "ritz":
+        reads += MORE_POINTS * max(0.0, np.log2(n / 1000))
     return round(reads * _restarting(width, most_columns))
 
 
-def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int) -> int | None:
+def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int, scale: float) -> int | None:
     """Reads of D that the solver takes, from those that it takes on a sample of the vertices.
 
     Parameters
     ----------
     distances : ndarray, shape (s, s)
+        Of vertices in their order.
+    scale : float
+        Their unit in the user's.
 
     Returns
     -------
@@ -41,23 +53,47 @@ def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: 
 
     Notes
     -----
-    Measured on rolls, spheres and Gaussian points of 4,000 to 20,000: with a constant to be found the reads grow like
-    (n / s)^0.2, from a sample of 320, and without one hardly at all; to a third.
+    From a sample of 320 the reads grow like (n / s)^0.13 where Cailliez' constant is sought, and hardly at all
+    elsewhere: to a third mostly, and to 1.6 for Gaussian points in 30 dimensions, where they fall again as n grows.
     """
     sample = len(distances)
-    width = first_block(n, parameters.n_components)
-    sought = parameters.correction == "cailliez"
+    width, solver = first_block(n, parameters.n_components), _solver(parameters)
     whole = first_block(sample, parameters.n_components) == sample - 1  # it would be solved at once
-    if whole or (sought and parameters.constant_solver != "ritz"):
+    if whole or BLOCKS_OF_SAMPLE * width > sample or solver in ("power", "arnoldi"):
         return None
+    correction = parameters.correction
+    if correction is not None and not isinstance(correction, str):
+        correction = float(correction) / scale
     kernels = DenseKernels(distances)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        solve(kernels, parameters.n_components, correction=parameters.correction, tol=parameters.tol, seed=0)
-    growth = (n / sample) ** (0.2 if sought else 0.05)
+        solve(
+            kernels,
+            parameters.n_components,
+            correction=correction,
+            tol=parameters.tol,
+            start=partial(_first_block, distances, parameters.n_components, correction),
+        )
+    growth = (n / sample) ** (0.13 if solver == "ritz" else 0.04)
     return max(1, int(np.rint((kernels.n_reads - 1) * growth * _restarting(width, most_columns))))
+
+
+def _solver(parameters: Parameters) -> str:
+    """What the reads depend on, a key of `EXPECTED_READS`."""
+    if parameters.correction == "cailliez":
+        return parameters.constant_solver
+    return "lingoes" if parameters.correction == "lingoes" else "none"
+
+
+def _first_block(distances: Any, n_components: int, correction: str | float | None) -> Vectors:
+    """What a fit of the sample alone would begin with."""
+    n = len(distances)
+    width, landmarks = first_block(n, n_components), choose_landmarks(n, n, 0)
+    if width >= len(landmarks) // 2:
+        return start_block(n, width, 0)
+    return landmark_block(distances[landmarks].astype(np.float32), landmarks, width, n_components, correction, 0)
 
 
 def _restarting(width: int, most_columns: int) -> float:
     """How many times as many reads a smaller basis takes."""
-    return float(max(1.0, 10 * width / most_columns) ** 0.65)
+    return float(max(1.0, 8 * width / most_columns) ** 0.6)

@@ -23,7 +23,8 @@ from scalemani.errors import DoesNotFitError
 from scalemani.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
 from scalemani.geodesics import power_of_two_scale
 from scalemani.kernel_shares import later_reader, usual_precision
-from scalemani.needs import points_bytes, work_of
+from scalemani.landmark_rows import LANDMARKS_A_TASK
+from scalemani.needs import landmark_count, points_bytes, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan_text import plan_lines
 
@@ -42,9 +43,11 @@ class Plan:
         Of the neighbour search.
     tile_size, tile_rows, most_columns : int
         Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
+    landmarks : int
+        Points whose rows of D are found before the others, for the solver's first block; 0 for a few hundred points.
     reads, tasks : int
-        Reads of D that are expected after it is written, and tasks with them: one a row of tiles (none where
-        D is given), and `tasks_a_read` for each read.
+        Reads of D that are expected after it is written, and tasks with them: one for 16 landmarks and one a row of
+        tiles (none where D is given), and `tasks_a_read` for each read.
     tasks_a_read, threads, workers : int
     memory_limit : int
         Bytes a process may hold above its size at the start.
@@ -68,6 +71,7 @@ class Plan:
     tile_size: int
     tile_rows: int
     most_columns: int
+    landmarks: int
     reads: int
     tasks: int
     tasks_a_read: int
@@ -122,7 +126,7 @@ def make_plan(
     tile : int, optional
         The tile size of D where it was begun.
     done : tuple of str
-        Stages, of "search", "geodesics" and "solve", that the store has.
+        Stages, of "search", "landmarks", "geodesics" and "solve", that the store has.
     """
     work, refusal = work_of(given, parameters, cluster, n, edges, done), None
     try:
@@ -139,6 +143,7 @@ def make_plan(
         except DoesNotFitError as error:
             refusal = str(error)
     blocks = Blocks(n, chosen.tile)
+    landmarks = 0 if "landmarks" in done else landmark_count(parameters, n, chosen.most_columns)
     reads = expected_reads(parameters, n, chosen.most_columns)
     return Plan(
         n_rows=int(given.n_rows),
@@ -149,8 +154,9 @@ def make_plan(
         tile_size=chosen.tile,
         tile_rows=len(blocks),
         most_columns=chosen.most_columns,
+        landmarks=landmarks,
         reads=reads,
-        tasks=budget.task_count(n, chosen.tile, reads, work.given),
+        tasks=budget.task_count(n, chosen.tile, reads, landmarks, given=work.given),
         tasks_a_read=blocks.read_runs,
         threads=work.threads,
         workers=work.workers,
@@ -179,6 +185,7 @@ def plan_of_store(
     assert found is not None and graph is not None
     done = {
         "search": not new,
+        "landmarks": store.stage("geodesics") is not None,
         "geodesics": store.stage("geodesics") is not None,
         "solve": solved is not None and solved["fields"] == fields["solve"],
     }
@@ -211,33 +218,37 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     """
     if plan.refusal is not None:
         return plan
-    n, tile, reads = plan.n_vertices, plan.tile_size, plan.reads
+    n, tile, reads, scattered = plan.n_vertices, plan.tile_size, plan.reads, 0.0
     side = min(tile, calibration.SAMPLE_TILE)
     vectors = np.random.default_rng(0).standard_normal((2 * side, first_block(n, parameters.n_components)))
     reader = later_reader(vectors, usual_precision(n))
     share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
-    graph = None if matrix is None else PathGraph(_scaled(matrix))
+    scale = 1.0 if matrix is None else power_of_two_scale(np.asarray(matrix.data, np.float64))
+    graph = None if matrix is None else PathGraph(_scaled(matrix, scale))
     rates = calibration.measure(cluster, graph, side, share, plan.folder)
     if graph is not None and reads:
-        sample = calibration.sample_distances(cluster, graph, READS_SAMPLE)
-        reads = sampled_reads(sample, parameters, n, plan.most_columns) or reads
+        sample = calibration.sample_distances(cluster, graph, READS_SAMPLE, LANDMARKS_A_TASK)
+        reads = sampled_reads(sample.distances, parameters, n, plan.most_columns, scale) or reads
+        scattered = sample.row
     slots = plan.threads * plan.workers
     reading = calibration.read_seconds(rates, n, tile, slots, plan.disk_distances, free_memory())
     if reads:
         reading += calibration.algebra_seconds(n, min(plan.most_columns // 2, 8 * reads))
+    first = budget.landmark_tasks(plan.landmarks)
     seconds = {
         **spent,
-        "geodesics": calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),
+        "geodesics": calibration.landmark_seconds(scattered, first, LANDMARKS_A_TASK, slots)
+        + calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),
         "solve": reads * reading,
         "starting": STARTING,
     }
-    return replace(plan, seconds=seconds, reads=reads, tasks=budget.task_count(n, tile, reads, matrix is None))
+    tasks = budget.task_count(n, tile, reads, plan.landmarks, given=matrix is None)
+    return replace(plan, seconds=seconds, reads=reads, tasks=tasks)
 
 
-def _scaled(matrix: Any) -> sp.csr_array:
+def _scaled(matrix: Any, scale: float) -> sp.csr_array:
     """The graph as stage 4 stores it: any unit in float32's range."""
-    lengths = np.asarray(matrix.data, np.float64)
-    weights = (lengths / power_of_two_scale(lengths)).astype(np.float32)
+    weights = (np.asarray(matrix.data, np.float64) / scale).astype(np.float32)
     return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 

@@ -38,7 +38,7 @@ class Rates:
     Attributes
     ----------
     row : float
-        Seconds a geodesic row from adjacent sources.
+        Seconds a geodesic row from adjacent sources; from scattered ones it is up to ten times as much.
     entry_written : float
         Seconds an entry of D: checked, copied, counted, summed up, handed to the system.
     entry_read : float
@@ -94,31 +94,54 @@ def _row_seconds(start: int, graph: Any) -> float:
         count = more
 
 
-def sample_distances(cluster: Cluster, graph: Any, count: int, seed: int = 0) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class Sample:
+    """Distances among vertices that are spread over the graph.
+
+    Attributes
+    ----------
+    distances : ndarray of float64, shape (s, s)
+        In the order of the vertices.
+    row : float
+        Seconds a row took a thread, from sources as far apart as landmarks are.
+    """
+
+    distances: NDArray[np.float64]
+    row: float
+
+
+def sample_distances(cluster: Cluster, graph: Any, count: int, together: int, seed: int = 0) -> Sample:
     """Geodesic distances among `count` vertices spread over the graph; among fewer where that takes too long.
 
-    Returns
-    -------
-    ndarray of float64, shape (s, s)
+    Parameters
+    ----------
+    together : int
+        Sources, next to each other in the sample, whose rows are found at once.
     """
     n = graph.shape[0]
     spread = np.linspace(0, n, min(n, count), endpoint=False).astype(np.int64)
-    chosen = np.random.default_rng(seed).permutation(spread)  # what is done in time is spread, too
-    parts = [chosen[thread :: cluster.threads] for thread in range(cluster.threads)]
-    found = list(cluster.map(_sampled_rows, [(part, chosen) for part in parts], shared=graph))
-    place = {int(vertex): at for at, vertex in enumerate(chosen)}
-    done = np.concatenate([part[: len(rows)] for part, rows in zip(parts, found, strict=True)])
-    return np.concatenate(found)[:, [place[int(vertex)] for vertex in done]].astype(np.float64)
+    groups = [spread[at : at + together] for at in range(0, len(spread), together)]
+    mixed = [groups[at] for at in np.random.default_rng(seed).permutation(len(groups))]  # what there is time for
+    shares = [mixed[thread :: cluster.threads] for thread in range(min(cluster.threads, len(mixed)))]
+    found = list(cluster.map(_sampled_rows, [(share, spread) for share in shares], shared=graph))
+    done = np.concatenate([np.concatenate(share)[: len(rows)] for share, (rows, _) in zip(shares, found, strict=True)])
+    order = np.argsort(done)
+    rows = np.concatenate([rows for rows, _ in found])[order]
+    seconds = sum(spent for _, spent in found)
+    return Sample(rows[:, np.searchsorted(spread, done[order])].astype(np.float64), seconds / len(rows))
 
 
-def _sampled_rows(sources: NDArray[np.int64], columns: NDArray[np.int64], graph: Any) -> NDArray[np.float32]:
-    """Rows of as many sources as there is time for, at some columns."""
-    begun, rows = time.perf_counter(), [np.empty((0, len(columns)), np.float32)]
-    for at in range(0, len(sources), 8):
-        rows.append(geodesic_rows(graph, sources[at : at + 8])[:, columns])
-        if time.perf_counter() - begun > SAMPLE_SECONDS:
+def _sampled_rows(
+    groups: list[NDArray[np.int64]], columns: NDArray[np.int64], graph: Any
+) -> tuple[NDArray[np.float32], float]:
+    """Rows of as many groups of sources as there is time for, at some columns; and the seconds that they took."""
+    begun, rows, spent = time.perf_counter(), [], 0.0
+    for sources in groups:
+        rows.append(geodesic_rows(graph, sources)[:, columns])
+        spent = time.perf_counter() - begun
+        if spent > SAMPLE_SECONDS:
             break
-    return np.concatenate(rows)
+    return np.concatenate(rows), spent
 
 
 def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
@@ -186,6 +209,11 @@ def geodesic_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int) -> 
     entries = n * (n + tile) / 2
     rounds = -(-len(blocks) // slots) * slots / len(blocks)
     return max(rounds * (n * rates.row + entries * rates.entry_written) / slots, disk / rates.disk)
+
+
+def landmark_seconds(row: float, tasks: int, a_task: int, slots: int) -> float:
+    """Seconds for the rows of landmarks on `slots` threads: rounds of tasks of `a_task` rows."""
+    return -(-tasks // slots) * a_task * row
 
 
 def read_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int, cache: int) -> float:
