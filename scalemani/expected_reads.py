@@ -33,7 +33,7 @@ def expected_reads(parameters: Parameters, n: int, most_columns: int) -> int:
     reads = EXPECTED_READS[solver] + MORE_AXES.get(solver, 0.0) * np.log2(parameters.n_components)
     if solver == "ritz":
         reads += MORE_POINTS * max(0.0, np.log2(n / 1000))
-    return round(reads * _restarting(width, most_columns))
+    return int(np.rint(reads * _restarting(width, most_columns)))
 
 
 def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int, scale: float) -> int | None:

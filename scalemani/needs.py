@@ -44,7 +44,7 @@ def work_of(
 
 
 def landmark_count(parameters: Parameters, n: int, most_columns: int) -> int:
-    """Rows of D that :func:`scalemani.starting_block.starting_block` asks for: none where few would do, or none would."""
+    """Rows of D that :func:`scalemani.starting_block.starting_block` asks for; 0 where it does without."""
     width, count = first_block(n, parameters.n_components), len(choose_landmarks(n, most_columns, 0))
     return 0 if width == n - 1 or width >= count // 2 else count
 

@@ -183,7 +183,7 @@ def plan_of_store(
     """The plan of what a store with a graph lacks, which one that is `new` has just been given."""
     found, graph, solved = (store.stage(name) for name in ("neighbors", "graph", "solve"))
     assert found is not None and graph is not None
-    done = {
+    done = {  # the landmarks are asked for again where more axes need a wider block: less than the basis holds then
         "search": not new,
         "landmarks": store.stage("geodesics") is not None,
         "geodesics": store.stage("geodesics") is not None,

@@ -48,14 +48,16 @@ def plan_lines(plan: Any) -> list[str]:
     tiles = f"{plan.tile_rows} rows of tiles of {plan.tile_size} x {plan.tile_size}"
     reads = f"about {plan.reads}" if plan.reads else "none"
     where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
-    largest, writing = plan.memory_stage, plan.tasks - plan.reads * plan.tasks_a_read
+    largest, before = plan.memory_stage, plan.tasks - plan.reads * plan.tasks_a_read
+    made = "landmarks and D" if before and plan.landmarks else "D"
+    counts = f"{before} for {made}, {plan.tasks_a_read} a read"
     lines = [
         f"points           {points}" + (f", {outside:,} outside the largest component" if outside else ""),
         f"neighbours       {METHODS.get(plan.method, plan.method)}",
         f"graph            {plan.n_edges:,} edges",
         f"distances        {tiles}, {size(plan.disk_distances)}",
         f"reads of D       {reads}, besides the one while it is written",
-        f"tasks            {plan.tasks:,} ({writing}, and {plan.tasks_a_read} a read), {plan.threads} at once{where}",
+        f"tasks            {plan.tasks:,} ({counts}), {plan.threads} at once{where}",
         f"memory a process {size(plan.memory_peak)}, and {size(plan.memory_limit)} is allowed",
     ]
     for stage, parts in plan.memory.items():

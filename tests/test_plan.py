@@ -2,19 +2,20 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, corrections, neighbors, pipeline
+from scalemani import Isomap, KernelIsomap, corrections, neighbors, pipeline, starting_block
 from scalemani.eigensolver import block_rayleigh_ritz
-from scalemani.engine import calibration, terms
+from scalemani.engine import terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DoesNotFitError
-from scalemani.needs import check_early, least_edges, work_of
+from scalemani.needs import check_early, landmark_count, least_edges, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
 from scalemani.terminal.cli import cli
@@ -72,9 +73,10 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     for changing in ("disk_free", "memory_limit", "folder", "seconds", "reads", "tasks"):  # a fit counts its reads
         del ours[changing], theirs[changing]
     assert ours == theirs
-    # Tasks: one a row of tiles, and the runs of every read.
-    assert tasks == [shown.tile_rows, *[shown.tasks_a_read] * model.n_passes_]
-    assert shown.tasks == shown.tile_rows + shown.reads * shown.tasks_a_read
+    # Tasks: 16 landmarks each, one a row of tiles, and the runs of every read.
+    assert shown.landmarks == 128
+    assert tasks == [8, shown.tile_rows, *[shown.tasks_a_read] * model.n_passes_]
+    assert shown.tasks == 8 + shown.tile_rows + shown.reads * shown.tasks_a_read
     # Bytes: those of D exactly; the rest of the store, whose small files are JSON, about.
     store = RunStore(tmp_path / "run")
     assert store.blocks == Blocks(shown.n_vertices, shown.tile_size)
@@ -83,6 +85,20 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     assert size_of(tmp_path / "run") == pytest.approx(shown.disk, rel=0.15)
     assert shown.n_edges == store.stage("graph")["n_edges"]
     assert shown.method == store.stage("neighbors")["method"]
+
+
+@pytest.mark.parametrize(("n", "components", "columns"), [(303, 2, 96), (320, 54, 300), (320, 53, 300), (4000, 2, 96)])
+def test_the_landmarks_are_those_that_a_fit_asks_for(n, components, columns, monkeypatch):
+    asked, parameters = [], Parameters(n_components=components, random_state=0)
+
+    def rows(cluster, store, landmarks):
+        asked.append(len(landmarks))
+        return np.ones((len(landmarks), n), np.float32)
+
+    monkeypatch.setattr(starting_block, "landmark_rows", rows)
+    store = SimpleNamespace(stage=lambda name: {"n_vertices": n, "scale": 1.0})
+    starting_block.starting_block(store, None, parameters, None, columns)
+    assert landmark_count(parameters, n, columns) == sum(asked)
 
 
 @pytest.mark.parametrize(
@@ -164,18 +180,7 @@ def test_a_given_matrix_is_written_without_tasks(tasks):
     model.fit(D)
     assert tasks == [shown.tasks_a_read] * model.n_passes_
     assert shown.tasks == shown.reads * shown.tasks_a_read
-    assert f"{shown.tasks:,} (0, and " in str(shown)
-
-
-def test_time_is_arithmetic_on_the_rates(monkeypatch):
-    rates = calibration.Rates(row=2e-3, entry_written=1e-8, entry_read=4e-9, disk=1e9)
-    # 8 rows of tiles on 2 threads are 4 rounds; 1,000 rows of 2 ms, and half a million entries and the diagonal's half.
-    entries = 1000 * (1000 + 125) / 2
-    assert calibration.geodesic_seconds(rates, 1000, 125, 2, 0) == pytest.approx((2 + 1e-8 * entries) / 2)
-    assert calibration.geodesic_seconds(rates, 1000, 125, 16, 0) == pytest.approx((2 + 1e-8 * entries) / 8)
-    assert calibration.geodesic_seconds(rates, 1000, 125, 2, 10**10) == 10
-    assert calibration.read_seconds(rates, 1000, 125, 2, 10**6, 10**9) == pytest.approx(4e-9 * entries / 2)
-    assert calibration.read_seconds(rates, 1000, 125, 2, 10**10, 10**9) == 10
+    assert f"{shown.tasks:,} (0 for D, {shown.tasks_a_read} a read)" in str(shown)
 
 
 def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):

@@ -11,6 +11,7 @@ from data import line_graph
 from test_budget import SLACK, empty_run, peak
 
 from scalemani import kernel
+from scalemani import landmark_block as landmark_block_module
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.eigensolver import start_block
 from scalemani.engine import terms
@@ -23,8 +24,11 @@ from scalemani.geodesics import sampled_median, write_given
 from scalemani.graph import symmetric_graph
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import first_reader
+from scalemani.landmark_block import choose_landmarks, landmark_block
+from scalemani.landmark_rows import LANDMARKS_A_TASK, _landmarks
 from scalemani.neighbors import NeighborLists
 from scalemani.search.exact import ExactSearch
+from scalemani.self_check import CHECKED
 
 
 def close(measured, projected, share=0.5):
@@ -57,6 +61,35 @@ def test_the_first_block_and_its_sums():
         return block, reader, np.zeros((n, reader.width))
 
     close(peak(begin), terms.start_bytes(n, m, 8))
+
+
+@pytest.mark.parametrize(("n", "width", "n_top"), [(320, 16, 2), (3_000, 20, 10), (10_000, 48, 30), (30_000, 16, 2)])
+def test_the_block_that_the_landmarks_give(n, width, n_top, one_thread):
+    landmarks = choose_landmarks(n, n, 0)
+    points = np.sort(np.random.default_rng(0).random((n, 3)), axis=0).astype(np.float32)
+    rows = np.sqrt(sum((points[landmarks, i, None] - points[:, i]) ** 2 for i in range(3)))
+    measured = peak(landmark_block, rows, landmarks, width, n_top, "cailliez", 0)
+    close(measured, terms.landmark_block_bytes(n, len(landmarks), width))
+
+
+def test_a_task_of_landmarks():
+    n = 20_000
+    graph = line_graph(n)
+    paths, sources = PathGraph(graph), np.arange(0, n, n // LANDMARKS_A_TASK)[:LANDMARKS_A_TASK]
+    memory = SimpleNamespace(paths=lambda path, identity: paths)
+
+    def task():
+        vars(paths).update(vars(PathGraph(graph)))  # no workspace of an earlier search
+        return _landmarks("", "", sources, memory)
+
+    measured = peak(task)
+    close(measured, terms.landmark_task_bytes(n, graph.nnz) + terms.paths_bytes(n, graph.nnz), 0.4)
+
+
+def test_sizes_that_stages_set_are_what_the_terms_say():
+    assert terms.LANDMARKS_A_TASK == LANDMARKS_A_TASK
+    assert terms.LANDMARK_PANEL == landmark_block_module.PANEL
+    assert terms.CHECKED == CHECKED
 
 
 def test_the_graph_as_the_kernels_take_it():

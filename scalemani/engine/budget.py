@@ -1,9 +1,9 @@
 """Memory, disk and tasks as arithmetic: a tile size and a basis that fit, or a refusal before any work.
 
 A fit is four stages to the memory of a process: the neighbour search with the graph, the landmarks that give the
-solver's first block, the geodesics, and the solving. Each is a table of parts (:mod:`.terms` says what each part is), the client's and a worker's; where the
-worker is threads of the client's own process the two are one table. The largest of the stages must
-stay within `memory_limit`, which is what a process holds above its size at the start.
+solver's first block, the geodesics, and the solving. Each is a table of parts (:mod:`.terms` says what each is), the
+client's and a worker's; where the worker is threads of the client's own process the two are one table. The largest
+of the stages must stay within `memory_limit`, which is what a process holds above its size at the start.
 """
 
 import os
@@ -19,7 +19,6 @@ from scalemani.errors import DoesNotFitError
 LARGEST_TILE = 2048  # 16 MiB of float32: long enough for BLAS, short enough for a task of seconds
 SMALL_TILE = 256  # a smaller basis is better than tiles below this
 SMALLEST_TILE = 16  # below this a tile is mostly overhead
-
 
 Parts = dict[str, int]
 
@@ -115,16 +114,13 @@ def _landmarks(work: Work, most_columns: int) -> Stage:
     if not landmarks:
         return Stage({}, {})
     rows = terms.landmark_rows_bytes(n, landmarks)
+    part = terms.landmark_rows_bytes(n, terms.LANDMARKS_A_TASK)
+    flying = terms.given_row_bytes(n) if work.given else min(work.window, landmark_tasks(landmarks)) * part
     block = terms.landmark_block_bytes(n, landmarks, work.columns)
-    if work.given:
-        one = 3 * 8 * n + min(8 * n * n, terms.GATHERED)
-        return _stage(work, {"rows of landmarks": rows, "one on its way, or the first block": max(one, block)}, {})
-    flying = terms.landmark_rows_bytes(n, terms.LANDMARKS_A_TASK)
-    waiting = min(work.window, landmark_tasks(landmarks)) * flying
-    client = {"rows of landmarks": rows, "those in flight, or the first block": max(waiting, block)}
+    client = {"rows of landmarks": rows, "in flight, or the block": max(flying, block)}
     graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)
-    tasks = work.threads * (flying + terms.workspace_bytes(n, work.edges))
-    return _stage(work, client, {"graph": graph, f"{work.threads} tasks": tasks})
+    tasks = work.threads * terms.landmark_task_bytes(n, work.edges)
+    return _stage(work, client, {} if work.given else {"graph": graph, f"{work.threads} tasks": tasks})
 
 
 def _geodesics(work: Work, tile: int) -> Stage:
@@ -264,10 +260,7 @@ def landmark_tasks(landmarks: int) -> int:
 
 
 def task_count(n: int, tile: int, reads: int, landmarks: int = 0, *, given: bool = False) -> int:
-    """Tasks of a fit: those of the landmarks, one a row of tiles, and the runs of every read.
-
-    Where D is given the client writes it, and the landmarks' rows are read: only the runs are left.
-    """
+    """Tasks of a fit: the landmarks', one a row of tiles, the runs of every read; where D is given the last alone."""
     blocks = Blocks(n, tile)
     return (0 if given else landmark_tasks(landmarks) + len(blocks)) + blocks.read_runs * reads
 

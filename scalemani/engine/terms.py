@@ -58,13 +58,18 @@ def symmetric_bytes(n: int, edges: int) -> int:
 # ---- landmarks ---------------------------------------------------------------------------------------
 
 
+def landmark_task_bytes(n: int, edges: int) -> int:
+    """One task: its rows, and the search's workspace."""
+    return landmark_rows_bytes(n, LANDMARKS_A_TASK) + workspace_bytes(n, edges)
+
+
 def landmark_rows_bytes(n: int, landmarks: int) -> int:
     """Rows of D of the landmarks, float32."""
     return 4 * landmarks * n
 
 
 def landmark_block_bytes(n: int, landmarks: int, columns: int) -> int:
-    """The first block from those rows: eight small matrices, two panels of rows in float64, the block with its noise."""
+    """The first block from those rows: eight small matrices, two panels of rows in float64, the block and noise."""
     carrying = 2 * 8 * landmarks * min(n, LANDMARK_PANEL) + 8 * n * columns
     return 8 * 8 * landmarks**2 + max(carrying, 7 * 8 * n * columns)
 
@@ -147,6 +152,11 @@ def given_task_bytes(n: int, tile: int) -> int:
     return 20 * tile * n + tile_bytes(tile) + min(8 * n * n, GATHERED)
 
 
+def given_row_bytes(n: int) -> int:
+    """A row of a given D for a landmark: three times in float64, and what is read at once."""
+    return 3 * 8 * n + min(8 * n * n, GATHERED)
+
+
 # ---- solving -----------------------------------------------------------------------------------------
 
 
@@ -176,7 +186,7 @@ def basis_bytes(n: int, most_columns: int) -> int:
 
 
 def again_bytes(n: int, edges: int) -> int:
-    """The self-check, when the basis is gone: some rows of D found again, in one thread, and a copy of a few of them."""
+    """The self-check, when the basis is gone: some rows of D found again, in one thread, and copies of them."""
     return paths_bytes(n, edges) + workspace_bytes(n, edges) + 2 * 4 * CHECKED * n
 
 
