@@ -271,6 +271,108 @@ def test_pairs_below_the_floor_need_no_residual(iterate):
     assert pairs.converged
 
 
+# ---- modulus, gaps, guards -----------------------------------------------------------------------
+
+TWO_SIDED = {
+    "both ends": np.r_[5.0, -4.0, 3.0, -2.0, np.linspace(0.5, -0.5, 195)],
+    "all negative": -(np.arange(1.0, 200.0) ** 2),
+    "signs in pairs": np.r_[np.repeat([4.0, 3.0, 2.0], 2) * [1, -1, 1, -1, 1, -1], np.linspace(0.5, -0.5, 193)],
+    "rank 1, negative": np.r_[-7.0, np.zeros(198)],
+    "zero": np.zeros(199),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("name", TWO_SIDED)
+def test_by_modulus_both_ends_are_found_with_their_signs(iterate, name, scale):
+    operator = Operator(TWO_SIDED[name] * scale)
+    size = max(np.abs(operator.values).max(), np.finfo(float).tiny)
+    pairs = operator.solve(4, lambda _: Combination((1.0,), floor=1e-9 * size), order="modulus")
+    assert pairs.converged
+    order = np.argsort(-np.abs(operator.values), kind="stable")[:4]
+    np.testing.assert_allclose(np.abs(pairs.values), np.abs(operator.values[order]), rtol=1e-9, atol=1e-12 * size)
+    np.testing.assert_allclose(np.sort(pairs.values), np.sort(operator.values[order]), rtol=1e-9, atol=1e-12 * size)
+    found = operator.matrix @ pairs.vectors - pairs.vectors * pairs.values
+    assert np.linalg.norm(found, axis=0).max() <= 1e-6 * size
+    assert abs(pairs.next_value) <= np.abs(pairs.values).min() * (1 + 1e-6) + 1e-12 * size
+
+
+@pytest.mark.parametrize("gap", [0.1, 0.5])
+def test_an_axis_with_a_gap_is_within_a_hundred_thousandth(iterate, gap):
+    """tol is of the residual; the angle is that over the gap."""
+    operator = Operator(np.r_[(1 - gap) ** np.arange(4), np.linspace(0.5 * (1 - gap) ** 3, -0.3, 395)])
+    pairs = operator.solve(4)
+    naive.same_up_to_sign(pairs.vectors, operator.vectors[:, :4], atol=1e-5)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+def test_a_cut_through_a_cluster_leaves_axes_inside_its_space(iterate, p):
+    """Of four values 1e-6 apart any axes of their space do; the value behind the last says that there are more."""
+    cluster = 2 * (1 - 1e-6 * np.arange(4))
+    operator = Operator(np.r_[cluster, np.linspace(1, -1, 300)])
+    pairs = operator.solve(p)
+    assert np.linalg.norm(operator.vectors[:, :4].T @ pairs.vectors, axis=0).min() == pytest.approx(1, abs=1e-9)
+    np.testing.assert_allclose(pairs.values, 2.0, rtol=5e-6)
+    if p < 4:
+        assert pairs.next_value == pytest.approx(2.0, rel=1e-5)
+    else:
+        assert pairs.next_value < 1.5
+
+
+@pytest.mark.parametrize("p", [3, 6])
+def test_no_member_of_a_cluster_is_skipped(iterate, p):
+    """A block of four, five values equal but for rounding, and a sixth that must not stand in for one of them."""
+    operator = Operator(np.r_[[2.0] * 5, 1.9, np.linspace(1, -1, 300)])
+    pairs = operator.solve(p, block=4)
+    np.testing.assert_allclose(pairs.values, operator.values[:p], rtol=1e-9)
+
+
+@pytest.mark.parametrize("low", [False, True])
+@pytest.mark.parametrize("name", ["geometric", "gaps of 1e-6", "indefinite, the low end larger"])
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_scales_of_the_spectra(iterate, name, low, scale):
+    operator = Operator(SPECTRA[name] * scale)
+    pairs = operator.solve(3, lambda _: Combination((1.0,), low_scale=10 * scale), low=low)
+    assert pairs.converged
+    np.testing.assert_allclose(pairs.values, operator.values[:3], rtol=1e-9)
+    # half of tol x low_scale is allowed; where values crowd at the low end, three times that was seen
+    assert not low or pairs.lowest == pytest.approx(operator.values[-1], abs=3e-5 * scale)
+
+
+@pytest.mark.parametrize("name", ["decay", "cluster", "rank 1"])
+def test_two_thousand(name):
+    """By reflections: V = H diag(λ) H with a Householder H that maps the last unit vector to 1, nothing is formed."""
+    n, p = 2_000, 4
+    values = {
+        "decay": 0.97 ** np.arange(n - 1),
+        "cluster": np.r_[[3.0] * 3, 2.0, np.linspace(1, -2, n - 5)],
+        "rank 1": np.r_[1.0, np.zeros(n - 2)],
+    }[name]
+    ones, last = np.full(n, n**-0.5), np.eye(1, n, n - 1).ravel()
+    mirror = (ones - last) / np.linalg.norm(ones - last)
+    mixed = np.random.default_rng(0).standard_normal(n - 1)  # a second reflection, of all but the last: none is sparse
+    mixed = np.r_[mixed / np.linalg.norm(mixed), 0.0]
+    spectrum = np.r_[values, 0.0][:, None]
+    reads = []
+
+    def reflected(V, *axes):
+        for axis in axes:
+            V = V - 2 * np.outer(axis, axis @ V)
+        return V
+
+    def products(V):
+        reads.append(V.shape[1])
+        return (reflected(spectrum * reflected(V, mirror, mixed), mixed, mirror),)
+
+    pairs = block_rayleigh_ritz(products, n, p, lambda _: Combination((1.0,), floor=1e-9), low=False)
+    assert pairs.converged
+    np.testing.assert_allclose(pairs.values, values[:p], rtol=1e-9, atol=1e-12)
+    exact = reflected(np.eye(n, p), mixed, mirror)
+    count = {"decay": p, "cluster": 3, "rank 1": 1}[name]
+    naive.same_subspace(pairs.vectors[:, :count], exact[:, :count], atol=1e-4)
+    assert len(reads) <= MOST_READS
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_spectrum_within_its_residual(data):
