@@ -1,6 +1,6 @@
 """Geodesics against SciPy, whole fits against scikit-learn: times and memory as ratios from one run.
 
-    python workflows/benchmark.py --out benchmark                        # all parts; about an hour, 21 GB of disk
+    python workflows/benchmark.py --out benchmark                        # all parts; hours, 21 GB of disk
     python workflows/benchmark.py --part rates --sizes 10000 --out tmp   # some of them
     python workflows/benchmark.py --images fashion.npz:X --out benchmark # with a file of rows among the graphs
     python workflows/benchmark.py --small --out tmp                      # a smoke test
@@ -9,8 +9,11 @@ start      what a new process costs: the import, the help, the kernels from thei
 rates      rows of geodesic distances on one core, own kernel and SciPy's Dijkstra, on neighbour graphs and hard ones
 threads    the geodesic stage on two cores against one
 stage      the geodesic stage into Zarr tiles: rate, peak memory, bytes on disk
-fit        scalemani.Isomap and scikit-learn's, each in a process of its own: time, peak memory, agreement
+reads      reads of D that whole fits take, by correction, beside ARPACK's for the constant
+read-cost  one such read against a plain loop over the same tiles
+fit        Isomap and KernelIsomap beside scikit-learn's Isomap, each in a process of its own that compiles for itself
 transform  3,000 new rows placed in a fit of 10,000
+whole      100,000 points (and the rows of a file) by the full method: minutes by stage, peak memory, disk
 
 The tables (Markdown) are printed; they and all figures (JSON) are written to --out after each part.
 --small measures too, but what it checks are counts and rows, which don't depend on the machine's load.
@@ -28,16 +31,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarking import checks, children, graphs, machine, rates
-from benchmarking.machine import amount, table
-from scipy.spatial import procrustes
+from benchmarking import checks, children, fits, graphs, machine, rates, reads
+from benchmarking.machine import amount, say, table
 
-from scalemani.demonstration.datasets import swiss_roll
 from scalemani.engine.budget import check_disk, tile_sizes
 from scalemani.errors import DoesNotFitError
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}
 SMALL |= {"transform_size": 400, "transform_rows": 60, "repeats": 1, "block": 96, "few": 16}
+SMALL |= {"reads_size": 350, "reads_large": 0, "arpack_reads": 600, "read_cost_size": 700, "whole_size": 700}
 
 
 def main() -> None:
@@ -55,7 +57,7 @@ def main() -> None:
             np.savez(Path(folder, "images.npz"), X=graphs.bump_images(300))
         else:
             check_room(options, Path(folder))
-            children.run("fit", **libraries(options, 200, folder)[0])  # compiles, so that no figure has it in
+            children.run("fit", **fits.methods(options, 200, folder)[0])  # compiles, so that no figure has it in
         for name in options.part or PARTS:
             results[name], page = PARTS[name](options, Path(folder))
             print(page, flush=True)
@@ -78,6 +80,13 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--hard-size", type=int, default=100_000, help="vertices of the hard graphs")
     parser.add_argument("--stage-size", type=int, default=100_000, help="points of part stage")
     parser.add_argument("--threads-size", type=int, default=20_000, help="points of part threads")
+    parser.add_argument("--reads-size", type=int, default=10_000, help="points of part reads")
+    parser.add_argument("--reads-large", type=int, default=50_000, help="of its larger roll; 0: without it")
+    parser.add_argument("--arpack-size", type=int, default=10_000, help="most points that ARPACK is tried on")
+    parser.add_argument("--arpack-reads", type=int, default=3_000, help="reads after which it is given up")
+    parser.add_argument("--read-cost-size", type=int, default=20_000, help="points of part read-cost")
+    parser.add_argument("--whole-size", type=int, default=100_000, help="points of part whole")
+    parser.add_argument("--memory-limit", help="of part whole, as KernelIsomap takes it")
     parser.add_argument("--fit-sizes", nargs="+", type=int, default=[5_000, 10_000, 20_000])
     parser.add_argument("--transform-size", type=int, default=10_000, help="training rows of part transform")
     parser.add_argument("--transform-rows", type=int, default=3_000)
@@ -96,18 +105,18 @@ def read_options() -> argparse.Namespace:
     return options
 
 
-def say(*words: object) -> None:
-    print(*words, file=sys.stderr, flush=True)
-
-
 def check_room(options: argparse.Namespace, folder: Path) -> None:
     """Stop before any work if the tiles of the largest stage have no room."""
-    if "stage" in (options.part or PARTS):
-        n = max(options.stage_size, options.images_rows if options.images else 0)
+    sizes = {"stage": options.stage_size, "whole": options.whole_size, "reads": options.reads_large}
+    wanted = set(sizes) & set(options.part or PARTS)
+    if wanted:
+        file = options.images_rows if options.images and wanted - {"reads"} else 0
+        n = max(file, *(sizes[name] for name in wanted))
         try:
             check_disk(folder, n, options.tile or next(tile_sizes(n)))
         except DoesNotFitError as error:
-            raise SystemExit(f"part stage: {error} (--scratch), or give a smaller --stage-size") from None
+            parts = ", ".join(sorted(wanted))
+            raise SystemExit(f"parts {parts}: {error} (--scratch), or ask for fewer points") from None
 
 
 # ---- a new process -------------------------------------------------------------------------------
@@ -219,54 +228,37 @@ def part_stage(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str
     return found, table(f"The geodesic stage into tiles, {options.cores} cores", headings, rows)
 
 
-# ---- fits ----------------------------------------------------------------------------------------
+# ---- reads of D ----------------------------------------------------------------------------------
 
 
-def libraries(options: argparse.Namespace, n: int, folder: Any, test: int = 0) -> list[dict[str, Any]]:
-    """Arguments of the two libraries' fits of a roll, whose points are written here."""
-    points = Path(folder, f"points-{n}.npy")
-    np.save(points, swiss_roll(n, random_state=0).points)
-    shared = {"points": str(points), "neighbors": options.neighbors, "cores": options.cores}
-    if test:
-        np.save(Path(folder, "test.npy"), swiss_roll(test, random_state=1).points)
-        shared["test"] = str(Path(folder, "test.npy"))
-    names = ("scalemani", "scikit-learn")
-    return [{"library": name, "out": str(Path(folder, f"{name}-{n}.npy")), **shared} for name in names]
+def part_reads(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
+    found = []
+    limits = {"arpack_size": options.arpack_size, "arpack_reads": options.arpack_reads}
+    for name, points in reads.cases(options):
+        say("reads of", name, len(points))
+        shared = {"neighbors": options.neighbors, "cores": options.cores, **limits}
+        found.append(reads.measure(name, points, folder, **shared))
+    title = f"Reads of D after writing, k = {options.neighbors}, {reads.COMPONENTS} axes, tol = {reads.TOL:g}"
+    return found, table(f"{title} (ARPACK's are of one column)", reads.HEADINGS, [reads.row(one) for one in found])
 
 
-def both(options: argparse.Namespace, arguments: list[dict[str, Any]], ending: str = "") -> dict[str, Any]:
-    """What the two fits found, and how far apart their coordinates are once they are laid on each other."""
-    found = {one["library"]: children.run("fit", apart=not options.small, **one) for one in arguments}
-    coordinates = [np.load(one["out"] + ending) for one in arguments]
-    return {**found, "apart": float(procrustes(*coordinates)[2]), "shapes": [list(one.shape) for one in coordinates]}
-
-
-def part_fit(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
-    found, rows = [], []
-    for n in options.fit_sizes:
-        say("fits of", n)
-        one = both(options, libraries(options, n, folder))
-        own, other = one["scalemani"], one["scikit-learn"]
-        found.append({"n": n, **one})
-        times = [own["seconds"], other["seconds"], other["seconds"] / own["seconds"]]
-        memory = [f"{run['peak_bytes'] / 1e6:,.0f}" for run in (own, other)]
-        ratio = amount(other["peak_bytes"] / own["peak_bytes"])
-        rows.append([f"{n:,}", *map(amount, times), *memory, ratio, f"{one['apart']:.0e}"])
-    headings = ["n", "scalemani, s", "scikit-learn, s", "ratio", "scalemani, peak MB", "scikit-learn, peak MB"]
-    title = f"Isomap of a roll, k = {options.neighbors}, {options.cores} cores"
-    return found, table(title, [*headings, "ratio", "apart (Procrustes)"], rows)
-
-
-def part_transform(options: argparse.Namespace, folder: Path) -> tuple[list[dict[str, Any]], str]:
-    say("transform into", options.transform_size)
-    one = both(options, libraries(options, options.transform_size, folder, options.transform_rows), ".test.npy")
-    speeds = [
-        run["rows"] / statistics.median(run["transform_seconds"]) for run in (one["scalemani"], one["scikit-learn"])
-    ]
-    row = [f"{options.transform_rows:,}", f"{options.transform_size:,}", *map(amount, speeds)]
-    headings = ["new rows", "into n", "scalemani, rows/s", "scikit-learn, rows/s", "ratio", "apart (Procrustes)"]
-    page = table("Transform", headings, [[*row, amount(speeds[0] / speeds[1]), f"{one['apart']:.0e}"]])
-    return [{"n": options.transform_size, **one}], page
+def part_read_cost(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], str]:
+    say("one read of", options.read_cost_size)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        path = Path(place, "graph.npz")
+        graphs.write_graph(path, graph(options, "roll", options.read_cost_size))
+        arguments = {"graph": str(path), "store": f"{place}/run.zarr", "cores": options.cores, "tile": options.tile}
+        found = children.run("read_cost", apart=not options.small, repeats=options.repeats, **arguments)
+    rows = []
+    for precision in ("float32", "float64"):
+        one = found[precision]
+        counts = [f"{one['different_tiles']} of {found['tiles']}", "{} to {}".format(*one["tile_reads"])]
+        speeds = [amount(one[name]) for name in ("product", "plain", "ratio")]
+        sizes = [f"{found['n']:,}", f"{found['tile']:,}"]
+        rows.append([precision, *sizes, *speeds, "1.5", *counts, f"{one['apart']:.0e}"])
+    headings = ["precision", "n", "tile", "product, s", "plain loop, s", "ratio", "at most"]
+    headings += ["tiles read", "times each", "apart"]
+    return found, table("One read of D, 16 columns by both products", headings, rows)
 
 
 PARTS = {
@@ -274,8 +266,11 @@ PARTS = {
     "rates": part_rates,
     "threads": part_threads,
     "stage": part_stage,
-    "fit": part_fit,
-    "transform": part_transform,
+    "reads": part_reads,
+    "read-cost": part_read_cost,
+    "fit": fits.part_fit,
+    "transform": fits.part_transform,
+    "whole": fits.part_whole,
 }
 
 

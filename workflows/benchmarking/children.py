@@ -1,4 +1,4 @@
-"""What is measured in a process of its own: a fit with its transform by either library, and the geodesic stage.
+"""What is measured in a process of its own: fits with their transform by either library, and single stages.
 
 Run by :func:`run`: a new interpreter, so that nothing which another measurement loaded, compiled or left in
 memory is in the figures. The last line that a child prints is its result as JSON.
@@ -8,20 +8,73 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+SAMPLED = 0.02  # seconds between looks at a child's memory
 
-def run(task: str, *, apart: bool = True, **arguments: Any) -> dict[str, Any]:
-    """What one of `TASKS` found in a new process; not `apart` in this one, where seconds and bytes don't matter."""
+
+def run(task: str, *, apart: bool = True, cold: bool = False, **arguments: Any) -> dict[str, Any]:
+    """What one of `TASKS` found in a new process; not `apart` in this one, where seconds and bytes don't matter.
+
+    Parameters
+    ----------
+    cold : bool
+        Whether the child finds no compiled kernels, as after an installation.
+
+    Returns
+    -------
+    dict
+        Also `process_seconds`, imports and all; `tree_bytes`, the most that the child and its own children had
+        resident together (shared pages count in each), and `processes`, the most that there were.
+    """
+    started = time.perf_counter()
     if not apart:
-        return TASKS[task](**arguments)
+        found = TASKS[task](**arguments)
+        return found | {"process_seconds": time.perf_counter() - started, "tree_bytes": peak_memory(), "processes": 1}
     command = [sys.executable, __file__, task, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{task} failed with code {done.returncode}; its message is above")
-    return json.loads(done.stdout.splitlines()[-1])
+    with tempfile.TemporaryDirectory() as empty:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": empty} if cold else None
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        tree = Tree(child.pid)
+        printed, _ = child.communicate()
+        tree.join()
+    if child.returncode:
+        raise SystemExit(f"{task} failed with code {child.returncode}; its message is above")
+    found = json.loads(printed.splitlines()[-1])
+    found["process_seconds"] = time.perf_counter() - started
+    # one process's own peak is exact, what is sampled may have missed it
+    return found | {"tree_bytes": max(tree.most_bytes, found.get("peak_bytes", 0)), "processes": tree.most_processes}
+
+
+class Tree(threading.Thread):
+    """Looks at the resident memory of a process with all that come from it, until it ends."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.most_bytes, self.most_processes = pid, 0, 0
+        self.start()
+
+    def run(self) -> None:
+        import psutil  # distributed takes it too
+
+        try:
+            root = psutil.Process(self.pid)
+            while root.is_running() and root.status() != psutil.STATUS_ZOMBIE:
+                sizes = []
+                for process in [root, *root.children(recursive=True)]:
+                    try:
+                        sizes.append(process.memory_info().rss)
+                    except psutil.Error:  # it has ended
+                        continue
+                self.most_bytes = max(self.most_bytes, sum(sizes))
+                self.most_processes = max(self.most_processes, len(sizes))
+                time.sleep(SAMPLED)
+        except psutil.Error:
+            pass
 
 
 def hold_cores(cores: int) -> None:
@@ -47,9 +100,9 @@ def peak_memory() -> int:
 
 
 def fit(
-    *, library: str, points: str, neighbors: int, cores: int, out: str, test: str | None = None, repeats: int = 3
+    *, method: str, points: str, neighbors: int, cores: int, out: str, test: str | None = None, repeats: int = 3
 ) -> dict[str, Any]:
-    """``Isomap(n_neighbors).fit``, and the transform of a test set if there is one, by one library.
+    """A fit by `method` (our "Isomap" or "KernelIsomap", or "scikit-learn"), and the transform of a test set.
 
     Imports are not in the seconds; loading compiled kernels is. Without its distances: they are removed when a fit by
     scalemani ends, and its transform has no use for them.
@@ -57,14 +110,15 @@ def fit(
     import numpy as np
 
     X = np.load(points)
-    if library == "scikit-learn":
+    if method == "scikit-learn":
         from sklearn.manifold import Isomap
 
         model = Isomap(n_neighbors=neighbors, n_jobs=cores)
     else:
-        from scalemani import Isomap
+        import scalemani
 
-        model = Isomap(n_neighbors=neighbors, keep_distances=False)
+        quiet()
+        model = getattr(scalemani, method)(n_neighbors=neighbors, keep_distances=False)
     found: dict[str, Any] = {"start_bytes": peak_memory()}
     started = time.perf_counter()
     model.fit(X)
@@ -79,6 +133,50 @@ def fit(
         np.save(f"{out}.test.npy", np.asarray(placed))
         found |= {"rows": len(rows), "transform_seconds": times}
     return found
+
+
+def quiet() -> None:
+    """The constant is in the tables: no warning of it."""
+    import warnings
+
+    from scalemani.errors import AdditiveConstantWarning
+
+    warnings.filterwarnings("ignore", category=AdditiveConstantWarning)
+
+
+def whole(
+    *, points: str, rows: int, store: str, neighbors: int, cores: int, components: int, memory_limit: str | None
+) -> dict[str, Any]:
+    """``KernelIsomap.fit`` with Cailliez' constant into a store that is kept: seconds by stage, memory, disk, reads."""
+    import numpy as np
+
+    from scalemani import KernelIsomap
+    from scalemani.terminal.files import open_points
+
+    quiet()
+    X = np.ascontiguousarray(open_points(points).values[:rows])
+    began: dict[str, float] = {}
+    started = time.perf_counter()
+
+    def report(stage: str, done: int, total: int) -> None:
+        began.setdefault(stage, time.perf_counter() - started)
+
+    model = KernelIsomap(neighbors, components, store=store, memory_limit=memory_limit, disconnected="join")
+    model.set_params(progress=report).fit(X)
+    seconds = time.perf_counter() - started
+    spectrum = model.spectrum_
+    kept = ("additive_constant", "constant_over_median", "converged", "n_vertices", "knn_method", "knn_recall")
+    found: dict[str, Any] = {name: spectrum[name] for name in kept}
+    found |= {"seconds": seconds, "peak_bytes": peak_memory(), "began": began, "shape": list(model.embedding_.shape)}
+    files = [path.stat().st_size for path in Path(store).rglob("*") if path.is_file()]
+    return found | {"n": len(X), "reads": model.n_passes_, "disk_bytes": sum(files), "cores": cores}
+
+
+def read_cost(**arguments: Any) -> dict[str, Any]:
+    """One read of D by the product against a plain loop; see :mod:`benchmarking.read_cost`."""
+    from benchmarking.read_cost import measure
+
+    return measure(**arguments)
 
 
 def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int = 16) -> dict[str, Any]:
@@ -149,7 +247,7 @@ def kernels() -> dict[str, Any]:
     }
 
 
-TASKS = {"fit": fit, "stage": stage, "kernels": kernels}
+TASKS = {"fit": fit, "stage": stage, "kernels": kernels, "whole": whole, "read_cost": read_cost}
 
 if __name__ == "__main__":
     name, given = sys.argv[1], json.loads(sys.argv[2])

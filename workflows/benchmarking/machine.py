@@ -23,6 +23,11 @@ def facts() -> dict[str, Any]:
     }
 
 
+def say(*words: object) -> None:
+    """What is being measured, to whoever waits."""
+    print(*words, file=sys.stderr, flush=True)
+
+
 def processor() -> str:
     """Its name where the system tells it."""
     try:
