@@ -63,9 +63,13 @@ def test_the_first_block_and_its_sums():
     close(peak(begin), terms.start_bytes(n, m, 8))
 
 
-@pytest.mark.parametrize(("n", "width", "n_top"), [(320, 16, 2), (3_000, 20, 10), (10_000, 48, 30), (30_000, 16, 2)])
-def test_the_block_that_the_landmarks_give(n, width, n_top, one_thread):
-    landmarks = choose_landmarks(n, n, 0)
+@pytest.mark.parametrize(
+    ("n", "width", "n_top", "columns"),
+    [(320, 16, 2, 224), (3_000, 20, 10, 224), (10_000, 48, 30, 600), (30_000, 16, 2, 96)],
+)
+def test_the_block_that_the_landmarks_give(n, width, n_top, columns, one_thread):
+    """Small matrices, panels of rows, or the block itself: each is the most in some case."""
+    landmarks = choose_landmarks(n, columns, 0)
     points = np.sort(np.random.default_rng(0).random((n, 3)), axis=0).astype(np.float32)
     rows = np.sqrt(sum((points[landmarks, i, None] - points[:, i]) ** 2 for i in range(3)))
     measured = peak(landmark_block, rows, landmarks, width, n_top, "cailliez", 0)
