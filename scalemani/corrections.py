@@ -110,7 +110,7 @@ def solve(
     Warns
     -----
     ConvergenceWarning
-        If the reads ran out; the residual is named.
+        If the reads ran out, or gained nothing any more; the residual is named.
     """
     before = kernels.n_reads
     n = kernels.shape[0]
@@ -141,13 +141,15 @@ def solve(
     else:
         chosen = cailliez(tol)
     left, width = (most_reads or MOST_READS) + kernels.n_reads, first_block(n, n_components, block)
+    low = correction == "lingoes" or (correction == "cailliez" and constant_solver == "ritz")
     pairs = block_rayleigh_ritz(
         kernels.products,
         n,
         n_components,
         combine,
-        start=kernels.start(width, start or partial(start_block, n, width, seed)),  # held by the iteration alone
-        low=correction == "lingoes" or (correction == "cailliez" and constant_solver == "ritz"),
+        # An argument and no name: held by the iteration alone. The read that it may take is counted below.
+        start=kernels.start(width, start or partial(start_block, n, width, seed)),
+        low=low,
         order="modulus" if correction == "flip" else "value",
         tol=tol,
         block=block,
@@ -155,9 +157,10 @@ def solve(
         most_columns=most_columns,
     )
     if not pairs.converged:
+        rise = f", and the constant may still rise by {pairs.change:.1e} of itself" if low else ""
         warnings.warn(
             f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
-            f"eigenvalue, and the constant may still rise by {pairs.change:.1e} of itself (tol={tol:g})",
+            f"eigenvalue{rise} (tol={tol:g})",
             ConvergenceWarning,
             stacklevel=2,
         )

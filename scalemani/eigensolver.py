@@ -10,10 +10,10 @@ vectors: those of the largest values until they are done, and of the lowest in w
 A pair that is done is not appended any more (locking). When the basis would pass `most_columns` it is replaced by its
 extreme Ritz vectors (thick restart: no reads). `GUARDS` more vectors are followed, so that a cluster is found whole.
 
-The low end is done by two estimates, each of them within a factor of 2 of the true error where it was compared with
-a dense solve (rolls, spheres, Gaussian points, images): what the parameter still rises by, from the ratio of its last
-rises, and what the residual r of the lowest Ritz vector still takes off its value, r²/spread. The spread is the
-distance to the MEDIAN Ritz value: r lies outside the basis, which holds what is low, so it is made of the bulk.
+The low end is done by two estimates, both near the true error where they were compared with a solve to the end (to a
+factor of 2 on a roll, a sphere, Gaussian points and images): what the parameter still rises by, from the ratio of its
+last rises, and what the residual r of the lowest Ritz vector takes off its value, r²/spread. The spread is the distance
+to the MEDIAN Ritz value: r lies outside the basis, which holds what is low, so it is made of the bulk.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Products = Callable[[Vectors], tuple[Vectors, ...]]
 
 FULL_BASIS = 300  # up to this size the whole of 1-perp is the first block: one read, exact
 GUARDS = 2
-STALLED = 20  # rounds without any gain after which rounding has the last word
+STALLED = 20  # rounds that took less than 30 % off the least that was left: rounding has the last word
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ class Combination:
     coefficients : tuple of float
     identity : float
     value : float
-        The parameter (the additive constant); the iteration goes on while it rises by more than `tol`.
+        What must settle (the additive constant); where the low end is wanted, the iteration goes on while it is
+        estimated to rise by more than tol/2 of itself.
     low_scale : float
-        Error of the lowest eigenvalue that is allowed, divided by `tol`; inf if the low end is not wanted.
+        Error of the lowest eigenvalue that is allowed, divided by tol/2; inf if the low end is not wanted.
     floor : float
         Eigenvalues up to here carry nothing (past the rank, or nugget only): a pair is done as soon as
         its Ritz value plus residual is below.
@@ -90,8 +91,10 @@ class RitzPairs:
         |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
     lowest : float
         Smallest Ritz value found (an upper bound of the smallest eigenvalue).
+    low_vector : ndarray, shape (n,)
+        Its vector.
     low_residual : float
-        |K v - λ v| of its vector.
+        |K v - λ v| of that.
     next_value : float
         The Ritz value behind the last one (nan if there is none).
     asymmetry : float
@@ -108,6 +111,7 @@ class RitzPairs:
     forms: tuple[Vectors, ...]
     residuals: Vectors
     lowest: float
+    low_vector: Vectors
     low_residual: float
     next_value: float
     asymmetry: float
@@ -124,7 +128,7 @@ def first_block(n: int, n_top: int, block: int = 16) -> int:
 
 def basis_limits(width: int, n_top: int, block: int = 16) -> tuple[int, int]:
     """Columns at which a basis that began with `width` restarts: the fewest that leave room to grow, and the usual."""
-    least = 2 * (max(n_top + GUARDS, block) + block) + 2 * width
+    least = 2 * (max(n_top + GUARDS, block) + block) + 2 * max(width, n_top + GUARDS + block // 2)
     return least, max(14 * width, least)
 
 
@@ -165,8 +169,8 @@ def block_rayleigh_ritz(
     order : {"value", "modulus"}
         What "largest" means.
     tol : float
-        Residual over Ritz value at which a top pair is done; twice the relative error of the value and of the
-        lowest Ritz value at which the low end is, as they are estimated (module docstring).
+        Residual over Ritz value at which a top pair is done. The low end is done when the estimated errors of the
+        value (relative) and of the lowest Ritz value (over `low_scale`) are at most tol/2 (module docstring).
     block : int
         Columns of a read, unless more pairs are wanted; at least half of it is the low end's until that is done.
     most_reads : int
@@ -197,7 +201,7 @@ def block_rayleigh_ritz(
     limit = min(max(most_columns or usual, least), n - 1)
     space = Subspace(start.basis, start.images, limit)
     del start
-    rises, value, best, stalled = [np.inf], 0.0, np.inf, 0
+    rises, value, best, stalled = list[float](), 0.0, np.inf, 0
     while True:
         m = space.columns
         combination = combine(space.projected)
@@ -214,8 +218,9 @@ def block_rayleigh_ritz(
         relative = sizes[:n_top] / np.maximum(shown[top[:n_top]], 1e3 * noise + np.finfo(float).tiny)
         relative[shown[top[:n_top]] + sizes[:n_top] <= combination.floor] = 0.0
         spread = float(np.median(ritz) - ritz[0])
-        rest, low_error = _rest_of(rises), _low_error(sizes[len(top)], spread) if len(bottom) else 0.0
-        allowed = tol / 2 * combination.low_scale
+        rest = _rest_of(rises)
+        low_error = _low_error(sizes[len(top)], spread) if len(bottom) else np.inf
+        allowed = max(tol / 2 * combination.low_scale, np.finfo(float).tiny)
         high_done = bool((relative <= tol).all())
         low_done = not low or (rest <= tol / 2 and low_error <= allowed)
         if m >= n - 1 or (high_done and low_done and m > n_top) or reads >= most_reads:
@@ -228,7 +233,6 @@ def block_rayleigh_ritz(
         floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
         wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
         grown = space.new_directions(gaps[:, wanted & (sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0)))])
-        del gaps
         if grown.shape[1] == 0:
             high_done = low_done = True  # the basis is invariant: nothing is left to find from it
             break
@@ -244,11 +248,12 @@ def block_rayleigh_ritz(
         forms=tuple(np.einsum("ij,ij->j", found, p @ found) for p in space.projected),
         residuals=relative,
         lowest=float(ritz[0]),
+        low_vector=space.basis @ u[:, 0],
         low_residual=float(np.linalg.norm(lowest)),
         next_value=float(ritz[ranked[n_top]]) if m > n_top else float("nan"),
         asymmetry=space.asymmetry,
         combination=combination,
-        change=float(rest),
+        change=float(rest) if m < n - 1 else 0.0,
         converged=bool(m >= n - 1 or (high_done and low_done)),
     )
 
@@ -262,11 +267,13 @@ def _combined(projected: tuple[Vectors, ...], combination: Combination) -> Vecto
 
 
 def _rest_of(rises: list[float]) -> float:
-    """What is left of a geometric series, by the larger of its last two ratios (a ratio is 0.95 at most)."""
+    """What is left of a geometric series, by the larger of its last two ratios; the first rise, from 0, is none."""
     if rises[-1] == 0:
         return 0.0
-    ratios = [later / earlier if earlier else np.inf for earlier, later in pairwise(rises[-3:])]
-    ratio = min(max(ratios), 0.95)
+    if len(rises) < 2:
+        return np.inf
+    ratios = [later / earlier if earlier else np.inf for earlier, later in pairwise(rises[1:][-3:])]
+    ratio = min(max(ratios, default=0.95), 0.95)
     return rises[-1] * ratio / (1 - ratio)
 
 

@@ -94,7 +94,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         c, in the unit of the distances; 0 for "lingoes", "flip" and None.
     n_passes_ : int
         Reads of D after it was written; the solver's first block is read while D is written, for
-        nothing. 0 up to 300 points.
+        nothing. 0 up to 301 points.
     residuals_ : ndarray, shape (n_components,)
         |K v - λ v| / λ.
     knn_recall_ : float
@@ -108,13 +108,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - `eigenvalues` λ, `eigenvalues_unshifted` v'K2v; `next_eigenvalue` λ_{p+1}, `gap` (λ_p - λ_{p+1}) / λ_p;
           `residuals`, `converged`; `n_passes`; `trace` of K (for "flip" at least that), `trace_unshifted` of K2;
         - `lowest_ritz_value` of K, `most_negative_eigenvalue` of K2: not higher than that; `negative_mass`: the moduli
-          of K2's negative eigenvalues add up to that or more; `complete`: all of K2's were found, these are exact;
+          of K2's negative eigenvalues add up to that or more; `complete`: all of K2's were found, bounds are exact;
         - `share` λ / trace K, `share_unshifted` v'K2v / trace K2 (may be above 1), `share_of_squares` λ² / ||K||²
           (Mardia); `gof`: R's cmdscale, Σλ over the sum of all moduli, over that of all positive ones: at most that;
         - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
-          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum.
+          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum;
+          `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`).
     kept_ : ndarray of int
         Rows that are in the graph's kept component(s).
     store_ : str

@@ -61,9 +61,7 @@ def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: 
     whole = first_block(sample, parameters.n_components) == sample - 1  # it would be solved at once
     if whole or BLOCKS_OF_SAMPLE * width > sample or solver in ("power", "arnoldi"):
         return None
-    correction = parameters.correction
-    if correction is not None and not isinstance(correction, str):
-        correction = float(correction) / scale
+    correction = parameters.correction_in(scale)
     kernels = DenseKernels(distances)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

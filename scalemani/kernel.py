@@ -53,8 +53,8 @@ class CentredKernels:
     store : RunStore
         With every tile row finished.
     precision : {"float32", "float64"}, optional
-        Of the products inside a tile (sums over tiles are float64). float32 gives the constant to
-        1e-6 while λ1/c² <= 2e3, and 6e-5 at 5e4; float64 reaches 1e-6 throughout. By default
+        Of the products inside a tile (sums over tiles are float64). float32 gives the constant to about
+        2e-9 λ1/c² of itself (1e-6 while that is below 500); float64 reaches 1e-6 throughout. By default
         float64 up to 20,000 vertices.
     on_read : callable, optional
         Called with `n_reads` after every read.
@@ -92,7 +92,7 @@ class CentredKernels:
         first, self._first = self._first, None  # the solver's from here on: it is as large as the basis
         if first is not None and first.block.shape == (self.shape[0], width):
             return Start(first.block, first.images)
-        self._sums = None  # a first read in full: the bits of one that was made while D was written
+        self._sums = None  # so that the sums come from this read, too
         del first
         block = make()
         return Start(block, self.products(block))

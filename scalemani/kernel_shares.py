@@ -3,7 +3,7 @@
 The first read of D takes, from the same tiles as the products, what the spectrum's account and the
 projection need: row sums of D and of D∘D, the sums of all cubes and fourth powers, and row maxima. It is made while D
 is written: :func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
-:class:`FirstRead` in the store, from which every solve that begins with the same block begins without a read. Read
+:class:`FirstRead` in the store, from which every solve that begins with a block as wide begins without a read. Read
 back from the tiles, it has the same bits.
 """
 

@@ -20,7 +20,7 @@ Vectors = NDArray[np.float64]
 FEWEST, MOST = 128, 512  # landmarks
 POINTS_A_LANDMARK = 16
 NOISE = 1e-3  # of a Gaussian block, added so that nothing is missed because the landmarks lie symmetrically
-PANEL = 4096  # points at once
+PANEL = 1024  # points at once
 
 
 def choose_landmarks(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
@@ -34,7 +34,7 @@ def choose_landmarks(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int64, shape (m,)
-        Ascending; m is n/16, within 128 and 512, and at most n/2.
+        Ascending; m is n/16, within 128 and 512, and at most n/2 and 2 `most_columns`.
     """
     count = min(max(FEWEST, n // POINTS_A_LANDMARK), MOST, 2 * most_columns, n // 2)
     edges = np.linspace(0, n, count + 1).astype(np.int64)

@@ -1,6 +1,6 @@
 """Stage 4 for a few sources: takes the graph, or a given D, and landmarks, gives their rows of D; nothing is written.
 
-Landmarks lie far apart, so their rows take about ten times as long each as rows of a block of neighbours.
+Landmarks lie far apart, so their rows take two to four times as long each as rows of a block of neighbours.
 """
 
 import numpy as np

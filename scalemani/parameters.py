@@ -28,6 +28,7 @@ NOT_RECORDED = (
     "compression",
     "tile_size",
 )  # of the machine, not of the model
+LEAST_TOL = 1e-12  # of relative residuals: float64 knows no better
 LARGEST = 1e150  # squares stay in float64's range
 CHOICES = {
     "graph": ("union", "mutual"),
@@ -86,8 +87,8 @@ class Parameters:
         elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:
             canonical_name(self.metric)
         self._check_neighborhood()
-        if not _is_number(self.tol) or not 0 < self.tol < 1:
-            raise ScalemaniError(f"tol={self.tol!r}: a number between 0 and 1 is needed")
+        if not _is_number(self.tol) or not LEAST_TOL <= self.tol < 1:
+            raise ScalemaniError(f"tol={self.tol!r}: a number from {LEAST_TOL:g} to 1 is needed")
         c = self.correction
         if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= c <= LARGEST)):
             named = ", ".join(map(repr, CORRECTIONS))
@@ -132,6 +133,11 @@ class Parameters:
         else:
             raise ScalemaniError(f"random_state={given!r}: None, an integer >= 0 or a NumPy generator is allowed")
         return replace(self, random_state=seed)
+
+    def correction_in(self, scale: float) -> str | float | None:
+        """The correction; a number in the unit of the tiles, which is `scale` of the user's."""
+        given = self.correction
+        return given if given is None or isinstance(given, str) else float(given) / scale
 
     def recorded(self) -> dict[str, Any]:
         """Everything that `load` gives back to an estimator, as JSON values."""

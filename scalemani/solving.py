@@ -63,11 +63,10 @@ def solve_run(
     first = FirstRead.load(store)
     kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first)
     del first  # the solver's from here on
-    correction = parameters.correction
     solution = solve(
         kernels,
         parameters.n_components,
-        correction=correction if isinstance(correction, str | None) else float(correction) / graph["scale"],
+        correction=parameters.correction_in(graph["scale"]),
         constant_solver=parameters.constant_solver,
         tol=parameters.tol,
         seed=parameters.random_state,

@@ -9,7 +9,7 @@ spectrum than p eigenvalues and what the first read of D summed: with q_i and r_
 and for K(c) and Lingoes' kernel as in :class:`scalemani.kernel_shares.DistanceSums`. What needs every eigenvalue is
 the negative mass N, the sum of the moduli of K2's negative eigenvalues. By Cauchy's interlacing the Ritz values of a
 subspace give lower bounds of it: -Σ(negative ones), and Σ(positive ones) - trace K2. So N is a LOWER bound, and the
-shares that divide by the sum of moduli (trace + 2N) are upper bounds; up to 300 points all are exact (`complete`). Of
+shares that divide by the sum of moduli (trace + 2N) are upper bounds; up to 301 points all are exact (`complete`). Of
 K(c) with a given c below c* only the pairs found count, so that its `gof` is a bound at any size.
 
 Sources: Mardia, Kent and Bibby, "Multivariate analysis" (1979), section 14.4 (shares of moduli and of squares);
@@ -192,7 +192,7 @@ def _remarks(
     pairs, p = solution.pairs, len(embedding.sizes)
     if not pairs.converged:
         worst = float(pairs.residuals.max())
-        found.append((None, f"the reads ran out at a residual of {worst:.1e} of its eigenvalue, tol={tol:g}"))
+        found.append((None, f"the solver stopped at a residual of {worst:.1e} of its eigenvalue, tol={tol:g}"))
     empty = embedding.emptiness()
     if empty is not None:
         found.append((None, empty))

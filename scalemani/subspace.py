@@ -57,8 +57,11 @@ class Subspace:
 
     def _project(self) -> None:
         raw = tuple(self.basis.T @ image for image in self.images)
-        self.asymmetry = max(self.asymmetry, *(_asymmetry(a, a.T) for a in raw))
+        self._note_asymmetry(*(_asymmetry(a, a.T) for a in raw))
         self.projected = tuple((a + a.T) / 2 for a in raw)
+
+    def _note_asymmetry(self, *found: float) -> None:
+        self.asymmetry = float(np.max([self.asymmetry, *found]))  # a NaN stays
 
     def append(self, grown: Vectors, images: tuple[Vectors, ...]) -> None:
         """Take in a block of directions, orthonormal and orthogonal to the basis, with their images."""
@@ -66,10 +69,8 @@ class Subspace:
         bordered = []
         for old, whole, new in zip(self.projected, self._images, images, strict=True):
             ours, theirs, corner = self.basis.T @ new, whole[:, :m].T @ grown, grown.T @ new
-            largest = max(float(np.abs(block).max(initial=0.0)) for block in (old, ours, corner))
-            self.asymmetry = max(
-                self.asymmetry, _asymmetry(ours, theirs, largest), _asymmetry(corner, corner.T, largest)
-            )
+            largest = max(float(np.abs(part).max(initial=0.0)) for part in (old, ours, corner))
+            self._note_asymmetry(_asymmetry(ours, theirs, largest), _asymmetry(corner, corner.T, largest))
             side = (ours + theirs) / 2
             bordered.append(np.block([[old, side], [side.T, (corner + corner.T) / 2]]))
         self._basis[:, m : m + b] = grown
@@ -97,7 +98,7 @@ class Subspace:
         """Orthonormal columns for the part of `candidates` that neither the basis nor 1 holds yet.
 
         Residuals of converged vectors are rounding noise, which normalising would blow up into copies of what the
-        basis holds: orthogonalised AFTER normalising, twice and more, what loses its norm is dropped.
+        basis holds: orthogonalised AFTER normalising, three times, what loses its norm is dropped.
         """
         kept = candidates[:, np.linalg.norm(candidates, axis=0) > 0]
         for _ in range(3):

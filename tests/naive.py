@@ -107,7 +107,7 @@ def constant_by_newton(D):
 
 
 def constant_by_fourier(d):
-    """c* of a translation-invariant D, from its first row as an array over the group (mathematics: closed forms)."""
+    """c* of a translation-invariant D, from its first row as an array over the group (a circulant: the DFT)."""
     a = (-np.fft.fftn(d) / 2).real.ravel()[1:]
     b = (-np.fft.fftn(d**2) / 2).real.ravel()[1:]
     bound = 4 * a * a >= 2 * b

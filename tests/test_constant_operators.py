@@ -1,7 +1,7 @@
 """The constant and the axes at n = 100,000 where both have closed forms, through products alone: no D anywhere.
 
 D of a ring or a torus grid is translation-invariant: its product is a convolution, and its kernels have the Fourier
-basis for eigenvectors (mathematics: closed forms).
+basis for eigenvectors.
 """
 
 import tracemalloc

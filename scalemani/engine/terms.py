@@ -14,7 +14,7 @@ TABLE = 8 << 20  # a table of bounds of a blocked search
 PANEL = 128  # rows of a tile that are multiplied at once
 SUMS = 5  # columns of the first read behind the products
 LANDMARKS_A_TASK = 16  # rows of D that a task finds for the solver's first block
-LANDMARK_PANEL = 4096  # points that are carried from the landmarks at once
+LANDMARK_PANEL = 1024  # points that are carried from the landmarks at once
 CHECKED = 32  # rows of D that are found again for the self-check
 
 

@@ -97,8 +97,8 @@ def _about_the_axes(s: Mapping[str, Any], tol: float, idle: int) -> Iterator[Not
         yield Notice(
             f"The solver stopped before its tolerance: residual {number(worst, 2)}, asked for {number(tol, 2)}.",
             [
-                "The last axes may be turned a little. The same fit once more goes on from what is there; a larger "
-                "--tol says what is good enough.",
+                "The last axes may be turned a little. A larger --tol says what is good enough; the same fit again "
+                "changes nothing.",
             ],
         )
     if idle:
