@@ -269,6 +269,20 @@ def test_symmetric_landmarks_and_equal_distances_give_a_whole_block(name, iterat
     np.testing.assert_allclose(found.pairs.values, values, rtol=1e-6, atol=1e-9 * values[0])
 
 
+def test_what_landmarks_on_a_mirror_cannot_see_is_found(iterate):
+    """A grid whose landmarks lie on its axis of symmetry: what comes of them is even, its longest axis is odd."""
+    x, y = (side.ravel() for side in np.meshgrid(np.arange(41.0), np.arange(-4.0, 5) * 20, indexing="ij"))
+    D = np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+    landmarks = np.flatnonzero(y == 0)
+    V = landmark_block(D[landmarks].astype(np.float32), landmarks, 16, 2, "cailliez", 0)
+    check_block(V, len(D), 16)
+    found = solve(DenseKernels(D), 2, start=lambda: V)
+    assert found.constant == pytest.approx(naive.constant_by_newton(D), rel=1e-6)
+    values, vectors = naive.top_pairs(naive.kernel(D, found.constant), 2)
+    assert abs(float(vectors[:, 0] @ np.sign(y))) > 10, "the longest axis is the odd one"
+    np.testing.assert_allclose(found.pairs.values, values, rtol=1e-6)
+
+
 def test_landmarks_in_one_place_are_no_fault():
     """All distances between them 0, and the same to everything else: given distances may be so."""
     D = random_distances(200)
