@@ -55,7 +55,7 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     x, y = _pairs(geodesic, embedded)
     if x.size < 2:
         raise ScalemaniError(f"{x.size} pairs have finite distances; give at least 2")
-    x, y = x - x.mean(), y - y.mean()
+    x, y = (part - part.mean() for part in (_at_one(x), _at_one(y)))
     scale = float(np.dot(x, x)) * float(np.dot(y, y))
     if not scale > 0:
         raise ScalemaniError("all distances of a set are equal; there is no correlation to take")
@@ -93,6 +93,8 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
     (1.0, 0.0)
     """
     x, y = _pairs(geodesic, embedded)
+    y = _at_one(y, None if scaled else x)
+    x = _at_one(x)
     whole = float(np.dot(x, x))
     if not whole > 0:
         raise ScalemaniError(f"{x.size} pairs have finite distances, and no geodesic one is above 0")
@@ -109,6 +111,12 @@ def _pairs(geodesic: ArrayLike, embedded: ArrayLike) -> tuple[Distances, Distanc
         raise ScalemaniError(f"{x.size} geodesic and {y.size} embedded distances; give both for the same pairs")
     finite = np.isfinite(x) & np.isfinite(y)
     return x[finite], y[finite]
+
+
+def _at_one(values: Distances, like: Distances | None = None) -> Distances:
+    """Times the power of two that brings the largest, or that of `like`, near 1: no square is out of range."""
+    largest = np.abs(values if like is None else like).max(initial=0.0)
+    return np.asarray(np.ldexp(values, -int(np.frexp(largest)[1])))
 
 
 def embedded_distances(embedding: NDArray[np.floating[Any]], rows: ArrayLike) -> NDArray[np.float64]:
@@ -199,6 +207,8 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
         check_neighbors(k, n)
     rows = np.sort(np.random.default_rng(seed).choice(kept, min(n_rows, n), replace=False))
     moments, excess = _Moments(points.shape[1]), [np.empty((0, 2))]
+    down = -int(np.frexp(np.abs(points[kept]).max(initial=0.0))[1])  # to a unit whose squares are in range
+    small = np.ldexp(points, down)
     rank = np.full(len(points), -1)  # of dropped rows: no partner
     rank[kept], rank[rows] = len(rows), np.arange(len(rows))
     for at, geodesic in _blocks(model, rows, len(points)):
@@ -207,7 +217,7 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
             excess.append(np.array(list(ranked_excess(geodesic, points, some, k)), float))
         for i, row in enumerate(some):
             others = np.flatnonzero(rank > at + i)
-            moments.add(geodesic[i, others], _by_axes(points[others], points[row]))
+            moments.add(np.ldexp(geodesic[i, others], down), _by_axes(small[others], small[row]))
     trust, kept_near = preserved(np.concatenate(excess).mean(axis=0), k, n) if k else (None, None)
     return {
         "n_points": n,

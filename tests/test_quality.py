@@ -64,6 +64,25 @@ def test_scale_and_an_added_constant_change_nothing(scale, constant):
     assert residual_variance(scale * x + constant, y) == pytest.approx(residual_variance(x, y), rel=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-140, 1e140, 1e200])
+def test_sizes_whose_squares_are_out_of_range(case, scale):
+    D, X = case
+    x, y = D.ravel(), squareform(pdist(X[:, :2])).ravel()
+    for measure in (residual_variance, normalised_stress):
+        assert measure(x * scale, y * scale) == pytest.approx(measure(x, y), rel=1e-9)
+    for size in (scale, 1.0):
+        found = normalised_stress(x * scale, y * size, scaled=True)
+        assert found == pytest.approx(normalised_stress(x, y, scaled=True), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
+def test_the_account_of_a_model_in_any_unit(scale):
+    X = roll(60)
+    plain, scaled = (quality_account(Isomap(n_neighbors=6).fit(X * unit)) for unit in (1.0, scale))
+    for name, value in plain.items():
+        np.testing.assert_allclose(scaled[name], value, rtol=1e-4, err_msg=name)
+
+
 def test_pairs_without_a_path_are_left_out():
     x, y = [1.0, 2.0, np.inf, 4.0, 5.0], [1.0, 2.5, 3.0, np.nan, 4.0]
     assert residual_variance(x, y) == residual_variance([1, 2, 5], [1, 2.5, 4])

@@ -219,6 +219,11 @@ def test_other_numbers_are_a_scale(values):
     assert found.limits[0] < found.limits[1]
 
 
+def test_the_widest_scale_has_a_length():
+    low, high = colouring("x", np.array([-1.7e308, 0.5, 1.7e308])).limits
+    assert -1e300 <= low < high <= 1e300
+
+
 def test_a_value_far_out_does_not_flatten_the_scale():
     values = np.append(np.linspace(0.1, 1, 199), 1e9)
     low, high = colouring("x", values).limits

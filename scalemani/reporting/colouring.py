@@ -17,6 +17,7 @@ __all__ = ["Colouring", "colouring"]
 MOST_CATEGORIES = 12  # so many colours can still be told apart
 LEAST_COVERED = 0.25  # of the rows by the commonest values; else they are names, and no colour says anything
 TAIL = 0.01  # of the values at either end that may be far out without flattening the scale
+WIDEST = 1e300  # the length of a scale is a float64
 FAR = 4.0  # the whole range is this many times what lies between the tails: then those set the scale
 
 
@@ -103,7 +104,7 @@ def _limits(finite: NDArray[np.float64]) -> tuple[float, float]:
     """The range, or what lies between its tails where a few values are far out."""
     if not finite.size:
         return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
+    low, high = (float(np.clip(end, -WIDEST, WIDEST)) for end in (finite.min(), finite.max()))
     inner = [float(value) for value in np.quantile(finite, [TAIL, 1 - TAIL])]
     if high - low > FAR * (inner[1] - inner[0]) > 0:
         return inner[0], inner[1]
