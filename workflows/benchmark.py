@@ -11,7 +11,7 @@ threads    the geodesic stage on two cores against one
 stage      the geodesic stage into Zarr tiles: rate, peak memory, bytes on disk
 reads      reads of D that whole fits take, by correction, beside ARPACK's for the constant
 read-cost  one such read against a plain loop over the same tiles
-fit        Isomap and KernelIsomap beside scikit-learn's Isomap, each in a process of its own that compiles for itself
+fit        Isomap and KernelIsomap beside scikit-learn's Isomap, each in a process of its own, compiling and not
 transform  3,000 new rows placed in a fit of 10,000
 whole      100,000 points (and the rows of a file) by the full method: minutes by stage, peak memory, disk
 
@@ -107,7 +107,8 @@ def read_options() -> argparse.Namespace:
 
 def check_room(options: argparse.Namespace, folder: Path) -> None:
     """Stop before any work if the tiles of the largest stage have no room."""
-    sizes = {"stage": options.stage_size, "whole": options.whole_size, "reads": options.reads_large}
+    sizes = {"stage": options.stage_size, "whole": options.whole_size}
+    sizes["reads"] = max(options.reads_size, options.reads_large)
     wanted = set(sizes) & set(options.part or PARTS)
     if wanted:
         file = options.images_rows if options.images and wanted - {"reads"} else 0
