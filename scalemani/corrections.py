@@ -33,6 +33,7 @@ Vectors = NDArray[np.float64]
 Combine = Callable[[tuple[Vectors, ...]], Combination]
 CORRECTIONS = ("cailliez", "lingoes", "flip")
 MOST_READS = 200
+LARGEST = 1e75  # of a given c: the account of the spectrum takes its fourth power
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def solve(
     elif correction is None:
         chosen = number(0.0)
     elif not isinstance(correction, str):
-        if not np.isfinite(float(correction) ** 2):
+        if not abs(float(correction)) <= LARGEST:
             raise SolverError(
                 f"correction={correction:g} in the unit of the distances is out of range; give a smaller one"
             )

@@ -6,7 +6,7 @@ the data is refused here.
 
 import os
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class Parameters:
         if not _is_number(self.tol) or not LEAST_TOL <= self.tol < 1:
             raise ScalemaniError(f"tol={self.tol!r}: a number from {LEAST_TOL:g} to 1 is needed")
         c = self.correction
-        if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= c <= LARGEST)):
+        if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= float(c) <= LARGEST)):
             named = ", ".join(map(repr, CORRECTIONS))
             raise ScalemaniError(f"correction={c!r}: {named}, None or a number from 0 to 1e150 is allowed")
         if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
@@ -174,7 +174,10 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
+    except OverflowError:  # an integer beyond float64
+        return False
 
 
 def _metric_name(metric: Any) -> str:
@@ -193,4 +196,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, Rational) and not isinstance(value, Integral):
+        return float(value)
     return value

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from fractions import Fraction
 
 import dask.array as da
 import numpy as np
@@ -12,7 +13,7 @@ from data import roll
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.errors import DisconnectedGraphError, RankWarning, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, RankWarning, ScalemaniError, SolverError
 from scalemani.inputs import read_input
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -150,9 +151,9 @@ def test_too_few_rows_gives_both_numbers(rows, arguments, message, tmp_path):
         ({"constant_solver": "lanczos"}, "constant_solver='lanczos': one of 'ritz', 'power', 'arnoldi'"),
         ({"projection": "linear"}, "projection='linear': one of 'continuous', 'paper'"),
         ({"knn": "faiss"}, "knn='faiss': one of 'auto', 'nndescent', 'exact'"),
-        ({"tol": 0}, "tol=0: a number between 0 and 1"),
-        ({"tol": 1.0}, "tol=1.0: a number between 0 and 1"),
-        ({"tol": None}, "tol=None: a number between 0 and 1"),
+        ({"tol": 0}, "tol=0: a number from 1e-12 to 1"),
+        ({"tol": 1.0}, "tol=1.0: a number from 1e-12 to 1"),
+        ({"tol": None}, "tol=None: a number from 1e-12 to 1"),
         ({"random_state": -1}, "random_state=-1"),
         ({"random_state": "seed"}, "random_state='seed'"),
         ({"random_state": 1.5}, "random_state=1.5"),
@@ -186,6 +187,23 @@ def test_an_array_for_a_word(name, tmp_path):
 @pytest.mark.parametrize("c", [1e200, 1e300])
 def test_a_constant_whose_square_is_none(c, tmp_path):
     refused(r"correction=1e\+[23]00", X, {"correction": c}, tmp_path / "r")
+
+
+def test_an_integer_beyond_float64(tmp_path):
+    refused("correction=1000", X, {"correction": 10**400}, tmp_path / "r")
+    refused("tol=1000", X, {"tol": 10**400}, tmp_path / "r")
+
+
+def test_a_constant_whose_fourth_power_is_none_is_said_to_be_too_large(tmp_path):
+    for c in (1e76, 1e150):
+        with pytest.raises(SolverError, match="out of range; give a smaller one"):
+            KernelIsomap(n_neighbors=8, correction=c).fit(X)
+
+
+@pytest.mark.parametrize("half", [np.float32(0.5), Fraction(1, 2)])
+def test_a_number_of_another_kind(half):
+    expected = KernelIsomap(n_neighbors=8, correction=0.5).fit(X).embedding_
+    np.testing.assert_array_equal(KernelIsomap(n_neighbors=8, correction=half).fit(X).embedding_, expected)
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
