@@ -176,6 +176,12 @@ def test_given_distances_are_compared_if_they_are_kept(tmp_path, undrawn, kept):
     assert page.count("<img") == (6 if kept else 4)
 
 
+@pytest.mark.filterwarnings("ignore::scalemani.errors.UndeterminedAxesWarning")
+def test_equal_distances_have_a_page(tmp_path):
+    Isomap(metric="geodesic", store=tmp_path / "run.zarr").fit(1 - np.eye(30))
+    assert "30 points on 2 axes" in run_page(Run(RunStore(tmp_path / "run.zarr")))
+
+
 @pytest.mark.parametrize("n", [2, 5])
 def test_few_points_have_a_page(tmp_path, n):
     Isomap(n_neighbors=1, n_components=1, store=tmp_path / "run.zarr").fit(np.arange(float(n))[:, None])

@@ -166,6 +166,8 @@ def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Map
         top = 2.2 * max(value, 0.5)
     right.set_ylim(0, max(top, float(np.quantile(slopes[known], 0.9)) if known.any() else top))
     right.set_xscale("log")
+    if not known.any():  # equal distances have one bin and no slope: matplotlib finds no limits of its own
+        right.set_xlim(float(histogram.edges[0]), float(histogram.edges[-1]))
     plain_numbers(right.xaxis)
     right.set_xlabel("distance r")
     right.set_ylabel("slope of log(pairs nearer than r)")
