@@ -35,11 +35,12 @@ class Kernels(Protocol):
     """What the solvers see: a size, a count of reads, and the two products."""
 
     n_reads: int
+    precision: str
 
     @property
     def shape(self) -> tuple[int, int]: ...
 
-    def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]: ...
+    def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]: ...
 
     def start(self, width: int, make: Callable[[], Vectors]) -> Start: ...
 
@@ -53,9 +54,9 @@ class CentredKernels:
     store : RunStore
         With every tile row finished.
     precision : {"float32", "float64"}, optional
-        Of the products inside a tile (sums over tiles are float64). float32 gives the constant to about
-        2e-9 λ1/c² of itself (1e-6 while that is below 500); float64 reaches 1e-6 throughout. By default
-        float64 up to 20,000 vertices.
+        Of the products inside a tile (sums over tiles are float64). float32 leaves an error of
+        about 2e-9 λ1/c² in the constant, which one float64 product then takes out
+        (:func:`scalemani.corrections.refined`). By default float64 up to 20,000 vertices.
     on_read : callable, optional
         Called with `n_reads` after every read.
     first : FirstRead, optional
@@ -97,15 +98,21 @@ class CentredKernels:
         block = make()
         return Start(block, self.products(block))
 
-    def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]:
-        """K1 V and K2 V for V (n, m), from one read of D; this object's first read checks every tile."""
-        m, verify = vectors.shape[1], self.n_reads == 0
+    def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]:
+        """K1 V and K2 V for V (n, m), from one read of D; this object's first read checks every tile.
+
+        Parameters
+        ----------
+        precision : {"float32", "float64"}, optional
+            Of these products alone.
+        """
+        m, verify, precision = vectors.shape[1], self.n_reads == 0, precision or self.precision
         if self._sums is None:
-            reader = first_reader(vectors, self.precision)
+            reader = first_reader(vectors, precision)
             first = FirstRead(vectors, sweep(self._cluster, self._store, reader, verify=verify, by_rows=True))
             self._sums, images = first.sums, first.images
         else:
-            reader = later_reader(vectors, self.precision)
+            reader = later_reader(vectors, precision)
             images = images_of(sweep(self._cluster, self._store, reader, verify=verify), m)
         self.n_reads += 1
         if self._on_read is not None:
@@ -133,7 +140,7 @@ class DenseKernels:
     def __init__(self, distances: Any) -> None:
         self.distances = np.asarray(distances, np.float64)
         self.shape = (len(self.distances), len(self.distances))
-        self.n_reads = 0
+        self.n_reads, self.precision = 0, "float64"
         d, squares = self.distances, self.distances**2
         cubes, fourths = float(np.vdot(d, squares)), float(np.vdot(squares, squares))
         self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
@@ -143,8 +150,8 @@ class DenseKernels:
         block = make()
         return Start(block, self.products(block))
 
-    def products(self, vectors: Vectors) -> tuple[Vectors, Vectors]:
-        """K1 V and K2 V; counted as one read of D."""
+    def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]:
+        """K1 V and K2 V in float64; counted as one read of D."""
         self.n_reads += 1
         v = centred(vectors)
         return -0.5 * centred(self.distances @ v), -0.5 * centred(self.distances**2 @ v)

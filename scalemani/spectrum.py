@@ -8,9 +8,12 @@ spectrum than p eigenvalues and what the first read of D summed: with q_i and r_
 
 and for K(c) and Lingoes' kernel as in :class:`scalemani.kernel_shares.DistanceSums`. What needs every eigenvalue is
 the negative mass N, the sum of the moduli of K2's negative eigenvalues. By Cauchy's interlacing the Ritz values of a
-subspace give lower bounds of it: -Σ(negative ones), and Σ(positive ones) - trace K2. So N is a LOWER bound, and the
-shares that divide by the sum of moduli (trace + 2N) are upper bounds; up to 301 points all are exact (`complete`). Of
-K(c) with a given c below c* only the pairs found count, so that its `gof` is a bound at any size.
+subspace give lower bounds of it: -Σ(negative ones), and Σ(positive ones) - trace K2. So N is a LOWER bound, and what
+divides by the sum of moduli (trace + 2N: `gof` without a correction or with a given constant, `share` for "flip") is an
+upper one. `most_negative_eigenvalue` is the lowest Ritz value, an upper bound that only "lingoes" converges: with None
+and "flip" the basis follows the top alone, so that `rel_corr_eig`, whose constant it is, is an upper bound of axes
+above the mean eigenvalue and a lower one of those below. Up to 301 points all are exact (`complete`), but for `gof` of
+K(c) with a given c below c*, for which only the pairs found count. :mod:`scalemani.bounds` says so number by number.
 
 Sources: Mardia, Kent and Bibby, "Multivariate analysis" (1979), section 14.4 (shares of moduli and of squares);
 Legendre and Legendre, "Numerical ecology" (1998), equation 9.27 (Rel_corr_eig); MacArthur (PNAS 43, 1957; the broken
@@ -25,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.additive_constant import RANK_TOLERANCE
+from scalemani.bounds import two_digits
 from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
@@ -198,9 +202,9 @@ def _remarks(
         found.append((None, empty))
     if ratio > 1:
         if solution.correction == "lingoes":
-            what = f"Lingoes' constant s puts equal points sqrt(2s) apart, which is {ratio:.1f} times"
+            what = f"Lingoes' constant s puts equal points sqrt(2s) apart, which is about {two_digits(ratio)} times"
         else:
-            what = f"the additive constant is {ratio:.1f} times"
+            what = f"the additive constant is about {two_digits(ratio)} times"
         sentence = (
             f"{what} the median geodesic distance: the embedding shows mostly the shift; look at the shares without "
             "it, compare a fit with no correction, and check the graph for shortcut edges"

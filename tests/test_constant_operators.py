@@ -28,12 +28,14 @@ class InvariantKernels:
     A column at a time: what a solve holds in memory beside the images is the solver's own.
     """
 
+    precision = "float64"
+
     def __init__(self, distances):
         self.group, self.shape = distances.shape, (distances.size, distances.size)
         self.n_reads = self.columns = 0
         self._transforms = [scipy.fft.rfftn(power) for power in (distances, distances**2)]
 
-    def products(self, V):
+    def products(self, V, precision=None):
         self.n_reads += 1
         self.columns += V.shape[1]
         images = tuple(np.empty_like(V, order="F") for _ in self._transforms)

@@ -34,7 +34,7 @@ from scalemani.landmark_block import choose_landmarks, landmark_block
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOL = 1e-6
-FLOAT32 = 4e-9  # times λ1/c², the error that is allowed to float32 products where it is above tol; 1.6e-9 was seen
+FLOAT32 = 5e-11  # times λ1/c², the error that is allowed to float32 products where it is above tol; 1.4e-11 was seen
 HOPELESS = 1e5  # λ1/c² behind which float32 may say that it did not get there, as it then must
 
 
@@ -152,7 +152,7 @@ def few(examples):
 @few(30)
 @given(data_sets, st.integers(60, 120), st.booleans())
 def test_the_constant_is_a_dense_solves(data_set, n, landmarks):
-    """Thirty sets: to tol in float64; in float32 to tol while λ1/c² <= 250, and to 4e-9 of that beyond."""
+    """Thirty sets: to tol in float64; in float32 to tol while λ1/c² <= 2e4, and to 5e-11 of that beyond."""
     kind, k, seed = data_set
     check(distances(kind, n, k, seed), landmarks)
 
@@ -174,13 +174,13 @@ def test_so_it_is_of_two_thousand(kind, k):
 
 
 @pytest.mark.parametrize(("n", "k", "seed", "least"), [(317, 40, 263237, 1e3), (150, 40, 1, 1e3)])
-def test_float32_products_stay_in_their_bound_where_it_is_above_tol(n, k, seed, least):
-    """Nearly Euclidean strips: λ1/c² is in the thousands, and float32 is 1e-6 to 3e-6 from c*; float64 is not."""
+def test_float32_products_reach_tol_by_one_product_in_float64(n, k, seed, least):
+    """Nearly Euclidean strips: λ1/c² is in the thousands, and without its one float64 product float32 misses tol."""
     D = geodesics(np.random.default_rng(seed).random((n, 2)) * [1, 10.0], k).astype(np.float32)
     D = np.minimum(D, D.T)
     c = naive.constant_by_newton(D)
     assert naive.top_pairs(naive.kernel(D, c), 1)[0][0] > least * c**2
-    check(D, landmarks=True)
+    check(D, landmarks=False)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
