@@ -3,6 +3,7 @@
 import pytest
 
 from scalemani.reporting.advice import about_the_correction, notices
+from scalemani.reporting.axes_words import beside_the_stick, which_to_follow
 
 QUIET = {
     "correction": "cailliez", "additive_constant": 2.0, "shift": 2.0, "median_distance": 4.0,
@@ -31,7 +32,7 @@ def test_a_sound_fit_is_left_in_peace():
         ({"n_vertices": 90}, "10 points of 100 are not in the map", "More neighbours"),
         ({"n_bridges": 2}, "joined by 2 bridges", "More neighbours"),
         ({"knn_recall": 0.9}, "found 90.0 % of the true neighbours", "--knn exact"),
-        ({"constant_over_median": 3.456}, "3.46 median distances further apart", "--correction none"),
+        ({"constant_over_median": 3.456}, "about 3.5 median distances further apart", "--correction none"),
         ({"converged": False}, "residual 1 × 10⁻⁸, asked for 1 × 10⁻⁶", "--tol"),
         ({"idle": 1}, "1 axis of 2 carries nothing", "Ask for 1 axis"),
         ({"gap": 1e-7}, "differ by < 0.01 % only", "Ask for 3 axes, or for fewer than 2"),
@@ -48,18 +49,18 @@ def test_each_warning_has_its_remedy(changed, headline, remedy):
 def test_remarks_come_after_warnings():
     found = said(correction=None, shift=0.0, constant_over_median=0.0, gap=0.005, n_bridges=1)
     assert [notice.warning for notice in found] == [True, False, False]
-    assert "22.2 % of the trace" in found[1].headline
+    assert "add up to at least 22.2 % of the trace" in found[1].headline
     assert "differ by 0.50 %" in found[2].headline
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, ["The constant is 2, 0.5 times the median geodesic distance (4)", "least that", "Half of its square, 2"]),
+        ({}, ["The constant is 2, about 0.50 times the median geodesic distance (about 4.0)", "least that", "Half of its square, 2"]),
         ({"shift": 0.0, "additive_constant": 0.0}, ["No constant is needed"]),
         ({"correction": 2.0}, ["as it was asked for", "Half of its square, 2"]),
         ({"correction": "number", "shift": 0.0}, ["The constant is 0, as it was asked for"]),
-        ({"correction": "lingoes"}, ["Lingoes' constant is 2: twice it", "as far apart as 0.5 times"]),
+        ({"correction": "lingoes"}, ["Lingoes' constant is 2: twice it", "as far apart as about 0.50 times"]),
         ({"correction": "flip", "shift": 0.0}, ["sign flipped"]),
         ({"correction": None, "shift": 0.0}, ["No correction"]),
         ({"correction": "none", "shift": 0.0}, ["No correction"]),
@@ -69,3 +70,35 @@ def test_each_correction_is_explained(changed, words):
     text = " ".join(about_the_correction({**QUIET, **changed}))
     for word in words:
         assert word in text
+
+
+def test_what_is_exact_is_not_said_to_be_a_bound():
+    (found,) = said(correction=None, shift=0.0, constant_over_median=0.0, complete=True)
+    assert "add up to 22.2 % of the trace" in found.headline
+
+
+STICK = {**QUIET, "broken_stick": [0.6, 0.3], "rel_corr_eig": [0.7, 0.4], "complete": True}
+
+
+@pytest.mark.parametrize(
+    ("changed", "shares", "words"),
+    [
+        ({}, [0.7, 0.4], "all axes do"),
+        ({}, [0.7, 0.2], "the first axis does"),
+        ({}, [0.5, 0.4], "no axis does"),
+        ({"constant_over_median": 4.0}, [0.7, 0.4], "most of each is the constant"),
+        ({"correction": "none", "shift": 0.0, "complete": False}, [0.7, 0.4], "the first 2 axes may"),
+        ({"correction": "none", "shift": 0.0, "complete": False}, [0.5, 0.4], "no axis does"),
+        ({"correction": "none", "shift": 0.0}, [0.7, 0.4], "all axes do"),
+    ],
+)
+def test_shares_are_compared_with_chance_as_far_as_they_tell(changed, shares, words):
+    assert words in beside_the_stick({**STICK, **changed}, shares)
+
+
+def test_one_of_the_answers_is_the_final_word():
+    assert "residual variance has the final word" in which_to_follow(QUIET, curve=True)
+    assert "--correction none" not in which_to_follow(QUIET, curve=True)
+    above = which_to_follow({**QUIET, "constant_over_median": 4.0}, curve=True)
+    assert "shares without the shift" in above and "--correction none" in above
+    assert "a fit with more axes" in which_to_follow(QUIET, curve=False)

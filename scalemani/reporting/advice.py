@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scalemani.bounds import side, two_digits
 from scalemani.reporting.page import Notice
 from scalemani.reporting.words import count, number, percent
 
@@ -69,7 +70,7 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
     ratio = s.get("constant_over_median") or 0.0
     if ratio > 1:
         yield Notice(
-            f"The correction puts points {number(ratio, 3)} median distances further apart.",
+            f"The correction puts points about {two_digits(ratio)} median distances further apart.",
             [
                 "Most of each corrected distance is then the constant, which is the same for all pairs: the map shows "
                 "mostly the constant, and later axes carry little of the data.",
@@ -80,8 +81,9 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
     if s["correction"] in UNCORRECTED and negative and trace > 0 and negative > MUCH_NEGATIVE * trace:
+        least = f"{side(s, 'negative_mass')} ".lstrip()
         yield Notice(
-            f"Negative eigenvalues add up to {percent(negative / trace)} of the trace, or more.",
+            f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
             [
                 "No points in flat space have exactly these distances. The axes show the best of the positive part, "
                 "and the negative part is left out. A correction (cailliez, lingoes) makes a kernel of it.",
@@ -149,7 +151,8 @@ def about_the_correction(s: Mapping[str, Any]) -> list[str]:
         return ["No constant is needed: up to rounding these are distances of points in flat space."]
     flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
     ratio = (
-        f"{number(s['constant_over_median'], 3)} times the median geodesic distance ({number(s['median_distance'])})"
+        f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
+        f"(about {two_digits(s['median_distance'])})"
     )
     if kind == "lingoes":
         return [

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.bounds import two_digits
 from scalemani.dimension import local_dimensions
 from scalemani.distance_histogram import DistanceHistogram
 from scalemani.reporting.advice import about_the_correction, notices
+from scalemani.reporting.axes_words import beside_the_stick, dimension_in_words, which_to_follow
 from scalemani.reporting.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.reporting.colouring import Colouring
 from scalemani.reporting.drawing import png
@@ -112,15 +114,14 @@ def _in_short(f: Findings) -> Section:
         ["axes", f"{f.n_axes}"],
         ["correction", _correction(s)],
     ]
-    for heading, value, _ in _measures(f):
-        rows.append([heading, value])
+    rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
     found = notices(s, float(f.parameters["tol"]), f.residual_variances[-1], idle)
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
 
 
 def _correction(s: Mapping[str, Any]) -> str:
-    kind, ratio = s["correction"], number(s["constant_over_median"], 3)
+    kind, ratio = s["correction"], two_digits(s["constant_over_median"])
     if kind in (None, "none"):
         return "none"
     if kind == "flip":
@@ -128,27 +129,24 @@ def _correction(s: Mapping[str, Any]) -> str:
     if kind == "lingoes":
         return f"lingoes, constant {number(s.get('lingoes_constant', s['shift']))}"
     name = "cailliez, c*" if kind == "cailliez" else "a given constant, c"
-    return f"{name} = {number(s['additive_constant'])}: {ratio} times the median distance"
+    return f"{name} = {number(s['additive_constant'])}: about {ratio} times the median distance"
 
 
-def _measures(f: Findings) -> list[tuple[str, str, str]]:
-    """Name, value and meaning of each measure of quality that there is."""
+def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
+    """Name, value, meaning and best value of each measure of quality that there is."""
     if f.quality is None:
         return []
     q, k = f.quality, f.quality["n_neighbors"]
-    best = "large where the correction makes distances longer" if f.spectrum["shift"] else "0 is best"
+    none, all_ = "0 is best", "1 is best"
+    longer = f"{none}; the constant makes it large" if f.spectrum["shift"] else none
     found = [
-        ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances; 0 is best"),
-        ("normalised stress", q["normalised_stress"], f"differences of the two, relative to geodesic ones; {best}"),
-        ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale"),
-        (
-            "trustworthiness",
-            q["trustworthiness"],
-            f"whether the {k} nearest in the map are near along the data; 1 is best",
-        ),
-        ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map; 1 is best"),
+        ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances", none),
+        ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones", longer),
+        ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale", none),
+        ("trustworthiness", q["trustworthiness"], f"whether the {k} nearest in the map are near along the data", all_),
+        ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map", all_),
     ]
-    return [(name, number(value), words) for name, value, words in found if value is not None]
+    return [(name, number(value), words, best) for name, value, words, best in found if value is not None]
 
 
 def _distances(f: Findings) -> Section:
@@ -159,18 +157,22 @@ def _distances(f: Findings) -> Section:
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
     others = "any other point" if few is f.sample else f"{len(few.points):,} of the points"
-    figure = distance_panels(every, near, float(f.spectrum["additive_constant"]))
+    constant = float(f.spectrum["additive_constant"])
+    figure = distance_panels(every, near, constant)
     caption = (
         f"Distances of {_whom(f)}: on the left to {others}, on the right to its {count(k, 'nearest neighbour')} "
-        "along the data. On the line the map keeps a distance; below it, points are nearer in the map than they are "
-        "along the data."
+        "along the data. On the black line the map keeps a distance; below it, points are nearer in the map than they "
+        "are along the data. Orange is the median."
     )
+    if 0 < constant < float(every[1].max(initial=0.0)):
+        caption += " On the dashed line are distances with the constant, which is what the correction asks for."
     alt = "Distances in the embedding against geodesic distances, of all pairs and of nearest neighbours."
     words = [
         f"Measured on {count(f.quality['n_pairs'], 'pair')}, of {_whom(f)} with all others. The left picture shows "
         "whether the whole is kept, the right one whether neighbours stay as near as they were.",
     ]
-    table = Table(["measure", "value", "what it is"], _measures(f), words=True)
+    meanings = [[name, value, f"{what}; {best}"] for name, value, what, best in _measures(f)]
+    table = Table(["measure", "value", "what it is"], meanings, words=True)
     return Section(heading, words, [table], [Picture(png(figure), caption, alt)])
 
 
@@ -182,7 +184,8 @@ def _whom(f: Findings) -> str:
 
 def _axes(f: Findings) -> Section:
     s, words, pictures = f.spectrum, [], []
-    if f.n_axes > 1 and any(value is not None for value in f.residual_variances):
+    measured = f.n_axes > 1 and any(value is not None for value in f.residual_variances)
+    if measured:
         words.append(
             "Residual variance is 1 − r², r the correlation of geodesic with embedded distances over pairs of points: "
             "0 is a perfect map. Where the curve stops falling, further axes add little."
@@ -198,18 +201,18 @@ def _axes(f: Findings) -> Section:
         after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
         words.append(
             "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece of "
-            f"its number shows more than that{after}. Here {_these(_leading(corrected, stick), f.n_axes)}."
+            f"its number shows more than that{after}. {beside_the_stick(s, corrected)}"
         )
     if f.n_axes > 1:
         unshifted = s["share_unshifted"] if s["shift"] else None
         caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
-        caption += ", on a scale by powers of ten; what is 0 or less is not on it."
+        caption += ", on a log scale; what is 0 or less is not on it."
         alt = "A point for the share of each axis, falling."
         pictures.append(
             Picture(png(share_chart(s["share"], unshifted, None if same else corrected, stick)), caption, alt)
         )
     if f.histogram is not None and f.histogram.counts.sum() >= FEWEST_PAIRS:
-        words.append(_dimension_in_words(f.dimension))
+        words.append(dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
         caption = (
             "Left, all geodesic distances of the run. Right, how fast the number of pairs grows with distance, as a "
@@ -217,38 +220,9 @@ def _axes(f: Findings) -> Section:
         )
         alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
         pictures.append(Picture(png(figure), caption, alt))
+    if len(words) > 1:
+        words.append(which_to_follow(s, curve=measured))
     return Section("How many axes", words, pictures=pictures)
-
-
-def _leading(shares: Sequence[float], stick: Sequence[float]) -> int:
-    """Leading axes with a larger share than the stick's piece."""
-    above = [share > piece for share, piece in zip(shares, stick, strict=True)]
-    return above.index(False) if False in above else len(above)
-
-
-def _these(above: int, p: int) -> str:
-    if above == 0:
-        return "no axis does"
-    if above == p:
-        return "all axes do, so that more may be worth having" if p > 1 else "the one axis does"
-    return "the first axis does" if above == 1 else f"the first {above} axes do"
-
-
-def _dimension_in_words(dimension: Mapping[str, Any]) -> str:
-    names = {
-        "correlation": "by how fast the number of near pairs grows (correlation dimension, which falls short where it "
-        "is high)",
-        "hypersphere": "by the shape of the distances' distribution (as on a sphere)",
-    }
-    parts = [
-        f"{dimension[key]['dimension']:.2f} ± {dimension[key]['standard_error']:.2f} {name}"
-        for key, name in names.items()
-        if dimension.get(key) is not None
-    ]
-    if not parts:
-        return "There are too few distances to estimate the dimension of the data from."
-    agreed = f" Both suggest {count(dimension['suggested'], 'axis', 'axes')}." if dimension.get("agree") else ""
-    return f"The dimension of the data, from geodesic distances: {'; '.join(parts)}.{agreed}"
 
 
 def _spectrum(f: Findings) -> Section:
@@ -256,6 +230,8 @@ def _spectrum(f: Findings) -> Section:
     behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
     figure = eigenvalue_chart(s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind)
     caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
+    if s["shift"]:
+        caption += " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
     tables = [*tables_of_axes(s), *whole_spectrum(s)]
     words = about_the_correction(s)
@@ -271,7 +247,7 @@ def _run(f: Findings) -> Section:
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
         ["neighbour search", f"{s['knn_method']}, recall {percent(s['knn_recall'])}"],
-        ["median geodesic distance", number(s["median_distance"])],
+        ["median geodesic distance, of a sample", f"about {two_digits(s['median_distance'])}"],
         ["largest geodesic distance", number(s.get("max_distance"))],
         ["reads of the distances, once written", f"{s['n_passes']}"],
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],

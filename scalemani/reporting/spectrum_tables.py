@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scalemani.bounds import side, sides
 from scalemani.reporting.page import Table
 from scalemani.reporting.words import column, number, percent
 
@@ -46,9 +47,18 @@ def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
     ]
     if s["correction"] == "flip":
         known[0] = ("share", s["share"], "the eigenvalue's size over the sum of all sizes")
-    shares = [numbers, *((heading, [percent(v) for v in found]) for heading, found, _ in known)]
+    keys = {heading: key for key, heading, _ in SHARES}
+    shares = [numbers, *(_with_sides(heading, found, sides(s, keys[heading])) for heading, found, _ in known)]
     meanings = Table(["share", "what it is"], [[heading, words] for heading, _, words in known], words=True)
     return [_beside(values), _beside(shares), meanings]
+
+
+def _with_sides(heading: str, values: Sequence[Any], which: Sequence[str]) -> tuple[str, list[str]]:
+    """A column of shares: what bounds they are is in the heading, or before each where they differ."""
+    cells = [percent(value) for value in values]
+    if len(set(which)) == 1:
+        return (f"{heading}, {which[0]}" if which[0] else heading), cells
+    return heading, [f"{word} {cell}".lstrip() for word, cell in zip(which, cells, strict=True)]
 
 
 def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
@@ -60,7 +70,7 @@ def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
     """What belongs to no axis."""
     trace = s["trace_unshifted"]
     what = "sizes of all eigenvalues, sum" if s["correction"] == "flip" else "trace: sum of all eigenvalues"
-    rows = [[what, number(s["trace"])]]
+    rows = [[what, _bounded(s, "trace")]]
     if s["trace"] != trace:
         rows.append(["trace without a correction", number(trace)])
     if s.get("next_eigenvalue") is not None:
@@ -68,17 +78,21 @@ def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
     if s.get("gap") is not None:
         rows.append(["gap between the last axis and the next, relative", percent(s["gap"])])
     if s.get("most_negative_eigenvalue") is not None:
-        rows.append(["lowest eigenvalue without a correction", _bounded(s, "most_negative_eigenvalue", "at most")])
+        rows.append(["lowest eigenvalue without a correction", _bounded(s, "most_negative_eigenvalue")])
     if s.get("negative_mass") is not None:
         share = f", {percent(s['negative_mass'] / trace)} of the trace without a correction" if trace > 0 else ""
-        rows.append(["sizes of the negative eigenvalues, sum", _bounded(s, "negative_mass", "at least") + share])
+        rows.append(["sizes of the negative eigenvalues, sum", _bounded(s, "negative_mass") + share])
     if s.get("gof"):
-        rows.append(["GOF of R's cmdscale", " and ".join(number(v) for v in s["gof"])])
+        gof = f"{side(s, 'gof')} {' and '.join(number(v) for v in s['gof'])}"
+        rows.append(["GOF of R's cmdscale", gof.lstrip()])
     if s.get("reconstruction_error") is not None:
         rows.append(["reconstruction error of scikit-learn's Isomap", number(s["reconstruction_error"])])
     return [Table([], rows, words=True)]
 
 
-def _bounded(s: Mapping[str, Any], key: str, which: str) -> str:
-    """A number that is exact where all eigenvalues were found, and else on this side of the true one."""
-    return number(s[key]) if s.get("complete") or not s[key] else f"{which} {number(s[key])}"
+def _bounded(s: Mapping[str, Any], key: str) -> str:
+    """A number that is exact, or with the side on which the true one is; of a sum that has no part yet, none."""
+    which = side(s, key)
+    if which and not s[key]:
+        return "none found"
+    return f"{which} {number(s[key])}".lstrip()
