@@ -18,7 +18,7 @@ from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import AdditiveConstantWarning, RankWarning, UndeterminedAxesWarning
 from scalemani.kernel import DenseKernels
 from scalemani.spectrum import negative_mass, spectrum_account
-from scalemani.terminal.summary import info_lines, info_record
+from scalemani.terminal.summary import fit_lines, info_lines, info_record
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -301,3 +301,25 @@ def test_every_key_is_defined_where_users_look_and_is_in_info(tmp_path):
     text = "\n".join(info_lines(model))
     for said in ("Rel_corr_eig", "Relative_eig", "Broken_stick", "GOF", "reconstruction_error", "not determined"):
         assert said in text
+
+
+def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
+    """Separators of a list are none of a number's."""
+    found = account(1000 * ring_distances(320), 2)
+    model = SimpleNamespace(
+        store_="r", get_params=dict, spectrum_={**found, "n_rows": 320, "n_distinct": 320, "n_vertices": 320}
+    )
+    lines = {line[:17].strip(): line[17:] for line in info_lines(model)}
+    assert lines["correction"] == "none"
+    assert lines["R cmdscale"].startswith("GOF at most ")
+    assert lines["ape"].startswith("Rel_corr_eig at most ")
+    assert lines["negative mass"].startswith("at least ") and "eigenvalue is at most -" in lines["negative mass"]
+    assert "at " not in lines["shares of trace"] + lines["trace"]
+    first, second = lines["eigenvalues"].split("  ")
+    assert float(first.replace(",", "")) >= float(second.replace(",", "")) > 1e3
+    given = {"correction": "number", "additive_constant": 2e3, "constant_over_median": 4.0312, "median_distance": 496.2}
+    model.spectrum_.update(given)
+    told = "correction       number: constant c = 2,000, about 4.0 times the median distance of about 500"
+    assert told in info_lines(model)
+    assert [line for line in fit_lines(model, "r", "none") if line.startswith("replaced")]
+    assert not [line for line in fit_lines(model, "r", "number") + fit_lines(model, "r") if line.startswith("replaced")]

@@ -78,8 +78,9 @@ def fit(
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
     from scalemani import KernelIsomap
-    from scalemani.terminal.summary import fit_lines
+    from scalemani.terminal.summary import correction_in, fit_lines
 
+    before = None if parameters["overwrite"] else correction_in(store)
     with reporting(not quiet) as report:
         model = KernelIsomap(**_chosen(parameters), store=store, progress=report).fit(source.values)
     model.name_features(source.names)
@@ -87,7 +88,7 @@ def fit(
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
     if not quiet:
-        click.echo("\n".join(fit_lines(model, store)))
+        click.echo("\n".join(fit_lines(model, store, before)))
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
         _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")

@@ -1,11 +1,13 @@
 """What a fitted model says of itself: takes a model, gives lines for people and a record for programs."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from scalemani.bounds import said_of_list, side, sides, two_digits
 from scalemani.plan_text import plan_lines
 
-__all__ = ["as_json_values", "fit_lines", "info_lines", "info_record", "plan_lines"]
+__all__ = ["as_json_values", "correction_in", "fit_lines", "info_lines", "info_record", "plan_lines"]
 
 
 def number(value: Any) -> str:
@@ -25,14 +27,38 @@ def number(value: Any) -> str:
     return f"{value:.4g}"
 
 
-def numbers(values: Any) -> str:
-    """Several numbers in one line."""
-    return ", ".join(number(value) for value in values)
+def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
+    """Several numbers in one line and one style, with what bounds they are.
+
+    Examples
+    --------
+    >>> numbers([2659820.0, 404.174]), numbers([2.5e9, 404.174]), numbers([0.5, 0.2], ["at most", ""])
+    ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
+    """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    power = len(values) > 1 and (largest >= 1e7 or 0 < largest < 1e-3)
+    words = [f"{value:.3e}" if power and value else number(value) for value in values]
+    return said_of_list(words, which or [""] * len(words))
 
 
-def fit_lines(model: Any, store: str) -> list[str]:
-    """The lines that ``scalemani fit`` ends with."""
-    return [*_spectrum_lines(model), f"store            {store}"]
+def correction_in(store: str) -> str | None:
+    """The correction whose result a store holds; None without a result."""
+    from scalemani.engine.store import RunStore
+    from scalemani.errors import ScalemaniError
+
+    try:
+        state = RunStore(store).stage("solve")
+    except ScalemaniError:  # nothing there, or what the fit will refuse itself
+        return None
+    return None if state is None else state["spectrum"].get("correction")
+
+
+def fit_lines(model: Any, store: str, replaced: str | None = None) -> list[str]:
+    """The lines that ``scalemani fit`` ends with; `replaced` is the correction of an earlier result in the store."""
+    lines = [*_spectrum_lines(model), f"store            {store}"]
+    if replaced not in (None, model.spectrum_["correction"]):
+        lines.append(f"replaced         the result there with correction {replaced}; its distances were used again")
+    return lines
 
 
 def info_lines(model: Any) -> list[str]:
@@ -73,9 +99,9 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
     return [
         f"points           {points}",
-        *_constant_lines(s),
+        f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
-        f"shares of trace  {numbers(s['share'])}",
+        f"shares of trace  {_bounded(s, 'share')}",
         *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
@@ -84,29 +110,41 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     ]
 
 
-def _constant_lines(s: dict[str, Any]) -> list[str]:
-    """The correction, where there is one, and how large it is."""
-    ratio = f"{number(s['constant_over_median'])} times the median geodesic distance"
-    if s["correction"] == "lingoes":
-        return [f"constant s       {number(s['lingoes_constant'])} (sqrt(2s) is {ratio})"]
-    if s["correction"] == "flip":
-        return ["correction       flip: the moduli of the eigenvalues"]
-    return [] if s["correction"] in ("none", None) else [f"constant c       {number(s['additive_constant'])} ({ratio})"]
+def _bounded(s: dict[str, Any], key: str) -> str:
+    """A number or several, exact ones alone and others with their side."""
+    return numbers(s[key] if isinstance(s[key], (list, tuple)) else [s[key]], sides(s, key))
+
+
+def _correction(s: dict[str, Any]) -> str:
+    """Which it is, and how large its constant."""
+    kind = s["correction"] or "none"
+    if kind == "flip":
+        return "flip: the moduli of the eigenvalues"
+    if kind == "none":
+        return kind
+    median = f"about {two_digits(s['constant_over_median'])} times the median distance"
+    if kind == "lingoes":
+        return f"lingoes: constant s = {number(s['lingoes_constant'])}; sqrt(2s) is {median}"
+    at = f"of about {two_digits(s['median_distance'])}"
+    return f"{kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
 def _share_lines(s: dict[str, Any]) -> list[str]:
     """The spectrum by the usual definitions, those of other programs by their names."""
-    mass, least = s["negative_mass"], "" if s["complete"] else "at least "
-    lowest = f"the lowest is {number(s['most_negative_eigenvalue'])}"
+    lowest = _bounded(s, "most_negative_eigenvalue")
+    if not s["most_negative_eigenvalue"] and side(s, "most_negative_eigenvalue"):
+        negative = "none was found without a correction"
+    else:
+        negative = f"{_bounded(s, 'negative_mass')} without a correction; the lowest eigenvalue is {lowest}"
     own = s["relative_eig"]
     return [
         f"  of squares     {numbers(s['share_of_squares'])}",
-        f"  ape            Rel_corr_eig {numbers(s['rel_corr_eig'])}",
+        f"  ape            Rel_corr_eig {_bounded(s, 'rel_corr_eig')}",
         *([] if None in own else [f"                 Relative_eig {numbers(own)}"]),
         f"                 Broken_stick {numbers(s['broken_stick'])}",
-        f"  R cmdscale     GOF {numbers(s['gof'])}",
+        f"  R cmdscale     GOF {_bounded(s, 'gof')}",
         f"  scikit-learn   reconstruction_error {number(s['reconstruction_error'])}",
-        f"trace            {number(s['trace'])}, {number(s['trace_unshifted'])} without a correction",
-        f"negative mass    {least}{number(mass)} without a correction, {lowest}",
-        f"next eigenvalue  {number(s['next_eigenvalue'])}, a gap of {number(s['gap'])}",
+        f"trace            {_bounded(s, 'trace')}; {number(s['trace_unshifted'])} without a correction",
+        f"negative mass    {negative}",
+        f"next eigenvalue  {number(s['next_eigenvalue'])}; a gap of {number(s['gap'])}",
     ]
