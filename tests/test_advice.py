@@ -56,7 +56,7 @@ def test_remarks_come_after_warnings():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, ["The constant is 2, about 0.50 times the median geodesic distance (about 4.0)", "least that", "Half of its square, 2"]),
+        ({}, ["2, about 0.50 times the median geodesic distance (about 4.0)", "least that", "Half of its square, 2"]),
         ({"shift": 0.0, "additive_constant": 0.0}, ["No constant is needed"]),
         ({"correction": 2.0}, ["as it was asked for", "Half of its square, 2"]),
         ({"correction": "number", "shift": 0.0}, ["The constant is 0, as it was asked for"]),

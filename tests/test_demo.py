@@ -61,6 +61,15 @@ def test_what_is_printed_is_on_the_page_with_all_pictures_inside(demo):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_tables_are_of_the_same_points(demo):
+    roll = swiss_roll(200, noise_variance=0.25, random_state=0)
+    for name, headings, values in (("points", "x,y,z", roll.points), ("colours", "length,width", roll.parameters)):
+        first, *rows = (demo[0] / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+        assert first == f"name,{headings}"
+        assert [row.split(",")[0] for row in rows] == [f"points{i}" for i in range(200)]
+        np.testing.assert_array_equal([list(map(float, row.split(",")[1:])) for row in rows], values)
+
+
 def test_a_second_demo_takes_the_place_of_the_first(demo):
     out, outcomes, _ = demo
     with pytest.warns(AdditiveConstantWarning):

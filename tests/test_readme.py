@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scalemani import load
+from scalemani.demonstration import experiment
 from scalemani.demonstration.datasets import swiss_roll
-from scalemani.demonstration.experiment import run_demo
 from scalemani.errors import AdditiveConstantWarning
+from scalemani.reporting import map_section, sections
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run
 
@@ -22,35 +24,60 @@ def block(language, word):
     return found
 
 
-@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
-def test_five_lines_of_python(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {"X": swiss_roll(150, random_state=0).points, "new_points": swiss_roll(9, random_state=1).points}
-    lines = block("python", "KernelIsomap")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the demo leaves, without its pictures."""
+    place = tmp_path_factory.mktemp("readme") / "scalemani-demo"
+    with pytest.MonkeyPatch.context() as patched, pytest.warns(AdditiveConstantWarning):
+        patched.setattr(experiment, "png", lambda figure: b"\x89PNG")
+        experiment.run_demo(place, n_train=150, n_test=9)
+    return place
+
+
+@pytest.fixture
+def demo(folder, monkeypatch):
+    """In the folder in which README has its readers type; pictures take time and are not looked at."""
+    for module in (sections, map_section):
+        monkeypatch.setattr(module, "png", lambda figure: b"\x89PNG")
+    monkeypatch.chdir(folder)
+
+
+def test_five_lines_of_python(demo):
+    names = {"numpy": np, "new_points": swiss_roll(9, random_state=1).points}
+    exec(re.search(r"`(X = .*?)`", README)[1], names)
+    lines = block("python", "Isomap")
     assert lines.count("\n") == 5
     exec(lines, names)
     assert names["model"].embedding_.shape == (150, 2)
 
 
-@pytest.fixture
-def demo(tmp_path, monkeypatch):
-    """The folder that the demo leaves, in which README has its readers type."""
-    monkeypatch.setattr("scalemani.demonstration.experiment.png", lambda figure: b"\x89PNG")
-    with pytest.warns(AdditiveConstantWarning):
-        run_demo(tmp_path / "scalemani-demo", n_train=150, n_test=9)
-    monkeypatch.chdir(tmp_path / "scalemani-demo")
+def obeyed(lines, capsys):
+    """What the program says to lines of shell, none of which fails."""
+    said = []
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "scalemani"
+        code = run(cli, arguments)
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        said.append(out)
+    return "".join(said)
 
 
 def test_five_lines_of_shell(demo, capsys):
     assert Path("report.html").exists()
     lines = block("bash", "scalemani export").splitlines()
     assert len(lines) == 5
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == "scalemani"
-        assert run(cli, arguments) == 0, capsys.readouterr().err
+    said = obeyed(lines, capsys)
     # The first column is of names.
     assert np.loadtxt("coordinates.csv", delimiter=",", skiprows=1, usecols=(1, 2)).shape == (9, 2)
+    assert "replaced" not in said
+    said = obeyed(block("bash", "--correction cailliez").splitlines(), capsys)
+    assert "replaced         the result there with correction none" in said
+    assert (load("isomap.model.zarr").spectrum_["correction"], load("run.zarr").spectrum_["correction"]) == (
+        "none",
+        "cailliez",
+    )
 
 
 def test_links_lead_somewhere():

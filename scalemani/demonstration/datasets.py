@@ -5,6 +5,7 @@ Recognition 40, 2007) fit a noisy Swiss roll of 1,200 points, a roll without noi
 semi-sphere. What they leave open (the roll's size, the sphere's radius) is said below.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,10 @@ def semi_sphere(
     return Manifold(surface + noise, parameters, ("first polar coordinate", "second polar coordinate"))
 
 
-def write_table(path: Path, prefix: str, points: NDArray[np.float64]) -> None:
-    """Points as a table with a name for each, to try the command line on."""
-    lines = ["name,x,y,z"]
-    lines += [f"{prefix}{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(points)]
+def write_table(
+    path: Path, prefix: str, values: NDArray[np.float64], headings: Sequence[str] = ("x", "y", "z")
+) -> None:
+    """A row of numbers a point as a table with a name for each, to try the command line on."""
+    lines = [",".join(("name", *headings))]
+    lines += [f"{prefix}{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(values)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

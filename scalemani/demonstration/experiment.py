@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
+from scalemani.bounds import two_digits
 from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
 from scalemani.demonstration.pictures import four_panels, spectra, unrolling
 from scalemani.errors import ScalemaniError
@@ -72,6 +73,8 @@ def run_demo(
 ) -> dict[str, Outcome]:
     """Run the experiment and write its report and pictures, and its points as ``points.csv`` and ``new.csv``.
 
+    Where each of ``points.csv`` lies on the roll, the length along it and the width across, is in ``colours.csv``.
+
     Parameters
     ----------
     out : str or Path
@@ -100,6 +103,8 @@ def run_demo(
     )
     for name, manifold in (("points", train), ("new", test)):
         write_table(place / f"{name}.csv", name, manifold.points)
+    # What a perfect map of points.csv recovers, to colour one by.
+    write_table(place / "colours.csv", "points", train.parameters, ("length", "width"))
     outcomes = fit_both(train, test, place, progress=progress)
     for line in aligned(*table(outcomes)):
         say(line)
@@ -189,7 +194,7 @@ def table(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[str]]]:
 
     rows = [
         row("constant added", lambda o: f"{o.spectrum['additive_constant']:.4f}"),
-        row("c* / median geodesic distance", lambda o: f"{o.spectrum['constant_over_median']:.3f}"),
+        row("c* / median geodesic distance, about", lambda o: two_digits(o.spectrum["constant_over_median"])),
         row("least eigenvalue of the kernel", lambda o: f"{o.kernel_eigenvalues[0]:.4g}"),
     ]
     rows += [
@@ -276,8 +281,8 @@ def _comparison(outcomes: dict[str, Outcome]) -> list[str]:
     if ratio <= 1 or kernel.residual_variances[-1] <= plain.residual_variances[-1]:
         return []
     return [
-        f"Here c* is {ratio:.1f} times the median geodesic distance, so that most of the corrected distances "
-        "is the constant, and kernel Isomap pays for being a kernel with a larger residual variance. Sparse "
+        f"Here c* is about {two_digits(ratio)} times the median geodesic distance, so that most of the corrected "
+        "distances is the constant, and kernel Isomap pays for being a kernel with a larger residual variance. Sparse "
         "graphs, whose paths zigzag, and shortcut edges both raise c*."
     ]
 
