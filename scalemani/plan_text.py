@@ -41,24 +41,36 @@ METHODS = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent"
 STAGES = {"search": "neighbours and graph", "neighbors": "neighbours", "solve": "constant and axes"}
 
 
+def _verdict(plan: Any) -> str:
+    """Whether the fit can run, or what does not let it."""
+    if plan.refusal is None:
+        return "fits"
+    if plan.memory_peak > plan.memory_limit:
+        return f"does not fit: {size(plan.memory_peak)} of memory, {size(plan.memory_limit)} is allowed"
+    if plan.disk > plan.disk_free:
+        return f"does not fit: {size(plan.disk)} of disk, {size(plan.disk_free)} is free"
+    return f"does not fit: {plan.refusal}"
+
+
 def plan_lines(plan: Any) -> list[str]:
     """The lines of ``scalemani plan``."""
     merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
     points = f"{plan.n_rows:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
-    tiles = f"{plan.tile_rows} rows of tiles of {plan.tile_size} x {plan.tile_size}"
+    tiles = f"{plan.tile_rows} rows of tiles (squares of {plan.tile_size:,} x {plan.tile_size:,})"
     reads = f"about {plan.reads}" if plan.reads else "none"
     where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
     largest, before = plan.memory_stage, plan.tasks - plan.reads * plan.tasks_a_read
     made = "landmarks and D" if before and plan.landmarks else "D"
     counts = f"{before} for {made}, {plan.tasks_a_read} a read"
     lines = [
+        f"verdict          {_verdict(plan)}",
         f"points           {points}" + (f", {outside:,} outside the largest component" if outside else ""),
         f"neighbours       {METHODS.get(plan.method, plan.method)}",
         f"graph            {plan.n_edges:,} edges",
-        f"distances        {tiles}, {size(plan.disk_distances)}",
+        f"distances D      {tiles}, {size(plan.disk_distances)}",
         f"reads of D       {reads}, besides the one while it is written",
-        f"tasks            {plan.tasks:,} ({counts}), {plan.threads} at once{where}",
-        f"memory a process {size(plan.memory_peak)}, and {size(plan.memory_limit)} is allowed",
+        f"pieces of work   {plan.tasks:,} ({counts}), {plan.threads} at once{where}",
+        f"memory a process {size(plan.memory_peak)} above its size at the start; {size(plan.memory_limit)} is allowed",
     ]
     for stage, parts in plan.memory.items():
         lines.append(f"  {STAGES.get(stage, stage):<29}{size(sum(parts.values())):>10}")

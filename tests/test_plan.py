@@ -1,7 +1,9 @@
 """A plan says what the fit then does: the same tiles, tasks, reads and bytes; and what does not fit leaves no file."""
 
 import json
+import re
 import shlex
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -230,7 +232,12 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
     with pytest.raises(DoesNotFitError, match="for graph"):
         Isomap(**options, store=path, overwrite=True).fit(roll(100))
     assert sorted(tmp_path.rglob("*")) == before
-    assert Isomap(**options, store=path).plan(roll(100)).refusal is not None
+    shown = Isomap(**options, store=path).plan(roll(100))
+    assert shown.refusal is not None
+    told = str(shown).splitlines()[0]
+    assert re.fullmatch(r"verdict          does not fit: [\d.]+ \wB of memory, [\d.]+ \wB is allowed", told)
+    full = replace(shown, memory_limit=shown.memory_peak, disk=2000, disk_free=1000)
+    assert str(full).startswith("verdict          does not fit: 2 kB of disk, 1 kB is free\n")
 
 
 def test_a_full_disk_is_refused_before_any_file(tmp_path, monkeypatch):
@@ -273,7 +280,8 @@ def test_a_plan_for_people_fits_a_terminal(tmp_path, program):
     code, out, err = program("plan points.npy run.zarr --neighbors 8 -p 3 --quiet")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
-    for said in ("320 rows", "k-d tree", "edges", "rows of tiles of", "reads of D", "a process", "cluster and code"):
+    assert out.startswith("verdict          fits\n")
+    for said in ("320 rows", "k-d tree", "edges", "rows of tiles", "reads of D", "a process", "cluster and code"):
         assert said in out
     assert "geodesics" in out[out.index("time  ") :]
     assert [path.name for path in tmp_path.iterdir()] == ["points.npy"]
