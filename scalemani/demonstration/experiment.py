@@ -103,7 +103,6 @@ def run_demo(
     )
     for name, manifold in (("points", train), ("new", test)):
         write_table(place / f"{name}.csv", name, manifold.points)
-    # What a perfect map of points.csv recovers, to colour one by.
     write_table(place / "colours.csv", "points", train.parameters, ("length", "width"))
     outcomes = fit_both(train, test, place, progress=progress)
     for line in aligned(*table(outcomes)):
