@@ -31,6 +31,7 @@ Products = Callable[[Vectors], tuple[Vectors, ...]]
 
 FULL_BASIS = 300  # up to this size the whole of 1-perp is the first block: one read, exact
 GUARDS = 2
+USUAL_COLUMNS = 320  # of a basis before it restarts: 20 reads of 16; with both images 768 MB at n = 100,000
 STALLED = 20  # rounds that took less than 30 % off the least that was left: rounding has the last word
 
 
@@ -129,7 +130,7 @@ def first_block(n: int, n_top: int, block: int = 16) -> int:
 def basis_limits(width: int, n_top: int, block: int = 16) -> tuple[int, int]:
     """Columns at which a basis that began with `width` restarts: the fewest that leave room to grow, and the usual."""
     least = 2 * (max(n_top + GUARDS, block) + block) + 2 * max(width, n_top + GUARDS + block // 2)
-    return least, max(14 * width, least)
+    return least, max(USUAL_COLUMNS, 14 * width, least)
 
 
 def start_block(n: int, width: int, seed: int) -> Vectors:

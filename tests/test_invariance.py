@@ -97,7 +97,7 @@ def test_the_memory_limit_changes_nothing(monkeypatch, quick_calibration):
     rows = roll(700)
     default = Isomap(n_neighbors=K, n_components=P).fit(rows)
     needed = Isomap(n_neighbors=K, n_components=P).plan(rows).memory_peak
-    model = Isomap(n_neighbors=K, n_components=P, memory_limit=0.7 * needed).fit(rows)
+    model = Isomap(n_neighbors=K, n_components=P, memory_limit=0.58 * needed).fit(rows)
     assert RunStore(model.store_).blocks.size < RunStore(default.store_).blocks.size
     close(model.embedding_, default.embedding_)
 
