@@ -11,6 +11,7 @@ from typing import Any
 __all__ = ["said_of_list", "side", "sides", "two_digits"]
 
 LEAST, MOST, EXACT = "at least", "at most", ""
+LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine of up to tol/gap, here a tenth
 
 
 def sides(s: Mapping[str, Any], key: str) -> list[str]:

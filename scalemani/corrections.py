@@ -117,11 +117,11 @@ def solve(
     before = kernels.n_reads
     n = kernels.shape[0]
     name = correction if isinstance(correction, str) else "none" if correction is None else "number"
-    unshifted = np.empty(0)
+    projected_k2 = np.empty((0, 0))
 
     def combine(projected: tuple[Vectors, ...]) -> Combination:
-        nonlocal unshifted
-        unshifted = sl.eigvalsh(projected[1])
+        nonlocal projected_k2
+        projected_k2 = projected[1]
         return chosen(projected)
 
     if correction == "lingoes":
@@ -168,6 +168,7 @@ def solve(
         )
     if low and name == "cailliez" and kernels.precision == "float32":
         pairs = refined(pairs, kernels)
+    unshifted = sl.eigvalsh(projected_k2)
     return Solution(
         correction=name,
         constant=0.0 if name == "lingoes" else pairs.combination.value,

@@ -234,6 +234,7 @@ def block_rayleigh_ritz(
         floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
         wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
         grown = space.new_directions(gaps[:, wanted & (sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0)))])
+        del gaps  # the products need the memory
         if grown.shape[1] == 0:
             high_done = low_done = True  # the basis is invariant: nothing is left to find from it
             break

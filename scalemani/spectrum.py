@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.additive_constant import RANK_TOLERANCE
-from scalemani.bounds import two_digits
+from scalemani.bounds import LEAST_GAP, two_digits
 from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
@@ -37,7 +37,6 @@ from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, Undeterm
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
-LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine of up to tol/gap, here a tenth
 
 
 def spectrum_account(

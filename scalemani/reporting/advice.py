@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scalemani.bounds import side, two_digits
+from scalemani.bounds import LEAST_GAP, side, two_digits
 from scalemani.reporting.page import Notice
 from scalemani.reporting.words import count, number, percent
 
 __all__ = ["about_the_correction", "notices"]
 
 NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
-UNDETERMINED = 10  # times the tolerance: under it the solver can't tell the two apart
 LOW_RECALL = 0.95
 MUCH_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
@@ -117,7 +116,7 @@ def _about_the_axes(s: Mapping[str, Any], tol: float, idle: int) -> Iterator[Not
         yield Notice(
             f"The eigenvalue of axis {p} and the next, which has no axis, differ by {percent(max(gap, 0.0))} only.",
             [f"Small changes of the data may swap or mix the two. Ask for {count(p + 1, 'axis', 'axes')}{fewer}."],
-            warning=gap <= UNDETERMINED * tol,
+            warning=gap < LEAST_GAP * tol,
         )
 
 
