@@ -21,6 +21,18 @@ class StoreMismatchError(ScalemaniError):
     """A store holds a run with other data, parameters or versions; the message names the field."""
 
 
+class DiskFullError(RuntimeError):
+    """A disk was full in the middle of the work; the message says what was to be written and what is free."""
+
+
+class StoreInUseError(ScalemaniError):
+    """Another fit is at work on a store; the message names its host and process."""
+
+
+class ClusterLostError(RuntimeError):
+    """The Dask scheduler or its workers are gone, or can't go on; what was finished is in the store."""
+
+
 class DamagedStoreError(RuntimeError):
     """A store lacks, or holds damaged, what it says it holds."""
 
