@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from distributed import Client, LocalCluster, default_client, rejoin, secede
+from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
 from scalemani.engine.blas_threads import hold_blas, release_blas
@@ -90,6 +90,21 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def check_certificates(address: Any) -> None:
+    """Refuse a tls:// address without readable certificates in Dask's configuration: Client would hang for 30 s."""
+    if not str(address).startswith("tls://"):
+        return
+    try:
+        context = Security().get_connection_args("client")["ssl_context"]
+    except OSError as error:  # ssl's errors are of its kind
+        raise ScalemaniError(f"the TLS certificates for {address!r} can't be read: {error}; give PEM files") from error
+    if context is None:
+        raise ScalemaniError(
+            f"{address!r} needs TLS certificates, and Dask's configuration has none: set "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and ..__CLIENT__KEY"
+        )
+
+
 def tasks_in_flight(threads: int) -> int:
     """Tasks that :meth:`Cluster.map` has submitted and not yet handed over, for all threads of a cluster."""
     return 2 * threads + 4
@@ -132,11 +147,13 @@ class Cluster:
             else:
                 self._leave_the_pool()
         else:
+            check_certificates(self._scheduler)
             try:
                 self.client = Client(self._scheduler, timeout="15s", set_as_default=False)
             except (OSError, ValueError, TypeError) as error:
                 raise ScalemaniError(
-                    f"no Dask scheduler answers at {self._scheduler!r}: check the address, or leave scheduler out"
+                    f"no Dask scheduler answers at {self._scheduler!r}: check the address (tls:// where it has "
+                    "certificates, all signed by one authority), or leave scheduler out"
                 ) from error
             self._owned = True
         if not self.embedded and not self.client.scheduler_info(n_workers=-1)["workers"]:
