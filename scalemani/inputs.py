@@ -20,9 +20,10 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, ScalemaniError
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
-from scalemani.neighbors import NeighborLists, find_neighbors, search_for
+from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
 from scalemani.parameters import GIVEN_METRICS, LARGEST, Parameters
 from scalemani.points import Points, looks_like_distances, read_points, save_rows
+from scalemani.search.kept_blocks import Kept
 from scalemani.search.precomputed import PrecomputedSearch
 
 
@@ -47,7 +48,7 @@ class Input(Protocol):
     distinct: NDArray[np.int64]
     fingerprint: str
 
-    def lists(self, parameters: Parameters) -> NeighborLists | None: ...
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> NeighborLists | None: ...
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph: ...
 
@@ -80,7 +81,9 @@ class _Searched(_ByEdges):
     def _make_search(self, parameters: Parameters) -> Any:
         raise AssertionError("each input makes its own search")
 
-    def _lists(self, parameters: Parameters, n_neighbors: int | None) -> NeighborLists:
+    def _lists(
+        self, parameters: Parameters, n_neighbors: int | None, kept: Kept | None = None, progress: Progress = silent
+    ) -> NeighborLists:
         if self._search is None:
             self._search = self._make_search(parameters)
         return find_neighbors(
@@ -92,11 +95,16 @@ class _Searched(_ByEdges):
             knn=parameters.knn,
             random_state=parameters.random_state,
             search=self._search,
+            kept=kept,
+            progress=progress,
         )
 
-    def lists(self, parameters: Parameters) -> NeighborLists:
-        """Neighbours of every distinct point."""
-        return self._lists(parameters, parameters.n_neighbors)
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> NeighborLists:
+        """Neighbours of every distinct point; finished pieces go into `kept`, and what is there is not searched for.
+
+        `progress` is called with the number of points that are done.
+        """
+        return self._lists(parameters, parameters.n_neighbors, kept, progress)
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The connected graph in vertex order."""
@@ -183,7 +191,7 @@ class GraphInput(_ByEdges):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
-    def lists(self, parameters: Parameters) -> None:
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> None:
         """There are none."""
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
@@ -207,7 +215,7 @@ class GeodesicInput:
         self.distinct = np.arange(self.checked.n)
         self.fingerprint = self.checked.fingerprint
 
-    def lists(self, parameters: Parameters) -> None:
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> None:
         """There are none."""
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.costs import descent_seconds, exact_seconds
 from scalemani.search.descent import descent_candidates, descent_obstacle
 from scalemani.search.exact import ExactSearch
+from scalemani.search.kept_blocks import Kept, Lists, NothingKept, by_pieces
 from scalemani.search.precomputed import PrecomputedSearch
 
 I64 = NDArray[np.int64]
@@ -25,6 +26,13 @@ Search: TypeAlias = ExactSearch | PrecomputedSearch
 RECALL_SAMPLE = 200  # rows
 LEAST_RECALL = 0.95
 _KNN = ("auto", "exact", "nndescent")
+_TYPICAL_LIST = 10  # rows, where a radius doesn't say
+Progress = Callable[[int], None]
+"""Takes the number of rows that are done."""
+
+
+def silent(done: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ def find_neighbors(
     random_state: int = 0,
     threads: int = 1,
     search: Search | None = None,
+    kept: Kept | None = None,
+    progress: Progress = silent,
 ) -> NeighborLists:
     """Find each row's neighbours among the other rows.
 
@@ -87,6 +97,11 @@ def find_neighbors(
         Threads of the exact search; lists are bit-equal for any number.
     search : ExactSearch or PrecomputedSearch, optional
         A search made by :func:`search_for` from the same points, to be used again.
+    kept : Kept, optional
+        Where finished pieces are kept, and found by the next call with the same arguments. NN-descent is one piece:
+        it can't be taken up half done, but what follows it (recall, completion of short lists) can.
+    progress : callable, optional
+        Called with the number of rows that are done, from those that were kept to less than all.
 
     Returns
     -------
@@ -110,18 +125,16 @@ def find_neighbors(
         search = search_for(points, metric, metric_params, threads=threads)
     if isinstance(search, PrecomputedSearch) and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use 'exact' or 'auto'")
-    rows = search.rows
-    own = np.arange(search.n_rows)
+    kept = NothingKept() if kept is None else kept
     if radius is not None:
         if knn == "nndescent":
             raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-        indptr, indices, distances = search.within(rows, float(radius), exclude=own)
-        return NeighborLists(indptr, indices, distances, search.method, 1.0)
+        return _by_search(search, n_neighbors, float(radius), kept, progress)
     assert n_neighbors is not None
     if isinstance(search, ExactSearch) and _takes_descent(knn, search, n_neighbors):
-        return _by_descent(search, n_neighbors, random_state)
-    table, lengths = search.nearest(rows, n_neighbors, exclude=own)
-    return _even_lists(table, lengths, search.method, 1.0)
+        progress(0)
+        return _by_descent(search, n_neighbors, random_state, kept)
+    return _by_search(search, n_neighbors, None, kept, progress)
 
 
 def search_for(
@@ -180,8 +193,31 @@ def _takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
     return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
 
 
-def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int) -> NeighborLists:
-    candidates = descent_candidates(search, n_neighbors, random_state)
+def _by_search(
+    search: Search, n_neighbors: int | None, radius: float | None, kept: Kept, progress: Progress
+) -> NeighborLists:
+    """Exact lists, by pieces."""
+
+    def each(starts: Sequence[int]) -> Iterator[Lists]:
+        if radius is not None:
+            yield from search.each_within(radius, starts)
+            return
+        assert n_neighbors is not None
+        for table, lengths in search.each_nearest(n_neighbors, starts):
+            yield np.full(len(table), n_neighbors), table.ravel(), lengths.ravel()
+
+    seconds = exact_seconds(search, n_neighbors or _TYPICAL_LIST)
+    counts, indices, distances = by_pieces(each, search.n_rows, search.block_rows, seconds, kept, progress)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return NeighborLists(indptr, indices, distances, search.method, 1.0)
+
+
+def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: Kept) -> NeighborLists:
+    name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
+    candidates = kept.get(name)
+    if candidates is None or candidates.shape != shape:
+        candidates = descent_candidates(search, n_neighbors, random_state)
+        kept.put(name, candidates)
     table, lengths = complete_lists(search, candidates, n_neighbors)
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:

@@ -7,7 +7,6 @@ search and a common offset is taken off in float64, before anything becomes floa
 
 from __future__ import annotations
 
-import threading
 import warnings
 from typing import Any
 
@@ -19,10 +18,8 @@ from scalemani.errors import ScalemaniError
 from scalemani.search.distance_forms import CountForm, Form, NormForm
 from scalemani.search.exact import ExactSearch
 from scalemani.search.function_metrics import FunctionForm
+from scalemani.search.parallel_numba import one_numba_thread
 from scalemani.search.prepared_rows import BLOCK_BYTES
-
-# numba's workqueue layer aborts the process when two threads are in parallel code at once
-_LOCK = threading.Lock()
 
 _DENSE_BYTES = 2 << 30  # the most that CSR rows may take as dense float32
 # What pynndescent has for CSR rows, of the metrics that are passed to it by name.
@@ -47,7 +44,7 @@ def descent_obstacle(search: ExactSearch) -> str | None:
 
 
 def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int) -> NDArray[np.int64]:
-    """Candidate neighbours of every row, from one thread.
+    """Candidate neighbours of every row, from one thread: one piece of work, which can't be taken up half done.
 
     Parameters
     ----------
@@ -72,27 +69,21 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     if obstacle is not None:
         raise ScalemaniError(f"{obstacle}; use knn='exact'")
     rows, metric, keywords = _descent_input(search)
-    with _LOCK:
-        import numba
+    # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
+    with one_numba_thread(), warnings.catch_warnings():
         from pynndescent import NNDescent  # here only: the import alone takes half a minute
 
-        threads = numba.get_num_threads()
-        numba.set_num_threads(1)  # with two threads 38 % of the rows of one seed differed from run to run
-        try:
-            with warnings.catch_warnings():
-                # Rows it found too few neighbours for are searched again by the caller.
-                warnings.filterwarnings("ignore", message="Failed to correctly find n_neighbors")
-                index = NNDescent(
-                    rows,
-                    metric=metric,
-                    metric_kwds=keywords,
-                    n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
-                    random_state=random_state % 2**32,
-                    n_jobs=1,
-                )
-                return np.asarray(index.neighbor_graph[0], dtype=np.int64)
-        finally:
-            numba.set_num_threads(threads)
+        # Rows it found too few neighbours for are searched again by the caller.
+        warnings.filterwarnings("ignore", message="Failed to correctly find n_neighbors")
+        index = NNDescent(
+            rows,
+            metric=metric,
+            metric_kwds=keywords,
+            n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
+            random_state=random_state % 2**32,
+            n_jobs=1,
+        )
+        return np.asarray(index.neighbor_graph[0], dtype=np.int64)
 
 
 def _stays_csr(form: Form) -> bool:

@@ -6,7 +6,8 @@ that the caller derives from the rows' content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -88,6 +89,11 @@ class ExactSearch:
         """Number of rows searched among, m."""
         return self.prepared.count
 
+    @property
+    def block_rows(self) -> int:
+        """Rows that are searched for at a time."""
+        return self._engine.batch
+
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query, by (distance, tie_rank).
 
@@ -106,14 +112,11 @@ class ExactSearch:
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
             raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
-        parts = self._by_blocks(queries, exclude, lambda engine, block, own: engine.nearest(block, k, own))
-        distances = np.concatenate([np.empty((0, k)), *[part[1] for part in parts]])
-        if not np.isfinite(distances).all():
-            raise ScalemaniError(
-                f"metric={self.form.name!r} gives infinite distances to the {k} nearest rows; rescale the "
-                "features or use another metric"
-            )
-        return np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]), distances
+        parts = list(self._nearest(queries, k, exclude))
+        return (
+            np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]),
+            np.concatenate([np.empty((0, k)), *[part[1] for part in parts]]),
+        )
 
     def within(self, queries: Any, radius: float, exclude: I64 | None = None) -> tuple[I64, I64, F64]:
         """All rows at a distance of at most ``radius``, each query's by (distance, tie_rank).
@@ -123,7 +126,7 @@ class ExactSearch:
         indptr : NDArray[int64], shape (q + 1,)
         indices, distances : NDArray, shape (indptr[-1],)
         """
-        parts = self._by_blocks(queries, exclude, lambda engine, block, own: engine.within(block, radius, own))
+        parts = list(self._within(queries, radius, exclude))
         counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])
         return (
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -158,12 +161,47 @@ class ExactSearch:
         best = tied[np.lexsort((ranks.max(axis=0), ranks.min(axis=0)))[0]]
         return int(a[best]), int(b[found[best, 0]]), float(distances[best, 0])
 
+    def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64]]:
+        """The k nearest others of the rows themselves, (b, k), by blocks of ``block_rows`` from each of ``starts``."""
+        return self._nearest(self.rows, k, np.arange(self.n_rows), starts)
+
+    def each_within(self, radius: float, starts: Sequence[int]) -> Iterator[tuple[I64, I64, F64]]:
+        """Lengths (b,), rows and distances of the lists of others within ``radius``, by blocks like the above."""
+        return self._within(self.rows, radius, np.arange(self.n_rows), starts)
+
+    def _nearest(
+        self, queries: Any, k: int, exclude: I64 | None, starts: Sequence[int] | None = None
+    ) -> Iterator[tuple[I64, F64]]:
+        for found, distances in self._by_blocks(
+            queries, exclude, lambda engine, block, own: engine.nearest(block, k, own), starts
+        ):
+            if not np.isfinite(distances).all():
+                raise ScalemaniError(
+                    f"metric={self.form.name!r} gives infinite distances to the {k} nearest rows; rescale the "
+                    "features or use another metric"
+                )
+            yield found, distances
+
+    def _within(
+        self, queries: Any, radius: float, exclude: I64 | None, starts: Sequence[int] | None = None
+    ) -> Iterator[tuple[I64, I64, F64]]:
+        return self._by_blocks(queries, exclude, lambda engine, block, own: engine.within(block, radius, own), starts)
+
     def _by_blocks(
-        self, queries: Any, exclude: I64 | None, search: Callable[[TreeSearch | BruteSearch, Any, I64], Any]
-    ) -> list[Any]:
+        self,
+        queries: Any,
+        exclude: I64 | None,
+        search: Callable[[TreeSearch | BruteSearch, Any, I64], Any],
+        starts: Sequence[int] | None,
+    ) -> Iterator[Any]:
+        """What ``search`` gives for blocks of queries, in the order of their starts, as they are done.
+
+        A caller that stops early leaves no work behind: what has not begun is cancelled.
+        """
         queries = self._checked(queries)
         own = np.full(queries.shape[0], -1) if exclude is None else np.asarray(exclude, dtype=np.int64)
-        step = self._engine.batch
+        step = self.block_rows
+        starts = range(0, queries.shape[0], step) if starts is None else starts
 
         def task(start: int) -> list[Any]:
             block, mine = self.prepared.queries(queries[start : start + step]), own[start : start + step]
@@ -173,14 +211,23 @@ class ExactSearch:
             cuts = [slice(at, at + brute.batch) for at in range(0, len(mine), brute.batch)]
             return [search(brute, block[cut], mine[cut]) for cut in cuts]
 
-        starts = range(0, queries.shape[0], step)
         if self.method == "kdtree":  # its queries have threads of their own, and no products
-            return [part for start in starts for part in task(start)]
+            for start in starts:
+                yield from task(start)
+            return
         with single_blas_thread():
             if self.threads == 1 or len(starts) < 2:
-                return [part for start in starts for part in task(start)]
+                for start in starts:
+                    yield from task(start)
+                return
             with ThreadPoolExecutor(self.threads) as pool:
-                return [part for parts in pool.map(task, starts) for part in parts]
+                waiting = deque(pool.submit(task, start) for start in starts)
+                try:
+                    while waiting:
+                        yield from waiting.popleft().result()
+                finally:
+                    for future in waiting:
+                        future.cancel()
 
     def _checked(self, queries: Any) -> Any:
         queries = csr_array(queries) if issparse(queries) else np.asarray(queries)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from scalemani.errors import ScalemaniError
 from scalemani.search.distance_forms import F64, Form, require_non_negative
+from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
 
 
 class FunctionForm(Form):
@@ -26,6 +28,10 @@ class FunctionForm(Form):
         Whether ``params`` go by position.
     distributions : bool
         Whether rows must be > 0 in sum and >= 0 (for ``sinkhorn``: > 0) in every entry.
+
+    Notes
+    -----
+    A function with parallel regions of numba's is called from one thread of the process at a time, and runs on one.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class FunctionForm(Form):
         self.user_given = not positional
         self.keyword_only = bool(params) and not positional
         self.compiled = hasattr(function, "py_func") and hasattr(function, "overloads")
+        self._parallel = enters_parallel_regions(function)
         if self.compiled and (positional or not params):
             self._loop = _compiled_loop(function, tuple(params.values()))
         else:
@@ -50,7 +57,8 @@ class FunctionForm(Form):
     def pairs(self, a: Any, b: Any) -> F64:
         """Distances of pairs."""
         out = np.empty(len(a))
-        self._loop(a, b, out)
+        with one_numba_thread() if self._parallel else nullcontext():
+            self._loop(a, b, out)
         return out
 
     def _checked(self, rows: F64) -> F64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -44,6 +45,7 @@ class PrecomputedSearch:
             raise ScalemaniError(
                 f"X has shape {self.rows.shape}; metric='precomputed' needs a square matrix of distances"
             )
+
     @cached_property
     def tie_rank(self) -> I64:
         """Order among rows at equal distance (m,); made when it is first asked for, since it sorts every row."""
@@ -99,6 +101,22 @@ class PrecomputedSearch:
             np.concatenate([np.empty(0), *distances]),
         )
 
+    @property
+    def block_rows(self) -> int:
+        """Rows that are searched for at a time."""
+        return max(1, _BLOCK_BYTES // (8 * self.n_rows))
+
+    def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64]]:
+        """The k nearest others of the rows themselves, by blocks; see ExactSearch.each_nearest."""
+        for own in self._own(starts):
+            yield self.nearest(self.rows[own], k, exclude=own)
+
+    def each_within(self, radius: float, starts: Sequence[int]) -> Iterator[tuple[I64, I64, F64]]:
+        """Lengths, rows and distances of the lists of others within ``radius``, by blocks like the above."""
+        for own in self._own(starts):
+            indptr, indices, distances = self.within(self.rows[own], radius, exclude=own)
+            yield np.diff(indptr), indices, distances
+
     def paired(self, queries: Any, indices: I64) -> F64:
         """Distances (q, k) from each query to the rows listed for it."""
         taken = np.take_along_axis(self._checked(queries), np.asarray(indices), axis=1)
@@ -119,8 +137,12 @@ class PrecomputedSearch:
         return best[3], best[4], best[0]
 
     def _blocks(self, count: int) -> list[slice]:
-        step = max(1, _BLOCK_BYTES // (8 * self.n_rows))
-        return [slice(start, start + step) for start in range(0, count, step)]
+        return [slice(start, start + self.block_rows) for start in range(0, count, self.block_rows)]
+
+    def _own(self, starts: Sequence[int]) -> Iterator[I64]:
+        """Numbers of the rows in each block."""
+        for start in starts:
+            yield np.arange(start, min(start + self.block_rows, self.n_rows))
 
     def _checked(self, queries: Any) -> NDArray[Any]:
         table: NDArray[Any] = np.asarray(queries)
