@@ -15,6 +15,8 @@ __all__ = ["cell_number", "read_csv", "table_rows"]
 
 _LIKELY_DELIMITERS = (";", "\t", "|", " ")
 _ROWS_A_BLOCK = 4096
+_LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
+_NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
 
 
 def read_csv(
@@ -66,8 +68,9 @@ def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         Another delimiter, not UTF-8, broken quotes, an empty line that is not at the end.
     """
     delimiter = "\t" if delimiter == r"\t" else delimiter
-    if len(delimiter) != 1:
-        raise ScalemaniError(f"--delimiter {delimiter!r}: give one character, such as ';'")
+    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS:
+        shown = repr(delimiter[:20])
+        raise ScalemaniError(f"--delimiter {shown}: give one character that no number has, such as ';'")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             yield from _numbered(path, file, delimiter)
@@ -81,7 +84,7 @@ def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def _numbered(path: Path, file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its line. Empty lines at the end are none; elsewhere one may be a lost row."""
     empty = 0
-    reader = csv.reader(file, delimiter=delimiter)
+    reader = csv.reader(_lines(path, file), delimiter=delimiter)
     for row in reader:
         if not row:
             empty = empty or reader.line_num
@@ -89,6 +92,20 @@ def _numbered(path: Path, file: TextIO, delimiter: str) -> Iterator[tuple[int, l
             raise ScalemaniError(f"{path}, line {empty}: an empty line before other rows; remove it or mend the row")
         else:
             yield reader.line_num, row
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    """The lines, none of which is longer than memory likes, and none of which is of a file that is no text."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE:
+            raise ScalemaniError(
+                f"{path}, line {number}: more than {_LONGEST_LINE:,} characters; give a line a row, or save an .npy"
+            )
+        if "\0" in line:
+            raise ScalemaniError(f"{path}, line {number}: a zero byte, which no text has; save it as UTF-8 text")
+        yield line
 
 
 def _read(
@@ -155,7 +172,7 @@ def _is_heading(first: list[str], second: list[str], id_column: str | None) -> b
     if id_column is not None and id_column in first and not _is_number(id_column):
         return True
     # Ids say nothing: text may stand over a number in their column too.
-    skip = int(id_column) - 1 if id_column is not None and id_column.isdecimal() else -1
+    skip = int(id_column[:9]) - 1 if id_column is not None and id_column.isdecimal() else -1
     above = [cell for j, cell in enumerate(first) if j != skip]
     below = [cell for j, cell in enumerate(second) if j != skip]
     if not any(cell.strip() for cell in above):
@@ -169,10 +186,12 @@ def _id_position(path: Path, heading: list[str] | None, width: int, id_column: s
         return None
     if heading and id_column in heading:
         return heading.index(id_column)
-    if id_column.isdecimal() and 1 <= int(id_column) <= width:
+    if id_column.isdecimal() and len(id_column) < 10 and 1 <= int(id_column) <= width:
         return int(id_column) - 1
-    known = ", ".join(heading) if heading else "no heading"
-    raise ScalemaniError(f"{path} has no column {id_column!r} ({known}); give a heading or a number from 1 to {width}")
+    known = short_list(heading) if heading else "no heading"
+    raise ScalemaniError(
+        f"{path} has no column {_short(id_column)!r} ({known}); give a heading or a number from 1 to {width}"
+    )
 
 
 def _refuse_text(
@@ -180,15 +199,28 @@ def _refuse_text(
 ) -> NoReturn:
     """Say which cell isn't a number, and the likeliest remedy."""
     column = next(j for j, cell in enumerate(row) if not _is_number(cell))
-    cell = row[column].strip()
+    cell = _short(row[column].strip())
     if len(row) == 1:
         for likely in _LIKELY_DELIMITERS:
-            if likely in cell:
+            if likely in row[column].strip():
                 raise ScalemaniError(f"{path}, line {line}: one cell {cell!r}; is it --delimiter {likely!r}?")
     number = column + 1 + (at is not None and column >= at)
-    label = f"column {number}" + (f" ({heading[number - 1]})" if heading else "")
+    label = f"column {number}" + (f" ({_short(heading[number - 1])})" if heading else "")
     given = repr(cell) if cell else "an empty cell"
     remedy = "remove the column or mend the cell"
     if at is None:
         remedy = f"give --id-column {number} if the column names the rows, or " + remedy
     raise ScalemaniError(f"{path}, line {line}, {label}: {given} is not a number; {remedy}")
+
+
+def short_list(names: list[str]) -> str:
+    """The first twenty of some headings, each of no more than 60 letters.
+
+    >>> short_list(["a", "b"])
+    'a, b'
+    """
+    return ", ".join(map(_short, names[:20])) + (" and more" if len(names) > 20 else "")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

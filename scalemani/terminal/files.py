@@ -1,19 +1,23 @@
 """Files of points: takes a file's name, gives an array with its row ids.
 
-Formats are told by the end of the name. Nothing is unpickled.
+Formats are told by the end of the name, and held against what the file is: nothing is unpickled, nothing is allocated
+that a file only says it holds, and what is no plain file is not waited for. Ids and headings are given as they stand:
+what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be found again by that
+name; such files are for programs, and a spreadsheet should import their columns as text.
 """
 
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from scalemani.engine.user_arrays import open_member
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import read_csv
+from scalemani.terminal.numpy_points import read_npy, read_npz
+from scalemani.terminal.printable import printable
 
 __all__ = ["PointsFile", "open_points"]
 
@@ -69,9 +73,17 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
     >>> open_points(name).values.shape
     (3, 3)
     """
+    try:
+        return _opened(spec, delimiter, id_column)
+    except ScalemaniError as error:  # names of files, members and columns may hold anything
+        if str(error).isprintable():
+            raise
+        raise type(error)(printable(str(error))) from error
+
+
+def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFile:
     path, kind, member = _split(spec)
-    if not path.exists():
-        raise ScalemaniError(f"{path} does not exist; give a file of points ({_READABLE})")
+    _check_place(path, folder=kind == ".zarr")
     if kind in (".csv", ".tsv"):
         values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
         return PointsFile(values, ids, id_name, names)
@@ -79,66 +91,35 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
         if value is not None:
             raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
     readers: dict[str, Callable[[Path, str | None], Any]] = {
-        ".npy": _read_npy,
-        ".npz": _read_npz,
+        ".npy": read_npy,
+        ".npz": read_npz,
         ".zarr": open_member,
     }
     return PointsFile(readers[kind](path, member))
 
 
+def _check_place(path: Path, *, folder: bool) -> None:
+    """Refuse what is missing, or of another kind: reading a pipe or a device may never end."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        raise ScalemaniError(f"{path} does not exist; give a file of points ({_READABLE})") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ScalemaniError(f"{path} can't be read ({why}); give a file of points ({_READABLE})") from error
+    if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
+        what = "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a pipe or a device"
+        needed = "directory (a Zarr store)" if folder else "plain file"
+        raise ScalemaniError(f"{path} is {what}; a {path.suffix} is a {needed}: save what it gives, then give that")
+
+
 def _split(spec: str) -> tuple[Path, str, str | None]:
     """Path, kind and member of a name such as ``a.npz:key``; a colon elsewhere is part of the path."""
     kind, member = Path(spec).suffix.lower(), None
-    if kind not in (".npy", ".npz", ".csv", ".tsv", ".zarr") or not Path(spec).exists():
+    if kind not in (".npy", ".npz", ".csv", ".tsv", ".zarr") or not os.path.exists(spec):
         head, colon, tail = spec.rpartition(":")
         if colon and Path(head).suffix.lower() in (".npz", ".zarr"):
             spec, kind, member = head, Path(head).suffix.lower(), tail
     if kind not in (".npy", ".npz", ".csv", ".tsv", ".zarr"):
         raise ScalemaniError(f"{spec}: can't tell its kind from its name; points are read from {_READABLE}")
     return Path(spec), kind, member or None
-
-
-def _read_npy(path: Path, member: str | None) -> NDArray[Any]:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except (ValueError, EOFError, OSError) as error:
-        if "objects" in str(error).lower():
-            raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
-
-
-def _read_npz(path: Path, member: str | None) -> Any:
-    try:
-        # Opened here, since np.load leaves a damaged archive that it opened itself unclosed.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            keys = sorted(archive.files)
-            if member is None and {"format", "shape"} <= set(keys):
-                from scipy.sparse import load_npz
-
-                return load_npz(path)
-            if member is None and len(keys) == 1:
-                member = keys[0]
-            if member is None or member not in keys:
-                what = "holds several arrays" if member is None else f"has no array {member!r}"
-                listed = ", ".join(keys) or "it is empty"
-                raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
-            return archive[member]
-    except ScalemaniError:
-        raise
-    except Exception as error:  # zipfile, zlib, NumPy and SciPy each raise their own kinds for a damaged file
-        if "pickle" in str(error).lower():
-            raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
-
-
-def _holds_objects(path: Path) -> ScalemaniError:
-    return ScalemaniError(f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype")
-
-
-def _not_whole(path: Path, error: Exception) -> ScalemaniError:
-    return ScalemaniError(f"{path} is not a whole {path.suffix} file ({_first_line(error)}); save it again")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
