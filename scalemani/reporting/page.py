@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Notice", "Picture", "Section", "Table", "page"]
 
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # were a text to escape, it could do nothing
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
@@ -89,7 +90,7 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
-    """A self-contained page; all text is escaped, pictures are data URIs.
+    """A self-contained page; all text is escaped, pictures are data URIs, and it may run and fetch nothing.
 
     Parameters
     ----------
@@ -107,19 +108,29 @@ def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -
     True
     """
     body = "\n".join(_section(section) for section in sections)
-    opening = f"<p>{html.escape(lead)}</p>\n" if lead else ""
-    closing = f"<footer>{html.escape(footer)}</footer>\n" if footer else ""
+    opening = f"<p>{_text(lead)}</p>\n" if lead else ""
+    closing = f"<footer>{_text(footer)}</footer>\n" if footer else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{html.escape(title)}</h1>\n{opening}{body}\n{closing}</body>\n</html>\n"
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{_text(title)}</h1>\n{opening}{body}\n{closing}</body>\n</html>\n"
     )
 
 
+def _text(text: str) -> str:
+    """Any text as the text of a page: escaped for elements and quoted attributes, control characters replaced.
+
+    Marks of direction go too: with them a name on the page could read as another.
+    """
+    plain = "".join(letter if letter.isprintable() or letter.isspace() else "\ufffd" for letter in text)
+    return html.escape(plain, quote=True)
+
+
 def _section(section: Section) -> str:
-    parts = [f"<h2>{html.escape(section.heading)}</h2>"]
-    parts += [f"<p>{html.escape(paragraph)}</p>" for paragraph in section.paragraphs]
+    parts = [f"<h2>{_text(section.heading)}</h2>"]
+    parts += [f"<p>{_text(paragraph)}</p>" for paragraph in section.paragraphs]
     parts += [_notice(notice) for notice in section.notices]
     parts += [_table(table) for table in section.tables]
     parts += [_picture(picture) for picture in section.pictures]
@@ -127,12 +138,12 @@ def _section(section: Section) -> str:
 
 
 def _notice(notice: Notice) -> str:
-    words = "\n".join(f"<p>{html.escape(text)}</p>" for text in (notice.headline, *notice.words))
+    words = "\n".join(f"<p>{_text(text)}</p>" for text in (notice.headline, *notice.words))
     return f'<div class="notice{" warning" if notice.warning else ""}">\n{words}\n</div>'
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in table.headings)
+    head = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in table.headings)
     rows = "\n".join(_row(row) for row in table.rows)
     body = (f"<thead><tr>{head}</tr></thead>\n" if head else "") + f"<tbody>\n{rows}\n</tbody>"
     kind = ' class="words"' if table.words else ""
@@ -140,17 +151,17 @@ def _table(table: Table) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _picture(picture: Picture) -> str:
     data = base64.b64encode(picture.png).decode("ascii")
     items = "".join(
-        f'<li><span style="background:{html.escape(colour)}"></span>{html.escape(name)}</li>'
+        f'<li><span style="background:{_text(colour)}"></span>{_text(name)}</li>'
         for colour, name in picture.legend
     )
     legend = f'<ul class="legend">{items}</ul>\n' if items else ""
     return (
-        f'<figure><img alt="{html.escape(picture.alt)}" src="data:image/png;base64,{data}">\n{legend}'
-        f"<figcaption>{html.escape(picture.caption)}</figcaption></figure>"
+        f'<figure><img alt="{_text(picture.alt)}" src="data:image/png;base64,{data}">\n{legend}'
+        f"<figcaption>{_text(picture.caption)}</figcaption></figure>"
     )

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from scalemani.errors import DoesNotFitError, ScalemaniError, ScalemaniWarning
+from scalemani.terminal.printable import printable
 
 __all__ = ["IncompleteResult", "Stopped", "resume_command", "run"]
 
@@ -98,7 +99,7 @@ def resume_command(arguments: Sequence[str]) -> str | None:
 
 
 def _say(message: str, code: int) -> int:
-    print(f"scalemani: {message}", file=sys.stderr)
+    print(f"scalemani: {printable(message)}", file=sys.stderr)
     return code
 
 
@@ -130,7 +131,7 @@ def _one_line_warnings(*, everything: bool) -> Iterator[None]:
     """The package's own warnings as one line each; other packages' only when `everything` is asked for."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {printable(str(message))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         if not everything:
