@@ -1,0 +1,190 @@
+"""A fit on a Slurm cluster, by dask-jobqueue: worker jobs that end before Slurm ends them, a client job that goes on.
+
+    python workflows/cluster_slurm.py points.npy run.zarr --interface ib0 --jobs 20 --cores 16 --memory 64GiB \\
+        --walltime 4:00:00 --print -- --components 3   # shows the job scripts of the client and of a worker
+    python workflows/cluster_slurm.py --small --out tmp   # the scripts inspected and run, with stand-ins for Slurm
+
+`--print` starts nothing. Save its first script as client.sh and `sbatch client.sh`: the client job holds the scheduler,
+submits the workers' jobs, replaces each that ends, and is put back in the queue when its own time is up; or run the
+command itself where it may stay (a login node, `salloc`). After any stop the same command goes on with what is
+finished. POINTS, STORE and Python must have the same path on all nodes. Words after -- are those of `scalemani fit`.
+Needs dask-jobqueue (`pip install scalemani[cluster]`). See workflows/cluster.md.
+"""
+
+import argparse
+import contextlib
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from clusters import certificates, fitting, slurm
+from clusters.fitting import say
+from dask.utils import parse_bytes
+from dask_jobqueue import SLURMCluster
+from distributed import Client
+
+from scalemani.errors import ScalemaniError
+
+SECONDS_BETWEEN_LOOKS = 15.0
+NOTICE = 180  # seconds before the end of the client's job at which Slurm is asked to say so
+
+
+def main() -> int:
+    own, words = fitting.halves(sys.argv[1:])
+    options = read_options(own)
+    if options.small:
+        return small(options)
+    check(options)
+    command = fitting.fit_words(options.points, options.store, words)
+    if options.print:
+        print(slurm.client_script(options, own, words, NOTICE))
+        print(f"\n# ---- and of each worker, which the client submits\n\n{worker_script(options)}")
+        return 0
+    requeue = on_time_limit()
+    with running(options) as client:
+        code = fitting.fit_on(client, command, options.wait)
+    if code != 0 and requeue.is_set():
+        job = os.environ["SLURM_JOB_ID"]
+        say(f"the time is up: job {job} goes back into the queue and goes on from {options.store}")
+        subprocess.run(["scontrol", "requeue", job], check=True)
+    return code
+
+
+def read_options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    fitting.add_common(parser, "cluster-slurm")
+    parser.add_argument("--interface", help="network that nodes see each other on, such as ib0 (ip -br address)")
+    parser.add_argument("--jobs", type=int, default=4, help="worker jobs to keep in the queue (default: %(default)s)")
+    parser.add_argument("--cores", type=int, default=8, help="cores of a job, each a thread (default: %(default)s)")
+    parser.add_argument("--memory", default="32GiB", help="memory of a job (default: %(default)s)")
+    parser.add_argument("--walltime", default="1:00:00", help="time limit of a job, as Slurm writes it")
+    parser.add_argument("--partition")
+    parser.add_argument("--account")
+    parser.add_argument("--local-directory", default="${TMPDIR:-/tmp}", help="a node's own disk, for Dask's files")
+    parser.add_argument("--log-directory", help="of the jobs' outputs; where sbatch was called unless given")
+    parser.add_argument("--tls", type=Path, metavar="DIR", help="ca.pem, cert.pem and key.pem, read by all nodes")
+    parser.add_argument("--print", action="store_true", help="show the job scripts; start nothing")
+    parser.add_argument("--small", action="store_true", help="a smoke test on this machine")
+    return parser.parse_args(arguments)
+
+
+def check(options: argparse.Namespace) -> None:
+    """What can't work, before anything is started."""
+    if options.interface is None:
+        raise ScalemaniError("give --interface, the network that nodes see each other on; `ip -br address` lists them")
+    for name in ("jobs", "cores"):
+        if getattr(options, name) < 1:
+            raise ScalemaniError(f"--{name} {getattr(options, name)} is less than 1; give 1 or more")
+    slurm.worker_memory(options.memory)
+    slurm.lifetime(options.walltime)
+    if options.tls is not None:
+        certificates.pem_files(options.tls)
+
+
+def job_options(options: argparse.Namespace) -> dict:
+    """What dask-jobqueue makes a worker's job of."""
+    lifetime, stagger = slurm.lifetime(options.walltime)
+    return {
+        "cores": options.cores,
+        "processes": 1,  # kernels leave the interpreter's lock, and threads of one process share the graph
+        "memory": f"{slurm.worker_memory(options.memory)}B",
+        "job_mem": f"{math.ceil(parse_bytes(options.memory) / 2**20)}M",
+        "walltime": options.walltime,
+        "interface": options.interface,
+        "queue": options.partition,
+        "account": options.account,
+        "local_directory": options.local_directory,
+        "log_directory": options.log_directory,
+        "job_name": "scalemani-worker",
+        "death_timeout": 120,  # a worker whose client has gone ends its job
+        "job_script_prologue": [f"export {name}={value}" for name, value in fitting.ONE_THREAD.items()],
+        # A job that Slurm starts again would be a second one of its name: the client replaces what ends.
+        "job_extra_directives": ["--no-requeue"],
+        "worker_extra_args": [
+            *("--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"),
+            *("--dashboard-address", "127.0.0.1:0"),
+        ],
+    }
+
+
+def worker_script(options: argparse.Namespace) -> str:
+    """A worker's job script, without a scheduler."""
+    secured = certificates.security(options.tls)
+    made = {"security": secured, "protocol": "tls://"} if secured else {}
+    scheme = "tls" if secured else "tcp"
+    return SLURMCluster.job_cls(f"{scheme}://SCHEDULER:PORT", name="NAME", **job_options(options), **made).job_script()
+
+
+@contextlib.contextmanager
+def running(options: argparse.Namespace) -> Iterator[Client]:
+    """A client of a scheduler in this process, with its jobs in the queue; all gone afterwards."""
+    scheduler = {"interface": options.interface, "dashboard_address": "127.0.0.1:0"}
+    secured = certificates.security(options.tls)
+    with SLURMCluster(**job_options(options), security=secured, scheduler_options=scheduler) as cluster:
+        say(f"scheduler {cluster.scheduler_address}, {options.jobs} jobs of {options.cores} cores")
+        done = threading.Event()
+        keeper = threading.Thread(target=keep_jobs, args=(cluster, options.jobs, done), daemon=True)
+        keeper.start()
+        try:
+            with Client(cluster, set_as_default=False) as client:
+                yield client
+        finally:
+            done.set()
+            keeper.join()
+
+
+def keep_jobs(cluster: SLURMCluster, jobs: int, done: threading.Event) -> None:
+    """Submit jobs, and each again that has ended: dask-jobqueue looks for lost ones when it is told to scale."""
+    while True:
+        cluster.scale(jobs=jobs)
+        if done.wait(SECONDS_BETWEEN_LOOKS):
+            return
+
+
+def on_time_limit() -> threading.Event:
+    """SIGUSR1, Slurm's notice by `--signal=B:USR1`, stops the fit as SIGTERM does; the event says that it was that."""
+    came = threading.Event()
+
+    def notice(number: int, frame: object) -> None:
+        came.set()
+        signal.raise_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGUSR1, notice)
+    return came
+
+
+def small(options: argparse.Namespace) -> int:
+    """Inspect the scripts, then fit with workers that bash starts from them, by stand-ins for sbatch and scancel."""
+    out = options.out.absolute()
+    points, store = fitting.small_points(out), out / "run.zarr"
+    own = f"{points} {store} --interface lo --jobs 2 --cores 1 --memory 2GiB --walltime 20:00"
+    options = read_options([*shlex.split(own), "--local-directory", str(out), "--wait", "60"])
+    check(options)
+    slurm.inspect(worker_script(options), options)
+    words = [*fitting.SMALL_WORDS, "--overwrite"]
+    print(slurm.client_script(options, own.split(), list(fitting.SMALL_WORDS), NOTICE))
+    command = fitting.fit_words(options.points, options.store, words)
+    with slurm.stand_ins(out / "slurm") as queue, running(options) as client:
+        client.wait_for_workers(options.jobs, timeout=options.wait)
+        addresses = [client.scheduler.address, *client.scheduler_info(n_workers=-1)["workers"]]
+        if not all(address.startswith("tcp://127.0.0.1:") for address in addresses):
+            raise RuntimeError(f"not on lo alone: {addresses}")
+        code = fitting.fit_on(client, command, options.wait)
+    for job in queue.submitted():
+        slurm.inspect(job.read_text(), options)
+    left = [process for process in queue.processes() if fitting.alive(process)]
+    if code != 0 or len(queue.submitted()) < options.jobs or left:
+        raise RuntimeError(f"code {code}, {len(queue.submitted())} jobs submitted, processes left: {left}")
+    print(f"{options.jobs} jobs by sbatch, each as inspected, and gone:\n\n{queue.submitted()[0].read_text()}")
+    fitting.check_same_bits(points, store)
+    return 0
+
+
+if __name__ == "__main__":
+    fitting.ended_by(main)
