@@ -40,16 +40,18 @@ def read_plain(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         why = "it is a symbolic link, which a store never holds" if os.path.islink(path) else _reason(error)
         raise damaged(where, f"can't be read: {why}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise damaged(where, "is not a plain file")
         if state.st_size > most_bytes:
             raise damaged(where, f"has {state.st_size:,} bytes, where at most {most_bytes:,} are expected")
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(most_bytes + 1)  # one that grows meanwhile is no larger in memory
-        except OSError as error:
-            raise damaged(where, f"can't be read: {_reason(error)}") from error
+    except OSError as error:
+        raise damaged(where, f"can't be read: {_reason(error)}") from error
+    finally:
+        os.close(descriptor)
     if len(content) > most_bytes:
         raise damaged(where, f"has more than the {most_bytes:,} bytes that are expected")
     return content

@@ -1,0 +1,117 @@
+"""What a stranger may hand over: a run's JSON as it is written, to be spoiled, and pickles that leave a mark."""
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+HEX = "0123456789abcdef" * 2
+NEIGHBORS = {"n_neighbors": 8, "radius": None, "metric": "euclidean", "metric_params": None, "knn": "auto"}
+GRAPH = {"graph": "union", "disconnected": "error"}
+SOLVE = {"n_components": 1, "correction": "cailliez", "constant_solver": "ritz", "tol": 1e-6, "random_state": 0}
+DOCUMENT = {
+    "format_version": 2,
+    "id": HEX,
+    "versions": {"scalemani": "0.1.0", "numpy": "2.4.6"},
+    "arrays": {"vectors": 7, "order": 2**32 - 1},
+    "stages": {
+        "data": {
+            "fields": {"kind": "features", "n_rows": 60, "n_features": 3, "fingerprint": HEX},
+            "seed": 0,
+            "n_distinct": 60,
+        },
+        "neighbors": {"fields": {**NEIGHBORS, "random_state": 0}, "listed": True, "method": "kdtree", "recall": 1.0},
+        "graph": {
+            "fields": GRAPH,
+            "scale": 4.0,
+            "n_vertices": 60,
+            "n_edges": 285,
+            "n_components": 1,
+            "component_sizes": [60],
+            "n_bridges": 0,
+        },
+        "geodesics": {"fields": {"tile_size": 16}, "median": 4.9},
+        "solve": {
+            "fields": SOLVE,
+            "constant": 16.5,
+            "nugget": 135.4,
+            "spectrum": {
+                "correction": "cailliez",
+                "eigenvalues": [33166.7],
+                "share": [0.15],
+                "next_eigenvalue": None,
+                "converged": True,
+                "n_passes": 0,
+                "n_vertices": 60,
+                "warnings": ["the constant is large"],
+                "self_check": {"pairs": 0.0},
+            },
+            "revision": HEX,
+        },
+        "fit": {
+            "fields": {
+                **NEIGHBORS,
+                **GRAPH,
+                **SOLVE,
+                "projection": "continuous",
+                "keep_distances": True,
+            },
+            "estimator": "KernelIsomap",
+        },
+        "names": {"fields": {"features": ["x", "y", "z"]}},
+    },
+}
+METADATA = {
+    "shape": [60, 60],
+    "data_type": "float32",
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [16, 16]}},
+    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+    "fill_value": "NaN",
+    "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    "attributes": {"tiles": "upper; D is symmetric"},
+    "zarr_format": 3,
+    "node_type": "array",
+    "storage_transformers": [],
+}
+LINE = {"run": HEX, "row": 2, "crc32c": [1, 2**32 - 1]}
+WRITER = {"writer": HEX, "host": "n1", "boot": "b", "pid": 9, "started": 1.5, "beat": 3, "seconds": 10.0}
+
+
+class Marks:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+def objects(path):
+    """An object array that leaves a mark at `path` when it is unpickled."""
+    found = np.empty((2, 1), object)
+    found[:] = Marks(path)
+    return found
+
+
+def pickled(path):
+    """Bytes that leave a mark at `path` when they are unpickled."""
+    return pickle.dumps(objects(path))
+
+
+def npy_header(shape, descr="<f8"):
+    """The header of an .npy, without numbers behind it."""
+    made = io.BytesIO()
+    np.lib.format.write_array_header_1_0(made, {"shape": shape, "fortran_order": False, "descr": descr})
+    return made.getvalue()
+
+
+def npz_of(path: Path, **members: bytes):
+    """An archive with members of any bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
