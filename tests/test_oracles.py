@@ -6,6 +6,7 @@ made of them (R 4.2.2, ape 5.7, scikit-learn 1.9.1). Tiles are float32: D carrie
 1e-6 and 1e-5 are what users are promised.
 """
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -63,32 +64,41 @@ def same_subspaces(ours, theirs, values, rtol):
         start = stop
 
 
+@pytest.fixture(scope="module")
+def fits(tmp_path_factory):
+    """A function to fits with the constant and without, of one D for both."""
+
+    @functools.cache
+    def of(case, way):
+        path = tmp_path_factory.mktemp(f"{case}-{way}") / "run"
+        X, arguments = input_of(oracle(case), way)
+        return [kind(n_components=COMPONENTS, store=path, **arguments).fit(X) for kind in (KernelIsomap, Isomap)]
+
+    return of
+
+
 @pytest.mark.parametrize(("case", "way"), WAYS)
-def test_cailliez_agrees_with_r(case, way):
-    values = oracle(case)
-    X, arguments = input_of(values, way)
-    model = KernelIsomap(n_components=COMPONENTS, **arguments).fit(X)
+def test_cailliez_agrees_with_r(case, way, fits):
+    values, (model, _) = oracle(case), fits(case, way)
     np.testing.assert_allclose(model.additive_constant_, values["R_ac"].item(), rtol=1e-6)
     np.testing.assert_allclose(model.eigenvalues_, values["R_add_eig"][:COMPONENTS], rtol=1e-5)
     same_subspaces(model.embedding_, values["R_add_points"], values["R_add_eig"][:COMPONENTS], 1e-5)
 
 
 @pytest.mark.parametrize(("case", "way"), WAYS)
-def test_no_correction_agrees_with_r_and_scikit_learn(case, way):
-    values = oracle(case)
-    X, arguments = input_of(values, way)
-    model = Isomap(n_components=COMPONENTS, **arguments).fit(X)
+def test_no_correction_agrees_with_r_and_scikit_learn(case, way, fits):
+    values, (_, model) = oracle(case), fits(case, way)
     np.testing.assert_allclose(model.eigenvalues_, values["R_noadd_eig"][:COMPONENTS], rtol=1e-5)
     same_subspaces(model.embedding_, values["R_noadd_points"], values["R_noadd_eig"][:COMPONENTS], 1e-5)
     same_subspaces(model.embedding_, values["sklearn_embedding_sameD"], values["R_noadd_eig"][:COMPONENTS], 1e-5)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_constant_is_tight(case):
+def test_the_constant_is_tight(case, fits):
     """min eig K(c) is 0 and min eig K(0.9 c) is well below: a constant that is merely large enough fails."""
     values = oracle(case)
     n = len(values["D"])
-    c = KernelIsomap(metric="geodesic", n_components=COMPONENTS).fit(values["D"]).additive_constant_
+    c = fits(case, "geodesic")[0].additive_constant_
 
     def ends(c):
         k1, k2 = (-0.5 * centred(centred(a).T) for a in (values["D"], values["D"] ** 2))
@@ -99,13 +109,13 @@ def test_the_constant_is_tight(case):
     assert ends(0.9 * c)[0] <= -0.09 * c**2 / 2
 
 
-def test_twins_of_iris_are_one_point_from_rows_and_two_from_distances():
+def test_twins_of_iris_are_one_point_from_rows_and_two_from_distances(fits):
     """Rows 101 and 142 are equal. As distances they stay two points (c = 2.89740), one of them less gives 2.89581."""
     values = oracle("iris150_k10")
     model = KernelIsomap(n_neighbors=10, n_components=3, disconnected="join").fit(values["X"])
     assert model.spectrum_["n_distinct"] == 149
     np.testing.assert_array_equal(model.embedding_[101], model.embedding_[142])
-    both = KernelIsomap(metric="geodesic", n_components=3).fit(values["D"])
+    both = fits("iris150_k10", "geodesic")[0]
     np.testing.assert_allclose(both.additive_constant_, 2.89740, rtol=2e-6)  # five digits are printed
     kept = np.delete(np.arange(150), 142)
     one = KernelIsomap(metric="geodesic", n_components=3).fit(values["D"][np.ix_(kept, kept)])

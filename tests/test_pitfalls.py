@@ -21,7 +21,7 @@ test, it is named (its first words suffice).
 16 weak and strong components: `test_a_one_way_neighbour_joins_both_ways`
 17 directed paths: `test_distances_are_symmetric_where_lists_are_not`
 18 absolute tolerances: `test_twins_and_rank_do_not_hang_...`; test_invariance `test_the_unit_scales_...`
-19 eigenpairs by modulus: `test_ring_by_value`; test_invariance `test_the_eigenvalues_of_rings_...`
+19 eigenpairs by modulus: `test_ring_by_value`; test_invariance `test_the_eigenvalues_of_a_torus_...`
 20 c by modulus: `test_ring_by_value`; tightness: test_oracles `test_the_constant_is_tight`
 21 Euclidean data: test_invariance `test_flat_data_...`, `test_two_and_three_points_...`
 22 roots of negative values: `test_a_line_has_one_axis`, `test_axes_of_nugget_only_are_zero`
@@ -225,25 +225,36 @@ def test_distances_are_symmetric_where_lists_are_not(k):
         np.testing.assert_allclose(D, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1e9, 1e-45, 1e45])  # the last two are beyond float32
-def test_twins_and_rank_do_not_hang_on_the_unit(scale):
+@pytest.fixture(scope="module")
+def with_twins():
+    """80 rows of a roll and nine of them again, and where a fit puts them."""
     rows = np.concatenate([roll(80), roll(80)[:9]])
+    return rows, KernelIsomap(n_neighbors=8, n_components=3).fit(rows).embedding_
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9, 1e-45, 1e45])  # the last two are beyond float32
+def test_twins_and_rank_do_not_hang_on_the_unit(scale, with_twins):
+    rows, plain = with_twins
     model = KernelIsomap(n_neighbors=8, n_components=3).fit(rows * scale)
-    plain = KernelIsomap(n_neighbors=8, n_components=3).fit(rows)
     assert model.spectrum_["n_distinct"] == 80
-    np.testing.assert_allclose(model.embedding_ / scale, plain.embedding_, atol=1e-5 * np.abs(plain.embedding_).max())
+    np.testing.assert_allclose(model.embedding_ / scale, plain, atol=1e-5 * np.abs(plain).max())
 
 
 # ---- kernel --------------------------------------------------------------------------------------
 
 
 def test_ring_by_value():
+    """RING(40) without a constant has 40, 40, 4.52, 4.52 by value, and 40, 40, -10.1, -10.1 by modulus."""
     D = ring_distances(40)
+    closed = naive.constant_by_fourier(D[0])
+    assert round(closed, 3) == 4.486
     for rows, arguments in ((ring(40), {"n_neighbors": 2}), (D, {"metric": "geodesic"})):
         plain = Isomap(n_components=4, **arguments).fit(rows)
         np.testing.assert_allclose(plain.eigenvalues_, [40, 40, 4.52, 4.52], rtol=0.02)
-        model = KernelIsomap(n_components=2, **arguments).fit(rows)
-        np.testing.assert_allclose(model.additive_constant_, 4.486, rtol=1e-4)
+        np.testing.assert_allclose(plain.eigenvalues_, naive.top_pairs(naive.kernel(D, 0.0), 4)[0], rtol=1e-5)
+        model = KernelIsomap(n_components=4, **arguments).fit(rows)
+        np.testing.assert_allclose(model.additive_constant_, closed, rtol=1e-6)
+        np.testing.assert_allclose(model.eigenvalues_, naive.top_pairs(naive.kernel(D, closed), 4)[0], rtol=1e-5)
         c = model.additive_constant_
         assert sl.eigvalsh(naive.kernel(D, 0.9 * c))[0] <= -0.09 * c**2 / 2
 
