@@ -61,6 +61,10 @@ class AdditiveConstantWarning(ScalemaniWarning):
     """The additive constant is larger than the median geodesic distance."""
 
 
+class BlindWorkerWarning(ScalemaniWarning):
+    """A Dask worker that joined in the middle of a run can't see the store, and gets no tasks."""
+
+
 class RankWarning(ScalemaniWarning):
     """Axes without geometry were asked for; their coordinates are 0."""
 
@@ -71,6 +75,10 @@ class UndeterminedAxesWarning(ScalemaniWarning):
 
 class ConvergenceWarning(ScalemaniWarning):
     """An iteration ended before its residual reached the tolerance; the message names the residual."""
+
+
+class DamagedTilesWarning(ScalemaniWarning):
+    """Distances that an earlier run had finished were damaged on the disk, and were made again."""
 
 
 class UnreachableWarning(ScalemaniWarning):

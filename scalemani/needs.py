@@ -1,5 +1,6 @@
 """What a fit asks of the machine: takes X as read and the parameters, gives the sizes that the arithmetic works on."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 from scalemani.eigensolver import basis_limits, first_block
 from scalemani.engine import budget, terms
 from scalemani.engine.cluster import Cluster, cores
+from scalemani.engine.resources import parse_memory
 from scalemani.errors import ScalemaniError
 from scalemani.kernel_shares import usual_precision
 from scalemani.landmark_block import choose_landmarks
@@ -17,10 +19,27 @@ from scalemani.search.exact import TREE_FEATURES
 from scalemani.search.metrics import canonical_name, checked_parameters
 
 
+def worker_limit(parameters: Parameters, cluster: Cluster) -> tuple[int | None, int]:
+    """What a process of workers may add, where that is not what the client may; and the memory limit behind it, or 0.
+
+    Dask pauses a worker before its own limit is reached, and the client's free memory, which is what is allowed
+    unless the user says more, is that of another host.
+    """
+    hosts = Counter(host for host, _ in {(said.host, said.process) for said in cluster.accounts})
+    found = [(said.room, said.limit) for said in cluster.accounts if said.room is not None and said.limit is not None]
+    if parameters.memory_limit is not None:
+        found.append((parse_memory(parameters.memory_limit), 0))
+    elif not cluster.shares_process:
+        found += [(said.free // 2 // hosts[said.host], 0) for said in cluster.accounts if said.room is None]
+    room, limit = min(found, default=(None, 0))
+    return (room, limit) if cluster.accounts else (None, 0)
+
+
 def work_of(
     given: Any, parameters: Parameters, cluster: Cluster, n: int, edges: int, done: tuple[str, ...] = ()
 ) -> budget.Work:
     """The arithmetic's view of a fit of n vertices and `edges` stored entries."""
+    room, own = worker_limit(parameters, cluster)
     columns = first_block(n, parameters.n_components)
     least, usual = (min(n - 1, limit) for limit in basis_limits(columns, parameters.n_components))
     return budget.Work(
@@ -40,6 +59,8 @@ def work_of(
         least_columns=least,
         usual_columns=usual,
         landmarks=landmark_count(parameters, n, usual),
+        worker_limit=room,
+        worker_memory=own,
     )
 
 

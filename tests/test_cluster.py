@@ -12,6 +12,7 @@ from distributed import Client, Future, LocalCluster
 
 from scalemani import KernelIsomap
 from scalemani.engine import cluster as cluster_module
+from scalemani.engine import worker_side
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
@@ -219,7 +220,7 @@ def test_a_path_that_workers_see_passes_and_leaves_nothing(client, tmp_path):
 @pytest.mark.parametrize("text", ["", "another file"])
 def test_a_path_that_a_worker_does_not_see_is_refused_before_any_file(client, tmp_path, monkeypatch, text):
     """A worker that reads nothing, or another machine's folder of the same name."""
-    monkeypatch.setattr(cluster_module, "_read_text", lambda path: text)
+    monkeypatch.setattr(worker_side, "read_text", lambda path: text)
     with pytest.raises(ScalemaniError, match=r"1 of 1 workers can't see .*run.zarr.* share"):
         KernelIsomap(store=str(tmp_path / "run.zarr"), n_neighbors=4).fit(roll(60))
     assert list(tmp_path.iterdir()) == []

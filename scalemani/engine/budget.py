@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scalemani.engine import terms
+from scalemani.engine.allowance import Allowance
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import tasks_in_flight
 from scalemani.engine.resources import free_disk
@@ -55,6 +56,8 @@ class Work:
         Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
     landmarks : int
         Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
+    worker_limit, worker_memory : int or None, int
+        Bytes that a process of workers may add, if others than the user's, and the worker's memory limit behind it.
     """
 
     n: int
@@ -73,11 +76,17 @@ class Work:
     least_columns: int = 1
     usual_columns: int = 1
     landmarks: int = 0
+    worker_limit: int | None = None
+    worker_memory: int = 0
 
     @property
     def window(self) -> int:
         """Tasks in flight, and the result that is being added."""
         return tasks_in_flight(self.threads * self.workers) + 1
+
+    def allowance(self, limit: int) -> Allowance:
+        """What the two kinds of process may add, where the user allows `limit`."""
+        return Allowance.of(limit, self.worker_limit, self.worker_memory, one_process=self.embedded)
 
 
 @dataclass(frozen=True)
@@ -198,19 +207,17 @@ def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
     ----------
     limit : int
         Bytes a process may hold above its size at the start.
-    tile : int, optional
-        The tile size, where it is settled.
 
     Raises
     ------
     DoesNotFitError
         If nothing fits; both numbers and the remedies are named.
     """
-    sizes = list(tile_sizes(work.n)) if tile is None else [tile]
+    sizes, allowed = list(tile_sizes(work.n)) if tile is None else [tile], work.allowance(limit)
     for columns in _bases(work):
         for size in sizes:
             worth_it = size >= min(sizes[0], SMALL_TILE) or columns == work.least_columns
-            if worth_it and peak_bytes(work, size, columns) <= limit:
+            if worth_it and all(allowed.holds(s.client, s.worker) for s in stages(work, size, columns).values()):
                 return Choice(size, columns)
     raise DoesNotFitError(refusal(work, limit, min(sizes, key=lambda size: peak_bytes(work, size, work.least_columns))))
 
@@ -232,19 +239,14 @@ def _bases(work: Work) -> list[int]:
 
 def refusal(work: Work, limit: int, tile: int) -> str:
     """Why nothing fits, and what would: one line."""
-    by_name = stages(work, tile, work.least_columns)
-    name = max(by_name, key=lambda stage: by_name[stage].peak)
-    parts = by_name[name].parts
-    largest = max(parts, key=lambda part: parts[part])
-    change = ["raise memory_limit"]
+    by_name, allowed = stages(work, tile, work.least_columns), work.allowance(limit)
+    name = max(by_name, key=lambda stage: allowed.excess(by_name[stage].client, by_name[stage].worker))
+    said, change = allowed.in_words(by_name[name].client, by_name[name].worker, work.threads, name)
     if work.threads > 1 and name != "search":
         change.append("give a Dask scheduler whose workers have fewer threads")
     if work.columns > 16 and work.components > 8 and name != "search":
         change.append(f"ask for fewer components than {work.components}")
-    return (
-        f"{work.n} vertices need {by_name[name].peak:,} bytes a process ({work.threads} threads; the most in {name}: "
-        f"{parts[largest]:,} for {largest}) and memory_limit allows {limit:,}: {_or(change)}"
-    )
+    return f"{work.n} vertices need {said}: {_or(change)}"
 
 
 def _or(words: list[str]) -> str:
@@ -281,8 +283,6 @@ def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0, 
 
     Parameters
     ----------
-    path : path-like
-        The store, which need not be there yet.
     model : int
         Bytes of what is kept besides the distances.
 

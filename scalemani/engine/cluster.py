@@ -2,16 +2,16 @@
 
 Takes a scheduler (None, an address or a client) and gives a :class:`Cluster`: `map` runs a function over tasks and
 yields the results in the order of the tasks, never of the workers, so that sums over them have fixed
-bits. What many tasks share (the block of vectors in a sweep) is sent to each worker once. Embedded,
+bits. What many tasks share (the block of vectors in a sweep) is sent to each worker once, and again when it was lost
+with them; a cluster that can't go on (:mod:`.cluster_watch`) is a ``ClusterLostError``. Embedded,
 the cluster is one in-process worker whose threads are the cores; nothing of it listens anywhere but
 on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`).
 """
 
-import logging
+import contextlib
 import os
 import threading
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -20,66 +20,18 @@ from typing import Any
 from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
+from scalemani import __version__
 from scalemani.engine.blas_threads import hold_blas, release_blas
+from scalemani.engine.cluster_calls import Calls
+from scalemani.engine.quiet_logs import be_quiet_in, quiet_logs
 from scalemani.engine.resources import give_back
+from scalemani.engine.task_window import TaskWindow
+from scalemani.engine.worker_side import Account, account, process_name, read_back
 from scalemani.errors import ScalemaniError
 
+CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 
-class _QuietLogs:
-    """Dask's log lines stay off the terminal while any embedded cluster is open.
-
-    Levels are a whole process's: the first to come sets them, the last to go restores them.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._levels: list[tuple[logging.Handler, int]] = []
-
-    def hold(self) -> None:
-        with self._lock:
-            if self._users == 0:
-                self._levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
-                for handler, _ in self._levels:
-                    handler.setLevel(logging.CRITICAL)
-            self._users += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                for handler, level in self._levels:
-                    handler.setLevel(level)
-
-
-_quiet_logs = _QuietLogs()
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
-
-
-def _read_text(path: str) -> str:
-    """The text of a file as a worker sees it; empty where it sees none."""
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
-
-
-def _quiet_timeouts(loop: Any, context: dict[str, Any]) -> None:
-    """Pass over a timeout nobody waits for any more.
-
-    A batched send that is closed while it waits leaves one behind, now and then, and asyncio would
-    print it to the user's terminal.
-    """
-    if type(context.get("exception")).__name__ != "TimeoutError":
-        loop.default_exception_handler(context)
-
-
-_process = uuid.uuid4().hex
-
-
-def _hold_and_name() -> str:
-    """Hold BLAS in a worker's process; returns a name that no other process on any host has."""
-    hold_blas()
-    return f"{os.getpid()}-{_process}"
 
 
 def cores() -> int:
@@ -124,7 +76,10 @@ class Cluster:
     Raises
     ------
     ScalemaniError
-        If no scheduler answers at the address, or it has no workers.
+        If no scheduler answers at the address, or it has no workers, or they have another version.
+    ClusterLostError
+        Later, from any method: the scheduler is gone, or no worker works for longer than
+        `cluster_watch.NO_WORKER_SECONDS`.
     """
 
     def __init__(self, scheduler: Any = None, threads: int | None = None) -> None:
@@ -133,8 +88,11 @@ class Cluster:
         self._local: LocalCluster | None = None
         self._owned = False
         self._seceded = False
-        self._processes: dict[str, str] = {}  # of workers by address
+        self._accounts: dict[str, Account] = {}  # of workers by address, at the start
+        self._folder: Path | None = None  # that workers must see, each before its first task
+        self._token: str | None = None
         self.client: Client
+        self._calls: Calls
 
     def __enter__(self) -> "Cluster":
         if isinstance(self._scheduler, Client):
@@ -147,37 +105,23 @@ class Cluster:
             else:
                 self._leave_the_pool()
         else:
-            check_certificates(self._scheduler)
-            try:
-                self.client = Client(self._scheduler, timeout="15s", set_as_default=False)
-            except (OSError, ValueError, TypeError) as error:
-                raise ScalemaniError(
-                    f"no Dask scheduler answers at {self._scheduler!r}: check the address (tls:// where it has "
-                    "certificates, all signed by one authority), or leave scheduler out"
-                ) from error
-            self._owned = True
-        if not self.embedded and not self.client.scheduler_info(n_workers=-1)["workers"]:
-            self._close()
-            raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
+            self._connect(self._scheduler)
+        self._calls = Calls(self.client, watched=not self.embedded)
         hold_blas()  # here too when the workers are elsewhere: what the client adds up has the same bits then
-        if not self.embedded:
-            try:
-                self._processes = self.client.run(_hold_and_name)
-            except BaseException:
-                release_blas()
-                self._close()
-                raise
+        try:
+            if not self.embedded:
+                self._meet_the_workers()
+        except BaseException:
+            release_blas()
+            self._close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            release_blas()
-            if not self.embedded and self.client.status == "running":
-                self.client.run(release_blas)
-        finally:
-            self._close()
+        release_blas()
+        self._close()
 
     def _leave_the_pool(self) -> None:
         """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
@@ -186,7 +130,7 @@ class Cluster:
             self._seceded = True
 
     def _embed(self) -> None:
-        _quiet_logs.hold()
+        quiet_logs.hold()
         with _starting:
             self._local = LocalCluster(
                 processes=False,
@@ -197,18 +141,54 @@ class Cluster:
                 worker_dashboard_address="127.0.0.1:0",
                 silence_logs=False,  # restores levels in the order of closing: two at once undo each other
             )
-        loop: Any = self._local.loop
-        loop = loop.asyncio_loop
-        loop.call_soon_threadsafe(loop.set_exception_handler, _quiet_timeouts)
+        be_quiet_in(self._local.loop)
         self.client = Client(self._local, set_as_default=False)
         self._owned = True
 
+    def _connect(self, address: Any) -> None:
+        check_certificates(address)
+        quiet_logs.hold()
+        try:
+            self.client = Client(address, timeout="15s", set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            quiet_logs.release()
+            raise ScalemaniError(
+                f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "
+                "certificates, all signed by one authority), or leave scheduler out"
+            ) from error
+        be_quiet_in(self.client.loop)
+        self._owned = True
+
+    def _meet_the_workers(self) -> None:
+        """Ask each worker what it is.
+
+        Raises
+        ------
+        ScalemaniError
+            If there are none, or one lacks this version of the package: another may give other bits.
+        """
+        if not self._calls.workers():
+            raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
+        remedy = f"install scalemani {__version__} in the workers' Python too"
+        try:
+            self._accounts = self._calls.ask(account)
+        except ImportError as error:
+            raise ScalemaniError(f"a worker can't import what it needs ({error}): {remedy}") from error
+        for worker, said in sorted(self._accounts.items()):
+            if said.version != __version__:
+                raise ScalemaniError(f"worker {worker} on {said.host} has scalemani {said.version}: {remedy}")
+
     def _close(self) -> None:
-        if self._owned:
-            self.client.close()
-        if self._local is not None:
-            self._local.close()
-            _quiet_logs.release()
+        """Let go of what is ours; a lost cluster, which can't be taken leave of, raises nothing here."""
+        try:
+            if self._owned:
+                with contextlib.nullcontext() if self.embedded else contextlib.suppress(Exception):
+                    self.client.close(**({} if self.embedded else {"timeout": CLOSING_SECONDS}))
+            if self._local is not None:
+                self._local.close()
+        finally:
+            if self._owned:
+                quiet_logs.release()
         if self._seceded:
             rejoin()
 
@@ -220,7 +200,12 @@ class Cluster:
     @property
     def shares_process(self) -> bool:
         """Whether any worker is in this process: the embedded one, or one of a client with ``processes=False``."""
-        return self.embedded or f"{os.getpid()}-{_process}" in self._processes.values()
+        return self.embedded or any(said.process == process_name() for said in self._accounts.values())
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """What the workers said of themselves at the start; nothing where the worker is embedded."""
+        return tuple(self._accounts.values())
 
     @property
     def threads(self) -> int:
@@ -234,19 +219,22 @@ class Cluster:
 
     def _threads_by_process(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        for worker, threads in self.client.nthreads().items():
-            process = self._processes.get(worker, worker)  # a worker that came since is a process
-            found[process] = found.get(process, 0) + threads
+        for worker, about in self._calls.workers().items():
+            said = self._accounts.get(worker)
+            process = said.process if said else worker  # a worker that came since is a process
+            found[process] = found.get(process, 0) + int(about["nthreads"])
         return found
 
     def give_back(self) -> None:
         """Have all processes return freed memory to the system, between stages."""
         give_back()
         if not self.embedded:
-            self.client.run(give_back)
+            self._calls.ask(give_back)
 
     def check_shared(self, path: str) -> None:
         """Refuse a store path that not every worker sees: each must read back a token put beside it.
+
+        A worker that joins later must do so before its first task; one that can't gets no tasks.
 
         Raises
         ------
@@ -258,36 +246,38 @@ class Cluster:
         parent = Path(path).absolute().parent
         while not parent.exists():
             parent = parent.parent
-        token = uuid.uuid4().hex
-        probe = parent / f".scalemani-{token}"
-        probe.write_text(token)
-        try:
-            seen = self.client.run(_read_text, str(probe))
-        finally:
-            probe.unlink()
-        blind = sorted(worker for worker, text in seen.items() if text != token)
+        self._folder, self._token = parent, uuid.uuid4().hex
+        seen = self._show_the_folder()
+        blind = sorted(worker for worker, sees in seen.items() if not sees)
         if blind:
             raise ScalemaniError(
                 f"{len(blind)} of {len(seen)} workers can't see the folder of the store {path!r} (first: {blind[0]}): "
                 "give a path on a file system that all of them share"
             )
 
+    def _show_the_folder(self) -> dict[str, bool]:
+        """Whether each worker sees a file put there for the moment."""
+        assert self._folder is not None and self._token is not None
+        probe = self._folder / f".scalemani-{uuid.uuid4().hex}"
+        probe.write_text(self._token)
+        try:
+            seen = self._calls.ask(read_back, str(probe), self._token)
+        finally:
+            probe.unlink(missing_ok=True)
+        self._calls.blind = {worker for worker, sees in seen.items() if not sees}
+        return seen
+
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
         """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
 
         At most two tasks a thread and four more are in flight; `shared` is sent to each worker once.
         An error in a task is raised here, after the others in flight are cancelled.
+
+        Raises
+        ------
+        ClusterLostError
+            As the class says, or if a task's workers died `cluster_watch.TRIES` times.
         """
-        handle = () if shared is None else (self.client.scatter(shared, broadcast=not self.embedded, hash=False),)
-        window = tasks_in_flight(sum(self.client.nthreads().values()))
-        waiting: deque[Any] = deque()
-        try:
-            for task in tasks:
-                waiting.append(self.client.submit(function, *task, *handle, pure=False))
-                if len(waiting) >= window:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        threads = sum(int(about["nthreads"]) for about in self._calls.workers().values())
+        window = TaskWindow(self._calls, function, shared, tasks_in_flight(threads), self._token, self._show_the_folder)
+        yield from window.results(tasks)
