@@ -23,10 +23,11 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from scalemani.eigensolver import Combination, block_rayleigh_ritz
+from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.errors import SolverError
 from scalemani.kernel import Kernels
 from scalemani.kernel_shares import centred
+from scalemani.ritz import Combination
 
 Vectors = NDArray[np.float64]
 RANK_TOLERANCE = 1e-6  # τ: float32 tiles; eigenvalues within τ λ1 of 0 are rounding of D

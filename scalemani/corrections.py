@@ -25,9 +25,10 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from scalemani.additive_constant import RANK_TOLERANCE, arnoldi_constant, power_constant, projected_constant
-from scalemani.eigensolver import Combination, RitzPairs, block_rayleigh_ritz, first_block, start_block
+from scalemani.eigensolver import block_rayleigh_ritz, first_block, start_block
 from scalemani.errors import ConvergenceWarning, SolverError
 from scalemani.kernel import Kernels
+from scalemani.ritz import Combination, RitzPairs
 
 Vectors = NDArray[np.float64]
 Combine = Callable[[tuple[Vectors, ...]], Combination]
@@ -157,6 +158,7 @@ def solve(
         block=block,
         most_reads=left - kernels.n_reads,
         most_columns=most_columns,
+        log=kernels.log,
     )
     if not pairs.converged:
         rise = f", and the constant may still rise by {pairs.change:.1e} of itself" if low else ""

@@ -17,13 +17,13 @@ to the MEDIAN Ritz value: r lies outside the basis, which holds what is low, so 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from scalemani.ritz import Combination, ReadBlock, ReadLog, RitzPairs
 from scalemani.subspace import Subspace, complement_of_ones, gaussian_block
 
 Vectors = NDArray[np.float64]
@@ -33,92 +33,6 @@ FULL_BASIS = 300  # up to this size the whole of 1-perp is the first block: one 
 GUARDS = 2
 USUAL_COLUMNS = 320  # of a basis before it restarts: 20 reads of 16; with both images 768 MB at n = 100,000
 STALLED = 20  # rounds that took less than 30 % off the least that was left: rounding has the last word
-
-
-@dataclass(frozen=True)
-class Start:
-    """A first block whose images are known: the iteration begins from it without a read.
-
-    Attributes
-    ----------
-    basis : ndarray, shape (n, b)
-        Orthonormal columns, orthogonal to 1, as :func:`start_block` makes them.
-    images : tuple of ndarray, each (n, b)
-        A_i of the basis, for each A_i.
-    """
-
-    basis: Vectors
-    images: tuple[Vectors, ...]
-
-
-@dataclass(frozen=True)
-class Combination:
-    """What `combine` answers: K = Σ coefficients[i] A_i + identity · I, and how well the low end must be known.
-
-    Attributes
-    ----------
-    coefficients : tuple of float
-    identity : float
-    value : float
-        What must settle (the additive constant); where the low end is wanted, the iteration goes on while it is
-        estimated to rise by more than tol/2 of itself.
-    low_scale : float
-        Error of the lowest eigenvalue that is allowed, divided by tol/2; inf if the low end is not wanted.
-    floor : float
-        Eigenvalues up to here carry nothing (past the rank, or nugget only): a pair is done as soon as
-        its Ritz value plus residual is below.
-    """
-
-    coefficients: tuple[float, ...]
-    identity: float = 0.0
-    value: float = 0.0
-    low_scale: float = np.inf
-    floor: float = 0.0
-
-
-@dataclass(frozen=True)
-class RitzPairs:
-    """The answer.
-
-    Attributes
-    ----------
-    values : ndarray, shape (p,)
-        Largest eigenvalues, descending.
-    vectors : ndarray, shape (n, p)
-        Orthonormal, orthogonal to 1.
-    forms : tuple of ndarray, each (p,)
-        v'A_i v of each vector, for each A_i.
-    residuals : ndarray, shape (p,)
-        |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
-    lowest : float
-        Smallest Ritz value found (an upper bound of the smallest eigenvalue).
-    low_vector : ndarray, shape (n,)
-        Its vector.
-    low_residual : float
-        |K v - λ v| of that.
-    next_value : float
-        The Ritz value behind the last one (nan if there is none).
-    asymmetry : float
-        Largest |v'A_i w - w'A_i v| over the basis, relative to the largest entry of A_i there: rounding, or a fault.
-    combination : Combination
-        The last one.
-    change : float
-        What its value is estimated to rise by still, relative.
-    converged : bool
-    """
-
-    values: Vectors
-    vectors: Vectors
-    forms: tuple[Vectors, ...]
-    residuals: Vectors
-    lowest: float
-    low_vector: Vectors
-    low_residual: float
-    next_value: float
-    asymmetry: float
-    combination: Combination
-    change: float
-    converged: bool
 
 
 def first_block(n: int, n_top: int, block: int = 16) -> int:
@@ -151,7 +65,8 @@ def block_rayleigh_ritz(
     most_reads: int = 100,
     most_columns: int | None = None,
     seed: int = 0,
-    start: Start | None = None,
+    start: ReadBlock | None = None,
+    log: ReadLog | None = None,
 ) -> RitzPairs:
     """The `n_top` largest eigenpairs of the combined operator on the complement of 1.
 
@@ -180,8 +95,11 @@ def block_rayleigh_ritz(
         Basis columns at which the iteration restarts; see :func:`basis_limits`.
     seed : int
         Of the Gaussian start block.
-    start : Start, optional
+    start : ReadBlock, optional
         To begin from instead, of any width.
+    log : ReadLog, optional
+        Has the blocks that a run which was stopped has read, of which the first ones that fit are taken without a
+        read; new ones are put there.
 
     Raises
     ------
@@ -195,7 +113,7 @@ def block_rayleigh_ritz(
     reads = 0
     if start is None:
         basis = start_block(n, first_block(n, n_top, block), seed)
-        start = Start(basis, products(basis))
+        start = ReadBlock(basis, products(basis))
         reads = 1
     width = start.basis.shape[1]
     least, usual = basis_limits(width, n_top, block)
@@ -230,17 +148,28 @@ def block_rayleigh_ritz(
         best, stalled = (left, 0) if left < 0.7 * best else (best, stalled + 1)
         if stalled > STALLED:
             break
-        floors = np.full(len(chosen), 0.05 * tol * max(shown[top[min(n_top, m) - 1]], 1e3 * noise))
-        floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
-        wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
-        grown = space.new_directions(gaps[:, wanted & (sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0)))])
+        taken = log.get(reads) if log is not None else None
+        if taken is not None and space.is_new(taken.basis):
+            grown = taken.basis
+        else:
+            taken = None
+            floors = np.full(len(chosen), 0.05 * tol * max(shown[top[min(n_top, m) - 1]], 1e3 * noise))
+            floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
+            wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
+            wanted &= sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0))
+            grown = space.new_directions(gaps[:, wanted])
         del gaps  # the products need the memory
         if grown.shape[1] == 0:
             high_done = low_done = True  # the basis is invariant: nothing is left to find from it
             break
         if m + grown.shape[1] > limit:
             space.rotate(_kept(u, ranked, n_high, n_low))
-        space.append(grown, products(grown))
+        if taken is None:
+            taken = ReadBlock(grown, products(grown))
+            if log is not None:
+                log.put(reads, taken)
+        space.append(grown, taken.images)
+        del grown, taken
         reads += 1
     found = u[:, top[:n_top]]
     lowest = space.residuals(combination.coefficients, combination.identity, u[:, :1], ritz[:1])

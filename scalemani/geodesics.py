@@ -5,13 +5,14 @@ process has cached, writes the tiles at and behind the diagonal and puts its lin
 each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
 While a task has its rows in memory it takes from them what a :class:`Reader` asks for, so that the
 first read of D costs no reading, and counts the distances by their size (:mod:`scalemani.engine.distance_counts`);
-rows that an earlier run finished are read back for both.
+rows that an earlier run finished are read back for both, and made again where they are not what was written.
 Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
 import threading
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -21,19 +22,17 @@ from numpy.typing import NDArray
 
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.distance_counts import DISTANCE_COUNTS, new_counts
+from scalemani.engine.row_check import check_rows
 from scalemani.engine.row_shares import RowShares, row_shares
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
 from scalemani.engine.sweep import Reader
 from scalemani.engine.tiles import Use
-from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.errors import DamagedStoreError, DamagedTilesWarning, ScalemaniError
 
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
-MOST_ASYMMETRY = 2e-6  # relative |d_ij - d_ji| that is rounding whatever the path: some thirty hops summed in float32
-PANEL = 128  # rows that are compared with their columns at once
-ROUNDING = 2.0**-24  # of each hop's sum in float32, relative to the distance at most
 
 
 def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
@@ -132,24 +131,41 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     Raises
     ------
     DamagedStoreError
-        If the ledger does not name every tile row afterwards, or a tile that an earlier run wrote is damaged.
+        If the ledger does not name every tile row afterwards.
+
+    Warns
+    -----
+    DamagedTilesWarning
+        If tiles that an earlier run wrote were damaged, and were made again.
     """
     missing, blocks = set(store.missing_rows()), store.blocks
     total, identity = len(blocks), store.document["id"]
     done = total - len(missing)
-    found, counts = np.zeros((blocks.n, reader.width)), new_counts()
+    found, counts, remade = np.zeros((blocks.n, reader.width)), new_counts(), list[int]()
     tasks = [(store.path, identity, row) for row in range(total)]
     for row, part in enumerate(cluster.map(_tile_row, tasks, shared=RowWork(reader))):
         reader.combine(found[blocks[row].start :], part.total)
         counts += part.counts
+        remade += [row] if part.remade else []
         if row in missing:
             done += 1
             report("geodesics", done, total)
+    _warn_remade(store, remade)
     left = store.missing_rows()
     if left:
         raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
     store.write_array(DISTANCE_COUNTS, counts)
     return found
+
+
+def _warn_remade(store: RunStore, rows: list[int]) -> None:
+    if rows:
+        warnings.warn(
+            f"{len(rows)} of {len(store.blocks)} tile rows of D in {store.path!r} were damaged (the first: {rows[0]}) "
+            "and have been made again: look at the disk",
+            DamagedTilesWarning,
+            stacklevel=4,
+        )
 
 
 class RowMemory:
@@ -201,47 +217,19 @@ class RowWork:
 def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
     """One task: the tiles (row, row..); returns their shares."""
     store, reader = shared_run(path, identity), work.reader
-    if store.tile_row_done(row):
-        return row_shares(store, reader, row)
+    done = store.tile_row_done(row)
+    if done:
+        try:
+            return row_shares(store, reader, row)
+        except DamagedStoreError:
+            pass  # it is made again below
     here, n = store.blocks[row], store.blocks.n
     out = work.memory.rows(here.stop - here.start, n - here.start)
     paths = work.memory.paths(path, identity)
     upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
-    _check_rows(shared_graph(path, identity), upper, here.start)
-    return row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
-
-
-def _check_rows(graph: sp.csr_array, upper: NDArray[np.float32], start: int) -> None:
-    """Finite, zero on the diagonal, and equal from either end of a path, on the rows' own block.
-
-    The two sums of a path of h hops may differ by 2 h roundings, and the unit of the weights is near
-    their median: a distance d has about d hops, most of the time. Where that does not excuse what is found
-    (many hops are much shorter), the two rows of the worst pair are summed again in float64, where they agree.
-    """
-    if not np.isfinite(upper.max()):
-        raise DamagedStoreError(f"geodesic rows from vertex {start} hold infinite distances in a connected graph")
-    square = upper[:, : len(upper)]
-    worst, pair = 0.0, (0, 0)
-    for at in range(0, len(square), PANEL):
-        ours, theirs = square[at : at + PANEL, at:], square[at:, at : at + PANEL].T
-        longer, excess = np.maximum(ours, theirs), np.abs(ours - theirs)
-        excess -= (np.float32(MOST_ASYMMETRY) + np.float32(2 * ROUNDING) * longer) * longer
-        i, j = np.unravel_index(excess.argmax(), excess.shape)
-        if excess[i, j] > worst:
-            worst, pair = float(excess[i, j]), (at + int(i), at + int(j))
-    found = np.array([square[pair], square[pair[::-1]]], np.float64)
-    apart = worst > 0 and not _same_in_float64(graph, start + np.array(pair), found)
-    if apart or np.diagonal(square).any():
-        raise DamagedStoreError(f"geodesic rows from vertex {start} are not symmetric")
-
-
-def _same_in_float64(graph: sp.csr_array, pair: NDArray[np.int64], found: NDArray[np.float64]) -> bool:
-    """Whether two vertices are as far from either end, and what was found within the roundings of n hops of it."""
-    exact = geodesic_rows(graph, pair, precision="float64")[[0, 1], pair[::-1]].astype(np.float64)
-    return bool(
-        abs(exact[0] - exact[1]) <= MOST_ASYMMETRY * exact.max()
-        and (np.abs(found - exact) <= 2 * ROUNDING * graph.shape[0] * exact).all()
-    )
+    check_rows(shared_graph(path, identity), upper, here.start)
+    shares = row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
+    return replace(shares, remade=done)
 
 
 def write_given(
@@ -270,10 +258,18 @@ def write_given(
     def write(row: int, here: slice, use: Use) -> None:
         store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use)
 
+    remade = []
     for row, here in enumerate(blocks):
-        part = row_shares(store, reader, row, None if store.tile_row_done(row) else partial(write, row, here))
+        part = None
+        if store.tile_row_done(row):
+            try:
+                part = row_shares(store, reader, row)
+            except DamagedStoreError:
+                remade.append(row)
+        part = part or row_shares(store, reader, row, partial(write, row, here))
         reader.combine(found[here.start :], part.total)
         counts += part.counts
         report("geodesics", row + 1, len(blocks))
+    _warn_remade(store, remade)
     store.write_array(DISTANCE_COUNTS, counts)
     return found

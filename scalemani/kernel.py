@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scalemani.eigensolver import Start
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.read_log import StoredReads
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import sweep
 from scalemani.kernel_shares import (
@@ -29,6 +29,7 @@ from scalemani.kernel_shares import (
     later_reader,
     usual_precision,
 )
+from scalemani.ritz import ReadBlock, ReadLog
 
 
 class Kernels(Protocol):
@@ -38,11 +39,14 @@ class Kernels(Protocol):
     precision: str
 
     @property
+    def log(self) -> ReadLog | None: ...
+
+    @property
     def shape(self) -> tuple[int, int]: ...
 
     def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]: ...
 
-    def start(self, width: int, make: Callable[[], Vectors]) -> Start: ...
+    def start(self, width: int, make: Callable[[], Vectors]) -> ReadBlock: ...
 
 
 class CentredKernels:
@@ -61,11 +65,15 @@ class CentredKernels:
         Called with `n_reads` after every read.
     first : FirstRead, optional
         Made while D was written.
+    reads : StoredReads, optional
+        Where the blocks of a solve are kept, and those of one that was stopped are found.
 
     Attributes
     ----------
     n_reads : int
-        Reads of D so far; one that was made while D was written costs none.
+        Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
+    log : KeptBlocks or None
+        For the solver, over `reads`.
     sums : DistanceSums
         Known after the first read.
     """
@@ -77,7 +85,9 @@ class CentredKernels:
         precision: str | None = None,
         on_read: Callable[[int], None] | None = None,
         first: FirstRead | None = None,
+        reads: StoredReads | None = None,
     ) -> None:
+        self.log = None if reads is None else KeptBlocks(reads, self._count)
         self._cluster, self._store, self._on_read = cluster, store, on_read
         n = store.blocks.n
         self.shape = (n, n)
@@ -88,36 +98,39 @@ class CentredKernels:
         self._first = first
         self._sums = None if first is None else first.sums
 
-    def start(self, width: int, make: Callable[[], Vectors]) -> Start:
+    def start(self, width: int, make: Callable[[], Vectors]) -> ReadBlock:
         """A block (n, width) with its images: the first read's, or a new one that `make` gives, for a read."""
         first, self._first = self._first, None  # the solver's from here on: it is as large as the basis
         if first is not None and first.block.shape == (self.shape[0], width):
-            return Start(first.block, first.images)
+            return ReadBlock(first.block, first.images)
         self._sums = None  # so that the sums come from this read, too
         del first
         block = make()
-        return Start(block, self.products(block))
+        return ReadBlock(block, self.products(block))
 
     def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]:
-        """K1 V and K2 V for V (n, m), from one read of D; this object's first read checks every tile.
+        """K1 V and K2 V for V (n, m), from one read of D; every read checks every tile.
 
         Parameters
         ----------
         precision : {"float32", "float64"}, optional
             Of these products alone.
         """
-        m, verify, precision = vectors.shape[1], self.n_reads == 0, precision or self.precision
+        m, precision = vectors.shape[1], precision or self.precision
         if self._sums is None:
             reader = first_reader(vectors, precision)
-            first = FirstRead(vectors, sweep(self._cluster, self._store, reader, verify=verify, by_rows=True))
+            first = FirstRead(vectors, sweep(self._cluster, self._store, reader, by_rows=True))
             self._sums, images = first.sums, first.images
         else:
             reader = later_reader(vectors, precision)
-            images = images_of(sweep(self._cluster, self._store, reader, verify=verify), m)
+            images = images_of(sweep(self._cluster, self._store, reader), m)
+        self._count()
+        return images
+
+    def _count(self) -> None:
         self.n_reads += 1
         if self._on_read is not None:
             self._on_read(self.n_reads)
-        return images
 
     @property
     def sums(self) -> DistanceSums:
@@ -126,6 +139,32 @@ class CentredKernels:
             self.products(np.zeros((self.shape[0], 1)))
         assert self._sums is not None
         return self._sums
+
+
+class KeptBlocks:
+    """The solver's log over the reads that a store keeps: one that is found counts as a read.
+
+    Parameters
+    ----------
+    reads : StoredReads
+    count : callable
+        Called with nothing for each.
+    """
+
+    def __init__(self, reads: StoredReads, count: Callable[[], None]) -> None:
+        self._reads, self._count_one = reads, count
+
+    def get(self, number: int) -> ReadBlock | None:
+        """The block that a stopped solve has read as this one."""
+        found = self._reads.get(number)
+        if found is None:
+            return None
+        self._count_one()
+        return ReadBlock(found[0], found[1:])
+
+    def put(self, number: int, block: ReadBlock) -> None:
+        """Keep a block with its images."""
+        self._reads.put(number, (block.basis, *block.images))
 
 
 class DenseKernels:
@@ -140,15 +179,15 @@ class DenseKernels:
     def __init__(self, distances: Any) -> None:
         self.distances = np.asarray(distances, np.float64)
         self.shape = (len(self.distances), len(self.distances))
-        self.n_reads, self.precision = 0, "float64"
+        self.n_reads, self.precision, self.log = 0, "float64", None
         d, squares = self.distances, self.distances**2
         cubes, fourths = float(np.vdot(d, squares)), float(np.vdot(squares, squares))
         self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
 
-    def start(self, width: int, make: Callable[[], Vectors]) -> Start:
+    def start(self, width: int, make: Callable[[], Vectors]) -> ReadBlock:
         """A block (n, width) with its images."""
         block = make()
-        return Start(block, self.products(block))
+        return ReadBlock(block, self.products(block))
 
     def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]:
         """K1 V and K2 V in float64; counted as one read of D."""

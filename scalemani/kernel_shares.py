@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader
+from scalemani.errors import DamagedStoreError
 
 Vectors = NDArray[np.float64]
+FIRST_BLOCK, FIRST_FOUND = "first_block", "first_found"  # names of its arrays
 SUMS = 5  # columns of the first read behind the products: row sums of D and D∘D, cubes, fourth powers, row maxima
 FLOAT64_BELOW = 20_000  # vertices up to which products are float64 by default: twice the time of float32, no loss
 PANEL = 128  # rows of a tile that are multiplied at once: their copies and squares stay in the processor's cache
@@ -154,15 +156,19 @@ class FirstRead:
 
     def save(self, store: RunStore) -> None:
         """Write it beside D, with which it goes."""
-        store.write_array("first_block", self.block)
-        store.write_array("first_found", self.found)
+        store.write_array(FIRST_BLOCK, self.block)
+        store.write_array(FIRST_FOUND, self.found)
 
     @classmethod
     def load(cls, store: RunStore) -> "FirstRead | None":
-        """What :meth:`save` wrote; None in a run without, or with the fewer sums of an earlier release."""
-        if not (store.has_array("first_block") and store.has_array("first_found")):
+        """What :meth:`save` wrote, or None: a run without it, or with an earlier release's fewer sums, or damage.
+
+        D is read again then.
+        """
+        try:
+            first = cls(store.read_array(FIRST_BLOCK), store.read_array(FIRST_FOUND))
+        except DamagedStoreError:
             return None
-        first = cls(store.read_array("first_block"), store.read_array("first_found"))
         return first if first.found.shape[1] == 2 * first.block.shape[1] + SUMS else None
 
 

@@ -6,19 +6,17 @@ known to be right: the new run is begun beside it.
 """
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from scalemani.engine.objects import beside
 from scalemani.engine.store import RunStore, kind_of
-from scalemani.engine.tiles import beside
-from scalemani.errors import ScalemaniError, StoreMismatchError
+from scalemani.engine.writer import Writer
+from scalemani.errors import StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters
-
-_lock = threading.Lock()
-_at_work: set[str] = set()
+from scalemani.run import StoreFolder
 
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
@@ -54,24 +52,15 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     return seeded, store
 
 
-@contextmanager
-def sole_fit(path: str) -> Iterator[None]:
-    """Refuse a second fit of this process on the same path while one is at work there.
+def sole_writer(folder: StoreFolder) -> Writer:
+    """The right to write at a user's path, for a ``with`` block; nobody else knows of a temporary one.
 
     Raises
     ------
-    ScalemaniError
+    StoreInUseError
+        On entering, while another fit lives that writes there.
     """
-    target = os.path.realpath(path)
-    with _lock:
-        if target in _at_work:
-            raise ScalemaniError(f"another fit is at work on the store {path!r}: wait for it, or give another path")
-        _at_work.add(target)
-    try:
-        yield
-    finally:
-        with _lock:
-            _at_work.discard(target)
+    return Writer(folder.path, beats=not folder.temporary)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from scalemani.additive_constant import CONSTANT_SOLVERS
 from scalemani.corrections import CORRECTIONS
-from scalemani.engine.tiles import COMPRESSIONS
+from scalemani.engine.tile_files import COMPRESSIONS
 from scalemani.errors import ScalemaniError
 from scalemani.projection import PROJECTIONS
 from scalemani.search.metric_functions import function_name

@@ -22,12 +22,12 @@ from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
-from scalemani.opening import differing, in_place, open_run, sole_fit
+from scalemani.opening import differing, in_place, open_run, sole_writer
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
 from scalemani.solving import solve_run
-from scalemani.starting_block import starting_block
+from scalemani.starting_block import as_begun, kept_block
 
 Report = Callable[[str, int, int], None]
 
@@ -55,26 +55,28 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
 
     Notes
     -----
-    One fit at a time works on a store: a second one of this process is refused, another process's is not noticed.
+    One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.engine.writer`).
     """
     limit, given = _read(X, parameters, report)
     folder = StoreFolder(parameters.store)
     try:
-        with sole_fit(folder.path), Cluster(parameters.scheduler) as cluster:
+        with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
             if parameters.store is not None:
                 check_writable(folder.path)
             cluster.check_shared(folder.path)
             if parameters.overwrite or kind_of(folder.path) != "run":
                 check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
+            store.guarded(writer.check)
             fields = parameters.stage_fields(given.kind)
             with in_place(store, folder.path) as place:
                 planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
-            store = RunStore(place)
+            store = RunStore(place).guarded(writer.check)
+            planned = as_begun(store, parameters, planned)
             cluster.give_back()
             _geodesics(store, given, parameters, cluster, planned, report)
             cluster.give_back()
-            solve_run(store, given, parameters, cluster, planned, fields, report)
+            solve_run(store, given, parameters, cluster, planned, fields, report, keep_reads=not folder.temporary)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -232,7 +234,7 @@ def _geodesics(
     if not store.has_distances:
         store.create_distances(n, planned.tile_size, parameters.compression)
     report("geodesics", len(store.blocks) - len(store.missing_rows()), len(store.blocks))
-    block = starting_block(store, given, parameters, cluster, planned.most_columns)
+    block = kept_block(store, given, parameters, cluster, planned.most_columns)
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")

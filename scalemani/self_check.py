@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scalemani.corrections import Solution
 from scalemani.embedding import Embedding
 from scalemani.engine.path_graph import MOST_HOPS
+from scalemani.engine.row_check import MOST_ASYMMETRY, ROUNDING
 from scalemani.engine.store import RunStore
 from scalemani.errors import SelfCheckError
-from scalemani.geodesics import MOST_ASYMMETRY, ROUNDING
 from scalemani.kernel_shares import DistanceSums
 from scalemani.projection import Axes
 

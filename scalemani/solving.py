@@ -12,6 +12,8 @@ from scalemani import geodesics
 from scalemani.corrections import Solution, solve
 from scalemani.embedding import Embedding, make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.objects import checksum
+from scalemani.engine.read_log import StoredReads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.inputs import GeodesicInput, Input
@@ -35,6 +37,8 @@ def solve_run(
     planned: Plan,
     fields: dict[str, Any],
     report: Report,
+    *,
+    keep_reads: bool,
 ) -> None:
     """Solve for the correction that is asked for, and record the model; nothing if that is there already.
 
@@ -49,6 +53,8 @@ def solve_run(
     fields : dict
         What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
     report : callable
+    keep_reads : bool
+        Whether each read of D is kept in the store until the model is recorded there.
 
     Raises
     ------
@@ -61,7 +67,11 @@ def solve_run(
     assert graph is not None and distances is not None
     report("solve", 0, 0)
     first = FirstRead.load(store)
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first)
+    reads = None
+    if keep_reads:
+        begun = None if first is None else [checksum(first.block), checksum(first.found)]
+        reads = StoredReads(store, {**fields["solve"], "most_columns": planned.most_columns, "first_read": begun})
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
     del first  # the solver's from here on
     solution = solve(
         kernels,
@@ -80,6 +90,8 @@ def solve_run(
     save_embedding(store, embedding)
     constants = {"constant": solution.constant, "nugget": solution.nugget}
     store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
+    if reads is not None:
+        reads.clear()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 

@@ -2,18 +2,26 @@
 
 `starting_block` takes a run whose graph is there, gives the first block (n, b) of the solver, which is multiplied
 while D is written. Up to 301 points that is the whole complement of 1; where so many axes are wanted that the block
-would be half as wide as there are landmarks, it is a random one.
+would be half as wide as there are landmarks, it is a random one. `kept_block` gives the one that a stopped run has
+made, if it has.
 """
+
+from dataclasses import replace
+from typing import Any
 
 from scalemani.eigensolver import first_block, start_block
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError
 from scalemani.inputs import GeodesicInput, Input
+from scalemani.kernel_shares import FIRST_BLOCK
 from scalemani.landmark_block import Vectors, choose_landmarks, landmark_block
 from scalemani.landmark_rows import given_rows, landmark_rows
 from scalemani.needs import landmark_count
 from scalemani.parameters import Parameters
+from scalemani.plan import Plan
 
+STAGE = "start"
 
 def starting_block(
     store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, most_columns: int
@@ -37,3 +45,40 @@ def starting_block(
     else:
         rows = landmark_rows(cluster, store, landmarks)
     return landmark_block(rows, landmarks, width, parameters.n_components, parameters.correction_in(scale), seed)
+
+
+def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
+    """The plan with the basis that a stopped run of the same solve began with, where memory allows that still.
+
+    Another basis would be right too, but end with other last bits.
+    """
+    state = store.stage(STAGE)
+    if state is None or state["fields"] != _fields(parameters):
+        return planned
+    return replace(planned, most_columns=min(planned.most_columns, int(state["most_columns"])))
+
+
+def kept_block(
+    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, most_columns: int
+) -> Vectors:
+    """:func:`starting_block`, kept in the store until D is written: one that is there is not made again."""
+    state, fields = store.stage(STAGE), _fields(parameters)
+    if state is not None and state["fields"] == fields and state["most_columns"] == most_columns:
+        try:
+            return store.read_array(FIRST_BLOCK)
+        except DamagedStoreError:
+            pass  # it is made again, with the same bits
+    block = starting_block(store, given, parameters, cluster, most_columns)
+    store.write_array(FIRST_BLOCK, block)
+    store.finish(STAGE, fields, most_columns=most_columns)
+    return block
+
+
+def _fields(parameters: Parameters) -> dict[str, Any]:
+    """What the block follows from besides the graph and the basis."""
+    correction = parameters.correction
+    return {
+        "n_components": int(parameters.n_components),
+        "correction": correction if isinstance(correction, str | None) else float(correction),
+        "random_state": parameters.random_state,
+    }

@@ -10,6 +10,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float64]
+ORTHOGONAL = 1e-9  # of a block that is taken as it is: far above rounding, far below what an iteration would notice
 SMALLEST = 1e-3  # of a normalised direction: what is left of less than that, outside the basis, is mostly rounding
 
 
@@ -93,6 +94,15 @@ class Subspace:
             if coefficient:
                 shifted += image @ (coefficient * u)
         return shifted
+
+    def is_new(self, block: Vectors) -> bool:
+        """Whether a block's columns are orthonormal, and orthogonal to 1 and to the basis, as new directions are."""
+        if block.shape[0] != len(self._basis):
+            return False
+        inside = np.abs(block.T @ block - np.eye(block.shape[1])).max(initial=0.0)
+        outside = np.abs(self.basis.T @ block).max(initial=0.0)
+        mean = np.abs(block.sum(axis=0)).max(initial=0.0) / np.sqrt(len(block))
+        return bool(max(inside, outside, mean) < ORTHOGONAL)
 
     def new_directions(self, candidates: Vectors) -> Vectors:
         """Orthonormal columns for the part of `candidates` that neither the basis nor 1 holds yet.

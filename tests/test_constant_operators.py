@@ -13,8 +13,9 @@ import scipy.fft
 from data import circle_steps, ring_distances, torus_distances, torus_steps
 
 from scalemani.corrections import solve
-from scalemani.eigensolver import Start, basis_limits, first_block
+from scalemani.eigensolver import basis_limits, first_block
 from scalemani.kernel import DenseKernels
+from scalemani.ritz import ReadBlock
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -48,7 +49,7 @@ class InvariantKernels:
 
     def start(self, width, make):
         block = make()
-        return Start(block, self.products(block))
+        return ReadBlock(block, self.products(block))
 
 
 def ring_steps(n):

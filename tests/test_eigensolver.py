@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalemani import eigensolver
-from scalemani.eigensolver import Combination, Start, basis_limits, block_rayleigh_ritz, first_block, start_block
+from scalemani.eigensolver import basis_limits, block_rayleigh_ritz, first_block, start_block
+from scalemani.ritz import Combination, ReadBlock
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -206,7 +207,7 @@ def test_a_start_whose_images_are_known_saves_its_read_and_changes_no_bit(iterat
     operator, other = Operator(SPECTRA["geometric"]), Operator(SPECTRA["geometric"])
     basis = start_block(operator.n, first_block(operator.n, 3), 0)
     fresh = operator.solve(3)
-    begun = other.solve(3, start=Start(basis, (other.matrix @ basis,)))
+    begun = other.solve(3, start=ReadBlock(basis, (other.matrix @ basis,)))
     np.testing.assert_array_equal(begun.vectors, fresh.vectors)
     assert other.reads == operator.reads - 1
 
@@ -215,7 +216,7 @@ def test_a_start_whose_images_are_known_saves_its_read_and_changes_no_bit(iterat
 def test_a_start_may_have_any_width(iterate, width):
     operator = Operator(SPECTRA["slow decay"])
     basis = start_block(operator.n, width, 0)
-    pairs = operator.solve(3, start=Start(basis, (operator.matrix @ basis,)))
+    pairs = operator.solve(3, start=ReadBlock(basis, (operator.matrix @ basis,)))
     assert pairs.converged
     check(operator, pairs, 3)
 
@@ -223,7 +224,7 @@ def test_a_start_may_have_any_width(iterate, width):
 def test_a_start_that_holds_everything_needs_no_read_at_all():
     operator = Operator(np.linspace(2, -1, 40))
     basis = start_block(operator.n, operator.n - 1, 0)
-    pairs = operator.solve(3, start=Start(basis, (operator.matrix @ basis,)))
+    pairs = operator.solve(3, start=ReadBlock(basis, (operator.matrix @ basis,)))
     check(operator, pairs, 3)
     assert operator.reads == 0
 

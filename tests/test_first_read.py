@@ -1,5 +1,6 @@
 """The first read of D is made while D is written: true numbers, the same bits in every way, and no reading for it."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scalemani.eigensolver import start_block
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader, sweep
-from scalemani.errors import DamagedStoreError
+from scalemani.errors import DamagedStoreError, DamagedTilesWarning
 from scalemani.geodesics import compute_distances, save_graph, write_given
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead, first_reader
@@ -66,9 +67,9 @@ def reads(monkeypatch):
     """The tiles that are read."""
     seen, real = Counter(), RunStore.read_tile
 
-    def counted(self, row, column, **options):
+    def counted(self, row, column, buffer=None):
         seen[row, column] += 1
-        return real(self, row, column, **options)
+        return real(self, row, column, buffer)
 
     monkeypatch.setattr(RunStore, "read_tile", counted)
     return seen
@@ -162,7 +163,7 @@ def test_a_run_that_was_stopped_anywhere_finds_the_same_bits(
 
 def test_a_read_by_rows_and_given_distances_find_the_same_bits(cluster, tmp_path, block, reference):
     store, found = reference
-    np.testing.assert_array_equal(sweep(cluster, store, first_reader(block), verify=True, by_rows=True), found)
+    np.testing.assert_array_equal(sweep(cluster, store, first_reader(block), by_rows=True), found)
     D = store.read_rows(np.arange(N)).astype(float)
     given = RunStore.create(tmp_path / "run")
     given.create_distances(N, 16)
@@ -178,15 +179,21 @@ def test_a_read_by_runs_of_tiles_finds_the_same_numbers(cluster, block, referenc
 
 
 @pytest.mark.parametrize("tile", [(0, 0), (2, 5)])
-def test_damage_to_a_finished_row_is_noticed_when_it_is_read_back(cluster, tmp_path, graph, block, tile):
+def test_a_finished_row_that_was_damaged_is_made_again_when_it_is_read_back(cluster, tmp_path, graph, block, tile):
+    """And said to be; the others are not made again, and all that is found has the bits of an undamaged run."""
     store = new_run(graph, 16, tmp_path / "run")
-    compute_distances(cluster, store, quiet, first_reader(block))
-    chunk = Path(store.path, "distances", "c", *map(str, tile))
-    data = bytearray(chunk.read_bytes())
-    data[100] ^= 1
-    chunk.write_bytes(data)
-    with pytest.raises(DamagedStoreError, match=rf"\({tile[0]}, {tile[1]}\) of D is damaged"):
-        compute_distances(cluster, store, quiet, first_reader(block))
+    expected = compute_distances(cluster, store, quiet, first_reader(block))
+    before = tree(store.path)
+    chunk = store.files.file(*tile)
+    chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
+    with pytest.warns(DamagedTilesWarning, match=rf"1 of 10 tile rows .*the first: {tile[0]}\)"):
+        found = compute_distances(cluster, store, quiet, first_reader(block))
+    np.testing.assert_array_equal(found, expected)
+    assert tree(store.path) == before
+
+
+def tree(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in Path(path).rglob("*/*") if file.is_file()}
 
 
 # ---- what is kept --------------------------------------------------------------------------------
@@ -230,20 +237,15 @@ def test_it_serves_who_asks_for_as_many_columns(cluster, block, reference, reads
         assert kernels.sums.maximum == store.read_rows(np.arange(N)).max()
 
 
-def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, reference, monkeypatch):
+def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, reference, tmp_path):
     """Whoever solves again on another day has not written them."""
-    real, verified = RunStore.read_tile, []
-
-    def seen(self, row, column, *, verify=False):
-        verified.append(verify)
-        return real(self, row, column, verify=verify)
-
-    monkeypatch.setattr(RunStore, "read_tile", seen)
-    kernels = CentredKernels(cluster, reference[0], first=FirstRead(block, reference[1]))
+    store = RunStore(shutil.copytree(reference[0].path, tmp_path / "run"))
+    kernels = CentredKernels(cluster, store, first=FirstRead(block, reference[1]))
     kernels.start(M, lambda: pytest.fail("the first read is there"))
-    assert not verified
-    kernels.products(block)
-    assert verified and all(verified)
+    file = store.files.file(0, 1)
+    file.write_bytes(file.read_bytes()[::-1])
+    with pytest.raises(DamagedStoreError, match=r"tile \(0, 1\).*checksum"):
+        kernels.products(block)
 
 
 # ---- a fit ---------------------------------------------------------------------------------------
@@ -340,14 +342,16 @@ def test_few_points_are_never_read_at_all(reads, tmp_path):
 
 
 @pytest.mark.parametrize("name", FUSED)
-def test_damage_to_what_was_kept_is_an_error(tmp_path, name):
+def test_where_what_was_kept_is_damaged_d_is_read_again(reads, tmp_path, name):
     fitted(tmp_path / "run")
     chunk = tmp_path / "run" / name / "c" / "0" / "0"
     data = bytearray(chunk.read_bytes())
     data[77] ^= 1
     chunk.write_bytes(data)
-    with pytest.raises(DamagedStoreError, match=f"'{name}' is damaged"):
-        fitted(tmp_path / "run", correction=None)
+    reads.clear()
+    model = fitted(tmp_path / "run", correction=None)
+    assert sum(reads.values()) == TILES * model.n_passes_ == TILES
+    np.testing.assert_allclose(model.embedding_, fitted(None, correction=None).embedding_, rtol=0, atol=1e-9)
 
 
 def test_a_reader_is_sent_once_and_not_with_every_task(monkeypatch, tmp_path, graph, block):

@@ -41,7 +41,7 @@ def test_a_sweep_equals_the_dense_product_for_every_tile_size(cluster, tmp_path,
     store = store_of(distances, tile, tmp_path / "run")
     expected = distances.astype(float) @ operand
     np.testing.assert_allclose(sweep(cluster, store, Reader(product, operand, 3)), expected, rtol=1e-12, atol=1e-12)
-    sums = sweep(cluster, store, Reader(ones_product, operand, 1), verify=True)
+    sums = sweep(cluster, store, Reader(ones_product, operand, 1))
     np.testing.assert_allclose(sums[:, 0], distances.sum(1), rtol=1e-6)
 
 
@@ -60,9 +60,9 @@ def test_d_is_read_exactly_once(cluster, tmp_path, distances, operand, monkeypat
     seen = Counter()
     read = RunStore.read_tile
 
-    def counted(self, row, column, **options):
+    def counted(self, row, column, buffer=None):
         seen[row, column] += 1
-        return read(self, row, column, **options)
+        return read(self, row, column, buffer)
 
     monkeypatch.setattr(RunStore, "read_tile", counted)
     sweep(cluster, store, Reader(product, operand, 3))
@@ -85,20 +85,20 @@ def truncate(path):
 
 @pytest.mark.parametrize("tile", [(0, 0), (0, 7), (3, 5), (7, 7)])
 def test_a_lost_tile_is_an_error_in_every_sweep(cluster, tmp_path, distances, operand, tile):
-    """Not only in the first, verified one; a missing chunk reads as NaN, which no product hides."""
+    """For any operand: a missing chunk would read as NaN, which a product may hide."""
     store = store_of(distances, 8, tmp_path / "run")
     lose(Path(store.path, "distances", "c", *map(str, tile)))
     for values in (operand, np.zeros_like(operand)):
-        with pytest.raises(DamagedStoreError, match=rf"{tile[0]}, {tile[1]}.*holds NaN"):
+        with pytest.raises(DamagedStoreError, match=rf"{tile[0]}, {tile[1]}.*No such file"):
             sweep(cluster, store, Reader(product, values, 3))
 
 
 @pytest.mark.parametrize("damage", [lose, flip, truncate])
-def test_a_verified_sweep_notices_any_damage(cluster, tmp_path, distances, operand, damage):
+def test_every_sweep_notices_any_damage(cluster, tmp_path, distances, operand, damage):
     store = store_of(distances, 8, tmp_path / "run")
     damage(Path(store.path, "distances", "c", "2", "4"))
     with pytest.raises(DamagedStoreError, match="2, 4"):
-        sweep(cluster, store, Reader(product, operand, 3), verify=True)
+        sweep(cluster, store, Reader(product, operand, 3))
 
 
 def test_a_tile_row_that_was_never_written_is_an_error(cluster, tmp_path, distances, operand):
@@ -106,7 +106,7 @@ def test_a_tile_row_that_was_never_written_is_an_error(cluster, tmp_path, distan
     store = store_of(distances, 8, tmp_path / "run")
     Path(store.path, "ledger", "3.json").unlink()
     with pytest.raises(DamagedStoreError, match="tile row 3"):
-        sweep(cluster, store, Reader(product, operand, 3), verify=True)
+        sweep(cluster, store, Reader(product, operand, 3))
 
 
 def test_one_vertex_is_swept(cluster, tmp_path):

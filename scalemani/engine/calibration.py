@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.distance_counts import count_distances, new_counts
+from scalemani.engine.objects import checksum
 from scalemani.engine.resources import folder_of
 from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.tiles import checksum
 
 Use = Callable[[NDArray[np.float32]], Any]
 

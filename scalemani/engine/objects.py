@@ -29,9 +29,9 @@ def checksum(array: NDArray[Any]) -> int:
     return int(google_crc32c.value(contiguous))
 
 
-def checksum_of(content: bytes) -> int:
-    """CRC32C of bytes."""
-    return int(google_crc32c.value(content))
+def checksum_of(content: Any) -> int:
+    """CRC32C of bytes, or of memory."""
+    return int(google_crc32c.value(content if isinstance(content, bytes) else np.frombuffer(content, np.uint8)))
 
 
 def beside(path: str | os.PathLike[str]) -> Path:

@@ -26,10 +26,13 @@ class RowShares:
         The reader's shares, for the vertices from the row's first on.
     counts : ndarray of int64
         Of the pairs whose tile is in this row, by their distance (:mod:`scalemani.engine.distance_counts`).
+    remade : bool
+        Whether the row was said to be finished, was damaged, and was made again.
     """
 
     total: NDArray[np.float64]
     counts: NDArray[np.int64]
+    remade: bool = False
 
 
 def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use], Any] | None = None) -> RowShares:
@@ -52,8 +55,9 @@ def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use],
         count_distances(tile, counts, diagonal=row == column)
 
     if write is None:
+        buffer = store.files.new_buffer()
         for place in tile_row(store, row):
-            use(*place, store.read_tile(*place, verify=True))
+            use(*place, store.read_tile(*place, buffer))
     else:
         write(use)
     return RowShares(partial.total, counts)

@@ -138,8 +138,8 @@ _DOCUMENT: Schema = {
     "properties": {
         "format_version": _integers(1),
         "id": _HEX,
-        "crc32c": _CRC32C,  # of the document without it
         "versions": {"type": "object", "additionalProperties": _PLAIN, "maxProperties": 100},
+        "crc32c": _CRC32C,
         "arrays": {
             "type": "object",
             "propertyNames": {"pattern": r"^[a-z][a-z0-9_]*\Z", "maxLength": 64},
@@ -203,6 +203,8 @@ _BLOSC_CODEC: Schema = {
     ),
     "additionalProperties": False,
 }
+_CHECKSUM_CODEC: Schema = {**_object("name", name=_words("crc32c")), "additionalProperties": False}
+_SECOND_CODEC: Schema = {"anyOf": [_CHECKSUM_CODEC, _BLOSC_CODEC]}
 _METADATA: Schema = {
     **_object("zarr_format node_type shape data_type chunk_grid codecs"),
     "properties": {
@@ -219,7 +221,7 @@ _METADATA: Schema = {
             "name", name=_words("default"), configuration=_object(separator=_words("/")),
         ),
         "fill_value": {"type": ["number", "boolean", "string"], "maxLength": 20},
-        "codecs": {"type": "array", "minItems": 1, "maxItems": 2, "prefixItems": [_BYTES_CODEC, _BLOSC_CODEC]},
+        "codecs": {"type": "array", "minItems": 1, "maxItems": 2, "prefixItems": [_BYTES_CODEC, _SECOND_CODEC]},
         "attributes": {
             "type": "object",
             "maxProperties": 16,

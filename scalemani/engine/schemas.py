@@ -132,8 +132,9 @@ def checked_array_metadata(obj: Any, where: str, largest_bytes: int, *, tiles: b
         raise damaged(where, f"an array of {len(shape)} axes has chunks of {len(chunks)}")
     if item > 1 and metadata["codecs"][0].get("configuration") is None:
         raise damaged(where, "the codec bytes has no byte order")
-    if len(metadata["codecs"]) > 1 and not tiles:
-        raise damaged(where, f"the codec {metadata['codecs'][1]['name']!r} is for distances alone")
+    second = [codec["name"] for codec in metadata["codecs"][1:]]
+    if second and (second == ["blosc"]) != tiles:
+        raise damaged(where, f"the codec {second[0]!r} is not for {'distances' if tiles else 'small arrays'}")
     whole, chunk = array_bytes(metadata), item * math.prod(chunks)
     if whole > largest_bytes or chunk > max(largest_bytes, item):
         raise damaged(

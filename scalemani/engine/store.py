@@ -1,68 +1,34 @@
 """One run on disk: takes arrays and stage states, gives them back whole. D itself is in :mod:`.tiles`.
 
-A run is one Zarr v3 group. Its root attributes hold, as one JSON object under "scalemani", the
-format version, the package versions, and a state per finished stage: the fields that identify it
-(its fingerprint) and what it found. Small arrays are written whole and carry a CRC32C in their own
-attributes. Nothing here is ever unpickled.
+A run is one Zarr v3 group. Its document (:mod:`.document`) holds the format version, the package versions, a checksum
+of each array's metadata, and a state per finished stage: fields that identify it (its fingerprint) and what it found.
+Small arrays are in :mod:`.small_arrays`. Nothing here is ever unpickled, nothing outside the folder is followed to.
 """
 
 import errno
-import json
 import os
 import shutil
 import uuid
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import zarr
 from numpy.typing import NDArray
 
-from scalemani.engine.tiles import Tiles, beside, checksum
+from scalemani.engine import small_arrays
+from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal
+from scalemani.engine.objects import PARTIAL, beside, checksum, checksum_of, put, room_for
+from scalemani.engine.schemas import check_no_links
+from scalemani.engine.store_place import check_writable, kind_of
+from scalemani.engine.tiles import Tiles
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
-FORMAT_VERSION = 2
-READABLE = (1, 2)  # 1 knew no correction but a constant added to distances, of which it is read as ever
-KEY = "scalemani"
+__all__ = ["RunStore", "check_writable", "checksum", "kind_of", "shared_run"]
 
-
-def kind_of(path: str | os.PathLike[str]) -> str:
-    """What is at a path: "nothing", "run" (a store of this package) or "other".
-
-    An empty folder is "nothing": a run may be made there.
-    """
-    place = Path(path)
-    if not os.path.lexists(place):
-        return "nothing"
-    if place.is_dir() and not any(place.iterdir()):
-        return "nothing"
-    try:
-        document = json.loads((place / "zarr.json").read_bytes())
-        return "run" if KEY in document["attributes"] else "other"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "other"
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path at which no folder can be made, before any work; leaves nothing behind.
-
-    Raises
-    ------
-    ScalemaniError
-        Naming the path and the system's reason.
-    """
-    parent = Path(path).absolute().parent  # what is made there is begun beside the path
-    while not os.path.lexists(parent):
-        parent = parent.parent
-    probe = parent / f".scalemani-{uuid.uuid4().hex}"
-    try:
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        raise ScalemaniError(
-            f"the store {str(path)!r} can't be written: {error.strerror}; give another path"
-        ) from error
+FORMAT_VERSION = 3
+LEFT_OUT = ("first_*", "neighbors_*", "solver_*", "piece_*")  # arrays that a model does without
+READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
 class RunStore(Tiles):
@@ -80,7 +46,7 @@ class RunStore(Tiles):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(os.path.abspath(path))
+        self.path = os.path.abspath(path)
         found = kind_of(self.path)
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
@@ -88,8 +54,12 @@ class RunStore(Tiles):
                 f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
                 "with the model that made it)"
             )
-        self._group = zarr.open_group(self.path, mode="r+", zarr_format=3)
-        version = self.document.get("format_version")
+        self._document = RunDocument(Path(self.path))
+        document = self._document.read()
+        super().__init__(self.path, document["id"])
+        self._written: dict[str, int] = {}
+        self._guard: Callable[[], None] = lambda: None
+        version = document.get("format_version")
         if version not in READABLE:
             readable = " and ".join(map(str, READABLE))
             raise ScalemaniError(
@@ -114,16 +84,30 @@ class RunStore(Tiles):
             raise ScalemaniError(f"{target!r} exists and is not a scalemani run: it is left alone; give another path")
         if found == "run" and not replace:
             raise ScalemaniError(f"a run exists at {target!r}: resume it, or replace it with overwrite")
-        document = {
-            "format_version": FORMAT_VERSION,
-            "id": uuid.uuid4().hex,
-            "versions": _versions(),
-            "stages": stages or {},
-        }
-        attributes: dict[str, Any] = {KEY: document}
+        document = seal(
+            {
+                "format_version": FORMAT_VERSION,
+                "id": uuid.uuid4().hex,
+                "versions": _versions(),
+                "stages": stages or {},
+                "arrays": {},
+            }
+        )
         partial = beside(target)
-        zarr.open_group(str(partial), mode="w-", zarr_format=3, attributes=attributes)
+        try:
+            with room_for(target, len(as_group(document))):
+                partial.mkdir(parents=True)
+            put(partial / ROOT, as_group(document))
+            put(partial / COPY, canonical(document))
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
         return cls(partial).moved_to(target, replace=replace)
+
+    def guarded(self, check: Callable[[], None]) -> "RunStore":
+        """This store, which calls `check` before it changes the document: it raises where another writer took over."""
+        self._guard = check
+        return self
 
     def remove(self) -> None:
         """Remove the whole run."""
@@ -154,20 +138,32 @@ class RunStore(Tiles):
         shutil.rmtree(old, ignore_errors=True)
         return RunStore(target)
 
-    # ---- root attributes: written by the client alone -------------------------------------------
+    # ---- the document: written by the client alone ----------------------------------------------
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON object of the run, read afresh."""
-        try:
-            document = json.loads((Path(self.path) / "zarr.json").read_bytes())["attributes"][KEY]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedStoreError(
-                f"{self.path!r}: the root attributes can't be read ({error}); fit again with overwrite"
-            ) from error
-        if not isinstance(document, dict):
-            raise DamagedStoreError(f"{self.path!r}: the root attributes are damaged; fit again with overwrite")
-        return dict(document)
+        """The JSON object of the run, as it is now.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        return dict(self._document.read())
+
+    def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
+        self._guard()
+        changed = {**self.document, "format_version": FORMAT_VERSION, "stages": stages, "arrays": arrays}
+        self._document.write(changed)
+
+    def check_identity(self) -> None:
+        """Refuse to write into another run than the one that was opened.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        if self._document.read()["id"] != self.identity:
+            raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 
     def stage(self, name: str) -> dict[str, Any] | None:
         """The state of a finished stage, or None."""
@@ -175,37 +171,47 @@ class RunStore(Tiles):
         return None if state is None else dict(state)
 
     def finish(self, name: str, fields: dict[str, Any], **found: Any) -> None:
-        """Record a stage as done: its identifying `fields`, and what it found (JSON values)."""
-        document = {**self.document, "format_version": FORMAT_VERSION}
-        document["stages"] = {**document["stages"], name: {"fields": fields, **found}}
-        self._group.attrs[KEY] = document
+        """Record a stage as done: its identifying `fields`, and what it found (JSON values); and the arrays written.
+
+        Raises
+        ------
+        DiskFullError
+        StoreInUseError
+            If another writer has taken over.
+        """
+        document = self.document
+        stages = {**document["stages"], name: {"fields": fields, **found}}
+        self._change(stages, {**document.get("arrays", {}), **self._written})
+        self._written = {}
 
     def forget(self, *names: str) -> None:
         """Take stages back: they will be run again."""
         document = self.document
-        document["stages"] = {key: value for key, value in document["stages"].items() if key not in names}
-        self._group.attrs[KEY] = document
+        stages = {key: value for key, value in document["stages"].items() if key not in names}
+        self._change(stages, document.get("arrays", {}))
 
-    # ---- small arrays ------------------------------------------------------------------------
+    def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
+        """Before arrays are replaced or removed: a checksum is never that of another one."""
+        self._written = {name: value for name, value in self._written.items() if not gone(name)}
+        document = self.document
+        arrays = document.get("arrays", {})
+        kept = {name: value for name, value in arrays.items() if not gone(name)}
+        if kept != arrays:
+            self._change(document["stages"], kept)
+
+    # ---- arrays --------------------------------------------------------------------------------
 
     def write_array(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array whole; its CRC32C goes into the array's own attributes."""
-        data = np.ascontiguousarray(array)
-        if data.dtype.kind not in "biuf":
-            raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
-        rows = max(1, (32 << 20) // max(1, data[:1].nbytes))
-        created = self._group.create_array(
-            name,
-            shape=data.shape,
-            dtype=data.dtype,
-            chunks=(max(1, min(len(data), rows)), *(max(1, side) for side in data.shape[1:])),
-            compressors=None,
-            overwrite=True,
-            attributes={"crc32c": checksum(data)},
-            config={"write_empty_chunks": True},
-        )
-        if data.size:
-            created[...] = data
+        """Write an array whole; see :mod:`.small_arrays`.
+
+        Raises
+        ------
+        TypeError
+            If it holds anything but numbers.
+        DiskFullError
+        """
+        self._forget_arrays(lambda other: other == name)
+        self._written[name] = small_arrays.write(Path(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it.
@@ -213,23 +219,26 @@ class RunStore(Tiles):
         Raises
         ------
         DamagedStoreError
-            If it is missing or its CRC32C differs.
+            If it is missing or is not what was written.
         """
-        try:
-            array = self._group[name]
-        except KeyError as error:
-            raise DamagedStoreError(f"{self.path!r} lacks {name!r}: fit again with overwrite") from error
-        if not isinstance(array, zarr.Array):
-            raise DamagedStoreError(f"{self.path!r}: {name!r} is not an array; fit again with overwrite")
-        try:
-            data = np.asarray(array[...])
-        except ValueError as error:
-            raise DamagedStoreError(
-                f"{self.path!r}: {name!r} is damaged ({error}); fit again with overwrite"
-            ) from error
-        if checksum(data) != array.attrs.get("crc32c"):
-            raise DamagedStoreError(f"{self.path!r}: {name!r} is damaged (checksum differs); fit again with overwrite")
-        return data
+        known = {**self.document.get("arrays", {}), **self._written}.get(name)
+        return small_arrays.read(Path(self.path), name, known, "'scalemani verify' says what to do")
+
+    def remove_arrays(self, prefix: str) -> None:
+        """Remove the arrays whose names begin so."""
+        self._forget_arrays(lambda name: name.startswith(prefix))
+        for found in Path(self.path).glob(f"{prefix}*"):
+            shutil.rmtree(found, ignore_errors=True)
+
+    def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
+        super().create_distances(n, tile, compression)
+        content = (Path(self.path) / "distances" / "zarr.json").read_bytes()
+        document = self.document
+        self._change(document["stages"], {**document.get("arrays", {}), "distances": checksum_of(content)})
+
+    def drop_distances(self) -> None:
+        self._forget_arrays(self._goes_with_distances)
+        super().drop_distances()
 
     def copy_without_distances(self, path: str | os.PathLike[str]) -> None:
         """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
@@ -244,10 +253,16 @@ class RunStore(Tiles):
             raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
         check_writable(target)
         partial = beside(target)
+        check_no_links(self.path)  # their contents would be copied
         try:
-            left_out = shutil.ignore_patterns("distances", "ledger", "first_*", "neighbors_*", "*.partial")
-            shutil.copytree(self.path, partial, ignore=left_out)
-            partial.replace(target)
+            with room_for(target, 1 << 20):
+                left_out = shutil.ignore_patterns("distances", "ledger", *LEFT_OUT, f"*{PARTIAL}")
+                shutil.copytree(self.path, partial, ignore=left_out)
+                document = self.document
+                arrays = document.get("arrays", {})
+                kept = {name: value for name, value in arrays.items() if (partial / name).is_dir()}
+                RunDocument(partial).write({**document, "arrays": kept})
+                partial.replace(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 

@@ -87,16 +87,12 @@ class PartialRead:
             self._reader.combine(self.total[there.start - self.start : there.stop - self.start], theirs)
 
 
-def sweep(
-    cluster: Cluster, store: RunStore, reader: Reader, *, verify: bool = False, by_rows: bool = False
-) -> NDArray[np.float64]:
+def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = False) -> NDArray[np.float64]:
     """Read D once.
 
     Parameters
     ----------
     reader : Reader
-    verify : bool
-        Compare every tile with its CRC32C in the ledger.
     by_rows : bool
         One task a row of tiles: the sums have the bits of those taken while the rows were written.
 
@@ -107,7 +103,7 @@ def sweep(
     Raises
     ------
     DamagedStoreError
-        If a tile gives a NaN (it is missing or was never written) or fails its checksum.
+        If a tile is not the one that the ledger knows, or gives a NaN.
     """
     blocks = store.blocks
     total = np.zeros((blocks.n, reader.width))
@@ -116,7 +112,7 @@ def sweep(
         runs = [tile_row(store, row) for row in range(len(blocks))]
     else:
         runs = blocks.tile_runs(blocks.read_runs)
-    for start, part in cluster.map(_read, [(store.path, identity, run, verify) for run in runs], shared=reader):
+    for start, part in cluster.map(_read, [(store.path, identity, run) for run in runs], shared=reader):
         reader.combine(total[start:], part)
     return total
 
@@ -126,17 +122,17 @@ def tile_row(store: RunStore, row: int) -> list[tuple[int, int]]:
     return [(row, column) for column in range(row, len(store.blocks))]
 
 
-def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]], *, verify: bool) -> PartialRead:
+def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]]) -> PartialRead:
     """The shares of consecutive tiles, read from the store."""
-    partial = PartialRead(store, reader, run[0][0])
+    partial, buffer = PartialRead(store, reader, run[0][0]), store.files.new_buffer()
     for row, column in run:
-        partial.add(row, column, store.read_tile(row, column, verify=verify))
+        partial.add(row, column, store.read_tile(row, column, buffer))
     return partial
 
 
 def _read(
-    path: str, identity: str, run: list[tuple[int, int]], verify: bool, reader: Reader
+    path: str, identity: str, run: list[tuple[int, int]], reader: Reader
 ) -> tuple[int, NDArray[np.float64]]:
     """One task."""
-    partial = read_tiles(shared_run(path, identity), reader, run, verify=verify)
+    partial = read_tiles(shared_run(path, identity), reader, run)
     return partial.start, partial.total

@@ -1,47 +1,37 @@
-"""D on disk: upper tiles of float32 in a Zarr array, and the ledger that says which of them are whole.
+"""D on disk: upper tiles of float32, and the ledger that says which of them are whole.
 
-D is symmetric, so tile (I, J) is kept for I <= J only; fill NaN, inf where there is no path, uncompressed
-unless asked otherwise (Zarr's default codec is 4 times slower and saves 19 %). A row of tiles is done
-when `ledger/<row>.json` exists: it is put there by an exclusive link after the tiles are in place, with a
-CRC32C each, of the numbers and not of the file; chunk files alone prove nothing.
+D is symmetric, so tile (I, J) is kept for I <= J only; inf where there is no path, uncompressed unless asked otherwise
+(Zarr's default codec is 4 times slower and saves 19 %). A tile is a file (:mod:`.tile_files`).
+
+A row of tiles is done when its line, `ledger/<row>.json`, is there and is this run's: it is put after the tiles are in
+place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what was cut,
+lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 """
 
 import json
-import os
 import shutil
-import uuid
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import google_crc32c
 import numpy as np
-import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec
 
 from scalemani.engine.blocks import Blocks
+from scalemani.engine.objects import beside, put, put_once, room_for
+from scalemani.engine.schemas import MOST_LINE_BYTES, checked_line, read_json
+from scalemani.engine.tile_files import Tile, TileFiles
 from scalemani.errors import DamagedStoreError
 
-COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones are slower than the paths and save 2 %
-Use = Callable[[int, int, NDArray[np.float32]], None]
+WITH_DISTANCES = ("first_", "solver_")  # how the names begin of what was read of D, which goes with it
+Use = Callable[[int, int, Tile], None]
 
 
-def _blosc(name: str) -> BloscCodec:
-    return BloscCodec(typesize=4, cname=name, clevel=COMPRESSIONS[name], shuffle="bitshuffle")  # type: ignore[arg-type]
+class Line(NamedTuple):
+    """What the ledger says of a row of tiles: a CRC32C each, of the files or (earlier releases) of the numbers."""
 
-
-def checksum(array: NDArray[Any]) -> int:
-    """CRC32C of an array's bytes in C order."""
-    contiguous: Any = np.ascontiguousarray(array)  # read where it is: its bytes would be a copy
-    return int(google_crc32c.value(contiguous))
-
-
-def beside(path: str | os.PathLike[str]) -> Path:
-    """A name beside a path that nothing has: what is made there is renamed when it is whole."""
-    target = Path(path).absolute()
-    return target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+    sums: list[int]
+    of_numbers: bool
 
 
 class Tiles:
@@ -51,10 +41,14 @@ class Tiles:
     ----------
     path : str
         The folder, absolute.
+    identity : str
+        The run's id: lines of the ledger that another run left are none of this one's.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, identity: str) -> None:
+        self.path, self.identity = path, identity
+        self._opened: TileFiles | None = None
+        self._lines: dict[int, Line] = {}
 
     def has_array(self, name: str) -> bool:
         """Whether an array of that name is there."""
@@ -68,49 +62,56 @@ class Tiles:
         n, tile : int
         compression : {"lz4", "zstd"}, optional
             Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes. None: plain float32.
+
+        Raises
+        ------
+        DiskFullError
         """
         self.drop_distances()
-        (Path(self.path) / "ledger").mkdir()
-        zarr.create_array(
-            self.path,
-            name="distances",
-            shape=(n, n),
-            chunks=(tile, tile),
-            dtype="float32",
-            fill_value=np.nan,
-            compressors=None if compression is None else _blosc(compression),
-            attributes={"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
-        )
+        with room_for(self.path, 1):
+            (Path(self.path) / "ledger").mkdir()
+        self._opened = TileFiles.create(Path(self.path) / "distances", n, tile, compression)
 
     def drop_distances(self) -> None:
-        """Remove D, its ledger and what its first read found (arrays that are named first_...)."""
-        self.__dict__.pop("_distances", None)
+        """Remove D, its ledger and what was read of it."""
+        self._opened, self._lines = None, {}
         distances = Path(self.path) / "distances"
         dropped = beside(distances)
         if distances.exists():
             distances.rename(dropped)  # at once: a stop in between leaves no half of it in place
         shutil.rmtree(Path(self.path) / "ledger", ignore_errors=True)
         shutil.rmtree(dropped, ignore_errors=True)
-        for found in Path(self.path).glob("first_*"):
-            shutil.rmtree(found, ignore_errors=True)
+        for found in Path(self.path).iterdir():
+            if self._goes_with_distances(found.name):
+                shutil.rmtree(found, ignore_errors=True)
+
+    @staticmethod
+    def _goes_with_distances(name: str) -> bool:
+        return name == "distances" or name.startswith(WITH_DISTANCES)
 
     @property
     def has_distances(self) -> bool:
         """Whether D is there (finished or not)."""
         return self.has_array("distances")
 
-    @cached_property
-    def _distances(self) -> "zarr.Array[Any]":
-        found: Any = zarr.open_array(self.path, path="distances", mode="r+")
-        # open_array takes no configuration of an array that is there: every tile would be compared with the fill first
-        return zarr.Array(zarr.AsyncArray(found.metadata, found.store_path, {"write_empty_chunks": True}))
+    @property
+    def files(self) -> TileFiles:
+        """The files of the tiles.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        if self._opened is None:
+            self._opened = TileFiles(Path(self.path) / "distances")
+        return self._opened
 
     @property
     def blocks(self) -> Blocks:
         """The blocks that D was cut into when it was made."""
-        return Blocks(int(self._distances.shape[0]), int(self._distances.chunks[0]))
+        return self.files.blocks
 
-    def write_tile_row(self, row: int, upper: NDArray[np.float32], use: Use | None = None) -> None:
+    def write_tile_row(self, row: int, upper: Tile, use: Use | None = None) -> None:
         """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
 
         Parameters
@@ -121,88 +122,124 @@ class Tiles:
             The diagonal tile's upper half is copied down: the sums of a path taken from its two
             ends can differ in the last bit, and D must be symmetric.
         use : callable, optional
-            Called as use(row, column, tile) with each tile as it was written.
+            Called as use(row, column, tile) with each tile as it was written; its memory is the next one's.
+
+        Raises
+        ------
+        DiskFullError
+        DamagedStoreError
+            If another run is at the path by now.
         """
-        blocks = self.blocks
-        here = blocks[row]
-        sums = []
-        for column in range(row, len(blocks)):
-            there = blocks[column]
-            tile = np.ascontiguousarray(upper[:, there.start - here.start : there.stop - here.start])
+        files, here = self.files, self.blocks[row]
+        sums, buffer = [], files.new_buffer()
+        for column in range(row, len(self.blocks)):
+            there = self.blocks[column]
+            tile = files.inside(row, column, buffer)
+            tile[...] = upper[:, there.start - here.start : there.stop - here.start]
             if column == row:
                 for i in range(1, len(tile)):  # by rows: a mask of the half would be larger than the tile
                     tile[i, :i] = tile[:i, i]
-            self._distances[here, there] = tile
-            sums.append(checksum(tile))
+            sums.append(files.write(row, column, buffer))
             if use is not None:
-                use(row, column, tile)
-        self._put_once(f"ledger/{row}.json", json.dumps({"crc32c": sums}))
+                use(row, column, np.ascontiguousarray(tile))
+        self._confirm(row, sums)
 
-    def _put_once(self, name: str, text: str) -> None:
-        """Put a small file in place by an exclusive link; the one that is there first stays."""
-        target = Path(self.path) / name
-        partial = beside(target)
-        with partial.open("w") as stream:
-            stream.write(text)
+    # ---- the ledger ------------------------------------------------------------------------------
+
+    def line_file(self, row: int) -> Path:
+        """Where the line of a row of tiles is."""
+        return Path(self.path) / "ledger" / f"{row}.json"
+
+    def check_identity(self) -> None:
+        """Refuse to write into another run than the one that was opened."""
+        raise NotImplementedError
+
+    def _confirm(self, row: int, sums: list[int]) -> None:
+        """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
+        self.check_identity()
+        self._lines.pop(row, None)
+        line = json.dumps({"run": self.identity, "row": row, "crc32c": sums}).encode()
+        if not put_once(self.line_file(row), line) and self._found(row) != Line(sums, False):
+            put(self.line_file(row), line)
+
+    def unfinish(self, row: int) -> None:
+        """Take a row's line out of the ledger: its tiles will be made again."""
+        self._lines.pop(row, None)
+        self.line_file(row).unlink(missing_ok=True)
+
+    def _found(self, row: int) -> Line | None:
+        """The line of a row; None where there is no whole one of this run."""
         try:
-            os.link(partial, target)
-        except FileExistsError:
-            pass
-        finally:
-            partial.unlink(missing_ok=True)
+            line = checked_line(read_json(self.line_file(row), MOST_LINE_BYTES), str(self.line_file(row)))
+        except (DamagedStoreError, OSError):
+            return None
+        mine = line.get("run", self.identity) == self.identity and line.get("row", row) == row
+        whole = len(line["crc32c"]) == len(self.blocks) - row
+        return Line(list(line["crc32c"]), "run" not in line) if mine and whole else None
+
+    def _recorded(self, row: int) -> Line:
+        if row not in self._lines:
+            found = self._found(row)
+            if found is None:
+                raise DamagedStoreError(
+                    f"{self.path!r}: the ledger of tile row {row} is missing or damaged; 'scalemani verify --repair' "
+                    "makes it again"
+                )
+            self._lines[row] = found
+        return self._lines[row]
 
     def tile_row_done(self, row: int) -> bool:
         """Whether the ledger says that this row of tiles is in place."""
-        return (Path(self.path) / "ledger" / f"{row}.json").exists()
+        return self._found(row) is not None
 
     def missing_rows(self) -> list[int]:
         """Rows of tiles that the ledger does not have."""
         return [row for row in range(len(self.blocks)) if not self.tile_row_done(row)]
 
-    def read_tile(self, row: int, column: int, *, verify: bool = False) -> NDArray[np.float32]:
-        """One upper tile.
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def read_tile(self, row: int, column: int, buffer: Tile | None = None) -> Tile:
+        """One upper tile, checked.
+
+        Parameters
+        ----------
+        buffer : ndarray, optional
+            From :meth:`TileFiles.new_buffer`: the tile is read into it, and is gone with the next one.
 
         Raises
         ------
         DamagedStoreError
-            If its chunk has the wrong length or can't be decompressed; with `verify`, if the ledger lacks
-            it or its CRC32C differs.
+            If the ledger lacks it, or its file is not the one that the ledger knows.
         """
-        blocks = self.blocks
+        return self._tile(row, column, self.files.new_buffer() if buffer is None else buffer)
+
+    def _tile(self, row: int, column: int, buffer: Tile) -> Tile:
+        files, line = self.files, self._recorded(row)
         try:
-            tile: NDArray[np.float32] = np.asarray(self._distances[blocks[row], blocks[column]])
-        except (ValueError, RuntimeError, MemoryError) as error:  # Blosc's are RuntimeErrors; a torn size is any size
-            raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged ({error})") from error
-        if verify and checksum(tile) != self._recorded(row)[column - row]:
-            raise DamagedStoreError(f"{self.path!r}: tile ({row}, {column}) of D is damaged (checksum differs)")
-        return tile
+            return files.read(row, column, buffer, line.sums[column - row], of_numbers=line.of_numbers)
+        except DamagedStoreError:
+            self._lines.pop(row, None)
+            if self._recorded(row) == line:
+                raise
+        return self._tile(row, column, buffer)  # the row was made again since
 
     def read_columns(self, row: int, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Some columns of one upper tile: D of block `row` and `vertices`, all of one block that is not before it."""
-        found: Any = self._distances.oindex[self.blocks[row], vertices]
-        return np.asarray(found, np.float32)
-
-    def _recorded(self, row: int) -> list[int]:
-        try:
-            sums = list(json.loads((Path(self.path) / "ledger" / f"{row}.json").read_bytes())["crc32c"])
-            if len(sums) != len(self.blocks) - row:
-                raise ValueError(f"{len(sums)} checksums")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedStoreError(f"{self.path!r}: the ledger of tile row {row} is missing or damaged") from error
-        return sums
+        column = int(vertices[0]) // self.blocks.size
+        return self._tile(row, column, self.files.new_buffer())[:, vertices - self.blocks[column].start]
 
     def read_rows(self, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked with its CRC32C."""
+        """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked."""
         blocks = self.blocks
         rows = np.empty((len(vertices), blocks.n), np.float32)
-        block_of = vertices // blocks.size
+        block_of, buffer = vertices // blocks.size, self.files.new_buffer()
         for block in np.unique(block_of):
             wanted = np.flatnonzero(block_of == block)
             inside = vertices[wanted] - blocks[int(block)].start
             for other in range(len(blocks)):
                 if other < block:
-                    part = self.read_tile(other, int(block), verify=True)[:, inside].T
+                    part = self.read_tile(other, int(block), buffer)[:, inside].T
                 else:
-                    part = self.read_tile(int(block), other, verify=True)[inside]
+                    part = self.read_tile(int(block), other, buffer)[inside]
                 rows[wanted, blocks[other]] = part
         return rows

@@ -1,0 +1,102 @@
+"""The document of a run: takes a folder, gives the JSON object of its root's attributes, checked, or an error.
+
+It is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and once more
+in `document.json`, so that one damaged byte does not take a run with it. Both are put by rename, the copy second: it
+may be a stage behind, and then that stage is done again.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scalemani.engine.objects import checksum_of, put
+from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, checked_document, parsed, read_plain
+from scalemani.errors import DamagedStoreError
+
+KEY = "scalemani"
+SEALED = 3  # the last format version whose checksum is known to be made so
+ROOT, COPY = "zarr.json", "document.json"
+REPAIR = "'scalemani verify --repair' restores what can be"
+
+
+class RunDocument:
+    """The two files of a run's document.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._content, self._parsed = b"", dict[str, Any]()
+
+    def read(self) -> dict[str, Any]:
+        """The document as it is now; not to be changed in place.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        place = self.folder / ROOT
+        content = read_plain(place, MOST_DOCUMENT_BYTES)
+        if content != self._content:  # read often, and seldom another
+            found = parsed(content, str(place))
+            attributes = found.get("attributes") if isinstance(found, dict) else None
+            if not isinstance(attributes, dict) or KEY not in attributes:
+                raise DamagedStoreError(f"{str(place)!r} holds no run; {REPAIR}")
+            self._parsed = checked(attributes[KEY], place)
+            self._content = content
+        return self._parsed
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Put a document in place of the one that is there.
+
+        Raises
+        ------
+        DiskFullError
+            The one that is there stays.
+        """
+        sealed = seal(document)
+        checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
+        put(self.folder / ROOT, as_group(sealed))
+        put(self.folder / COPY, canonical(sealed))
+
+    def copy(self) -> dict[str, Any]:
+        """What the second file holds.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        content = read_plain(self.folder / COPY, MOST_DOCUMENT_BYTES)
+        return checked(parsed(content, str(self.folder / COPY)), self.folder / COPY)
+
+
+def checked(document: Any, place: Path) -> dict[str, Any]:
+    """A document that has its schema's form and its own checksum (earlier releases wrote none).
+
+    Raises
+    ------
+    DamagedStoreError
+    """
+    found = checked_document(document, str(place))
+    if found["format_version"] <= SEALED and "crc32c" in found and seal(found) != found:
+        raise DamagedStoreError(f"{str(place)!r} is damaged (checksum differs); {REPAIR}")
+    return found
+
+
+def seal(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the CRC32C of its text."""
+    bare = {key: value for key, value in document.items() if key != "crc32c"}
+    return {**bare, "crc32c": checksum_of(canonical(bare))}
+
+
+def as_group(document: dict[str, Any]) -> bytes:
+    """The text of `zarr.json`."""
+    return canonical({"attributes": {KEY: document}, "node_type": "group", "zarr_format": 3})
+
+
+def canonical(value: Any) -> bytes:
+    """The one text of a JSON value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,50 @@
+"""A path for a run: takes it, says what is there and whether a run can be made; makes nothing that stays."""
+
+import os
+import uuid
+from pathlib import Path
+
+from scalemani.engine.document import COPY, KEY, ROOT
+from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, read_json
+from scalemani.errors import DamagedStoreError, ScalemaniError
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """What is at a path: "nothing", "run" (a store of this package) or "other".
+
+    An empty folder is "nothing": a run may be made there.
+    """
+    place = Path(path)
+    if not os.path.lexists(place):
+        return "nothing"
+    if place.is_dir() and not any(place.iterdir()):
+        return "nothing"
+    for name in (ROOT, COPY):  # a run whose root is damaged is still a run
+        try:
+            found = read_json(place / name, MOST_DOCUMENT_BYTES)
+            if KEY in found["attributes"] if name == ROOT else "stages" in found:
+                return "run"
+        except (DamagedStoreError, KeyError, TypeError):
+            continue
+    return "other"
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path at which no folder can be made, before any work; leaves nothing behind.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming the path and the system's reason.
+    """
+    parent = Path(path).absolute().parent  # what is made there is begun beside the path
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    probe = parent / f".scalemani-{uuid.uuid4().hex}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise ScalemaniError(
+            f"the store {str(path)!r} can't be written: {error.strerror}; give another path"
+        ) from error

@@ -1,0 +1,152 @@
+"""One tile, one file: takes a folder in the layout of a Zarr array, gives tiles written and read, checked.
+
+A tile is a chunk of the array: float32 in C order, NaN where the last blocks have nothing, plain or compressed
+by Blosc. Any Zarr reader reads it. Here it is read into memory of the caller's, which is faster than Zarr's own way by
+more than the checksum of the file takes; which CRC32C it must have is for the ledger (:mod:`.tiles`) to say.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec
+
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
+from scalemani.engine.schemas import MOST_METADATA_BYTES, checked_array_metadata, read_json
+from scalemani.errors import DamagedStoreError
+
+COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones are slower than the paths and save 2 %
+MOST_BYTES = 1 << 56  # of D: any disk's
+MOST_TILE = 1 << 32  # bytes of a tile
+Tile = NDArray[np.float32]
+
+
+class TileFiles:
+    """The folder of an array of tiles that is there.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Raises
+    ------
+    DamagedStoreError
+        If its metadata is not that of square float32 tiles.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        place = folder / "zarr.json"
+        found = checked_array_metadata(read_json(place, MOST_METADATA_BYTES), str(place), MOST_BYTES, tiles=True)
+        shape, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
+        if found["data_type"] != "float32" or 4 * chunk[0] ** 2 > MOST_TILE:
+            raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; fit again with overwrite")
+        blosc = [codec["configuration"] for codec in found["codecs"] if codec["name"] == "blosc"]
+        self.blocks = Blocks(shape[0], chunk[0])
+        self._codec: Any = None
+        if blosc:
+            self._codec = numcodecs.Blosc(blosc[0]["cname"], blosc[0]["clevel"], numcodecs.Blosc.BITSHUFFLE)
+
+    @classmethod
+    def create(cls, folder: Path, n: int, tile: int, compression: str | None) -> "TileFiles":
+        """Make the empty array (n, n) of tiles of side `tile`.
+
+        Raises
+        ------
+        DiskFullError
+        """
+        codec: Any = None
+        if compression is not None:
+            level, shuffle = COMPRESSIONS[compression], "bitshuffle"
+            codec = BloscCodec(typesize=4, cname=compression, clevel=level, shuffle=shuffle)  # type: ignore[arg-type]
+        partial = beside(folder)
+        with room_for(folder, MOST_METADATA_BYTES):
+            zarr.create_array(
+                str(partial),
+                shape=(n, n),
+                chunks=(tile, tile),
+                dtype="float32",
+                fill_value=np.nan,
+                compressors=codec,
+                attributes={"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
+            )
+            partial.rename(folder)
+        return cls(folder)
+
+    def new_buffer(self) -> Tile:
+        """Memory for one tile's file."""
+        return np.empty((self.blocks.size, self.blocks.size), np.float32)
+
+    def file(self, row: int, column: int) -> Path:
+        """Where a tile is."""
+        return self.folder / "c" / str(row) / str(column)
+
+    def inside(self, row: int, column: int, buffer: Tile) -> Tile:
+        """The part of a buffer that is the tile."""
+        return buffer[: self.blocks.length(row), : self.blocks.length(column)]
+
+    def write(self, row: int, column: int, buffer: Tile) -> int:
+        """Write a tile that is in a buffer; the CRC32C of its file.
+
+        Raises
+        ------
+        DiskFullError
+        """
+        rows, columns = self.inside(row, column, buffer).shape
+        buffer[rows:], buffer[:, columns:] = np.nan, np.nan
+        content = buffer if self._codec is None else self._codec.encode(buffer)
+        place = self.file(row, column)
+        with room_for(place, buffer.nbytes):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        put(place, content)
+        return checksum(buffer) if self._codec is None else checksum_of(content)
+
+    def read(self, row: int, column: int, buffer: Tile, wanted: int, *, of_numbers: bool = False) -> Tile:
+        """Read a tile into a buffer; its part that is the tile, contiguous (a copy where the tile is an end's).
+
+        Parameters
+        ----------
+        wanted : int
+            CRC32C of the file or, in stores of earlier releases, of the tile's numbers.
+
+        Raises
+        ------
+        DamagedStoreError
+            Naming the tile.
+        """
+        try:
+            content: Any = self._bytes(self.file(row, column), buffer)
+            if not of_numbers and checksum_of(content) != wanted:
+                raise ValueError("checksum differs")
+            if self._codec is not None:
+                if int.from_bytes(content[4:8], "little") != buffer.nbytes:  # Blosc would write as much as that says
+                    raise ValueError("its compressed size is wrong")
+                self._codec.decode(content, buffer)
+            elif len(content) != buffer.nbytes:
+                raise ValueError(f"{len(content)} bytes of {buffer.nbytes}")
+            tile = np.ascontiguousarray(self.inside(row, column, buffer))
+            if of_numbers and checksum(tile) != wanted:
+                raise ValueError("checksum differs")
+        except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise DamagedStoreError(
+                f"{str(self.folder.parent)!r}: tile ({row}, {column}) of D is damaged ({why}); 'scalemani verify "
+                "--repair' makes it again"
+            ) from error
+        return tile
+
+    def _bytes(self, path: Path, buffer: Tile) -> Any:
+        """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
+        with path.open("rb", buffering=0) as stream:
+            if self._codec is not None:
+                return stream.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most
+            place, done = memoryview(buffer.data).cast("B"), 0
+            while done < place.nbytes and (read := stream.readinto(place[done:])):
+                done += read
+            if done == place.nbytes and stream.read(1):
+                raise ValueError(f"more than {place.nbytes} bytes")
+        return place[:done]

@@ -1,0 +1,211 @@
+"""One writer at a time: takes a path, holds it for the length of a ``with`` block, and says who else does.
+
+Locks of files fail on network file systems and object stores have none, so a writer puts an object beside what it
+writes, `.<name>.writer.json`, and puts it again with a higher beat every few seconds. One that comes later takes the
+path over where the first is dead: at once if it was a process of the same machine that is gone, else when the object
+did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long that
+it was taken over notices (:meth:`Writer.check`), and must stop.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from scalemani.engine.objects import put, put_once
+from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, read_json
+from scalemani.errors import DamagedStoreError, DiskFullError, StoreInUseError
+
+BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
+DEAD_AFTER = 6  # beats that were missed
+SETTLE = 0.2  # seconds after which one of two that took over together sees that it was the first, and lost
+LENGTH = 512  # bytes of the object: a beat on a full disk is written in place
+
+_lock = threading.Lock()
+_at_work: dict[str, str] = {}  # of this process: paths, and the ids of their writers
+
+
+class Writer:
+    """The right to write at a path, for the length of a ``with`` block.
+
+    Parameters
+    ----------
+    path : str
+        A store, or an output; need not be there yet.
+    what : str
+        What is at work, for messages.
+    beats : bool
+        False where no other process can know of the path: nothing is put there.
+
+    Raises
+    ------
+    StoreInUseError
+        On entering, if another writer lives.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], what: str = "fit", *, beats: bool = True) -> None:
+        target = Path(os.path.realpath(path))
+        self._shown, self._what, self._target = os.fspath(path), what, str(target)
+        self._object = target.with_name(f".{target.name}.writer.json")
+        self._id, self._beat = uuid.uuid4().hex, 0
+        self._ended, self._lost, self._public = threading.Event(), False, beats
+        self._thread = threading.Thread(target=self._beats, name="scalemani-writer", daemon=True)
+
+    def __enter__(self) -> "Writer":
+        if not self._public:
+            return self
+        with _lock:
+            if self._target in _at_work:
+                raise self._in_use("this process")
+            _at_work[self._target] = self._id
+        try:
+            self._claim()
+        except BaseException:
+            self._forget()
+            raise
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._public:
+            return
+        self._ended.set()
+        self._thread.join()
+        try:
+            if (self._found() or {}).get("writer") == self._id:
+                self._object.unlink(missing_ok=True)
+        except (OSError, DamagedStoreError):
+            pass  # it is only ours to remove while we can read it
+        finally:
+            self._forget()
+
+    def check(self) -> None:
+        """Refuse to go on after another writer has taken over.
+
+        Raises
+        ------
+        StoreInUseError
+        """
+        if self._public and not self._lost:
+            try:
+                found = self._found()
+            except DamagedStoreError:
+                return
+            self._lost = found is not None and found["writer"] != self._id
+        if self._lost:
+            raise self._in_use("another process, which took over while this one stood still")
+
+    # ---- claiming --------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        while not put_once(self._object, self._text()):
+            before = self._content()
+            if before is None:
+                continue
+            self._refuse_living(before)
+            if self._content() != before:
+                continue  # another came first
+            put(self._object, self._text())
+            time.sleep(SETTLE)
+            if self._content() != self._text():
+                continue
+            return
+
+    def _refuse_living(self, before: bytes) -> None:
+        try:
+            found = self._found()
+        except DamagedStoreError:
+            found = None
+        if found is not None and found.get("boot") == _machine():
+            if found["pid"] == os.getpid() or not _runs(found["pid"], found.get("started", 0.0)):
+                return
+            raise self._in_use(f"process {found['pid']} on this machine")
+        seconds = min(float(found["seconds"]), 60.0) if found else BEAT
+        waited = 0.0
+        while waited < DEAD_AFTER * seconds:
+            time.sleep(seconds / 2)
+            waited += seconds / 2
+            if self._content() != before:
+                raise self._in_use(f"process {found['pid']} on {found['host']}" if found else "another process")
+
+    def _in_use(self, who: str) -> StoreInUseError:
+        return StoreInUseError(
+            f"another {self._what} is at work on {self._shown!r}: {who}; wait for it, or give another path"
+        )
+
+    def _forget(self) -> None:
+        with _lock:
+            if _at_work.get(self._target) == self._id:
+                del _at_work[self._target]
+
+    # ---- the object ------------------------------------------------------------------------------
+
+    def _text(self) -> bytes:
+        said = {
+            "writer": self._id,
+            "host": socket.gethostname(),
+            "boot": _machine(),
+            "pid": os.getpid(),
+            "started": psutil.Process().create_time(),
+            "beat": self._beat,
+            "seconds": BEAT,
+        }
+        return json.dumps(said).encode().ljust(LENGTH)
+
+    def _content(self) -> bytes | None:
+        try:
+            return self._object.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _found(self) -> dict[str, Any] | None:
+        """Who is said to write; None where nobody is."""
+        if not self._object.exists():
+            return None
+        return checked_writer(read_json(self._object, MOST_WRITER_BYTES), str(self._object))
+
+    def _beats(self) -> None:
+        while not self._ended.wait(BEAT):
+            try:
+                self.check()
+                self._beat += 1
+                put(self._object, self._text())
+            except StoreInUseError:
+                return  # the next check of the work itself says so
+            except DiskFullError:
+                self._beat_in_place()
+            except OSError:
+                continue  # a file system that is away for a moment
+
+    def _beat_in_place(self) -> None:
+        try:
+            with self._object.open("r+b", buffering=0) as stream:
+                stream.write(self._text())
+        except OSError:
+            return
+
+
+@cache
+def _machine() -> str:
+    """A name of this machine since it was started, and of what a process number means there."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return f"{socket.gethostname()} {psutil.boot_time()}"
+
+
+def _runs(pid: int, started: float) -> bool:
+    """Whether a process is there and is the one that was meant: numbers are given again."""
+    try:
+        process = psutil.Process(pid)
+        return bool(abs(process.create_time() - started) < 1 and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
