@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from data import roll
+from distributed import Client
 from processes import Fleet, until
 
 from scalemani import KernelIsomap, load
@@ -121,14 +122,22 @@ def test_what_was_sent_to_workers_that_all_died_is_sent_again(fleet, expected, t
     assert same(fit.result(), expected)
 
 
+async def strike_off(dask_scheduler, name):
+    """What a scheduler does with a worker that it has not heard of for its time to live, five minutes by default."""
+    (address,) = [address for address, worker in dask_scheduler.workers.items() if worker.name == name]
+    await dask_scheduler.remove_worker(address, stimulus_id="worker-ttl", close=False)
+
+
 def test_a_worker_that_stops_answering_is_done_without(fleet, expected, tmp_path):
-    """As one on a host that hangs: Dask strikes it off after its time to live."""
+    """As one on a host that hangs: it is neither closed nor does it say good-bye."""
     fleet.hold("geodesics", LATE)
     fit = Fit(fleet, tmp_path / "r")
     stopped = fleet.held()[0]
     stopped.signal(signal.SIGSTOP)
     fleet.let_go()
     try:
+        with Client(fleet.address, set_as_default=False) as client:
+            client.run_on_scheduler(strike_off, name=stopped.name)
         assert same(fit.result(), expected)
     finally:
         stopped.kill()
@@ -157,12 +166,11 @@ def test_sigterm_ends_a_client_while_tasks_run_and_says_how_to_go_on(fleet, expe
     assert same(Fit(fleet, tmp_path / "r").result(), expected)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_whose_scheduler_dies_ends_with_one_line_and_goes_on_with_another(fleet, expected, tmp_path, number):
+def test_a_run_whose_scheduler_dies_ends_with_one_line_and_goes_on_with_another(fleet, expected, tmp_path):
     fleet.hold("geodesics", LATE)
     client = fleet.client(*command(fleet, tmp_path / "r"), settings=SMALL)
     fleet.held(2)
-    fleet.scheduler.signal(number)
+    fleet.scheduler.kill()
     assert client.wait(60) == 1
     (line,) = client.errors.read_text().splitlines()
     assert f"scheduler at {fleet.address} is gone" in line
@@ -191,8 +199,6 @@ def shrink(dask_worker, limit):
 
 def test_workers_that_are_all_paused_for_too_long_are_no_cluster_and_a_pause_is(fleet, expected, tmp_path, monkeypatch):
     """Paused at their limits in the middle of a run: first for good, then for a moment."""
-    from distributed import Client
-
     monkeypatch.setattr(cluster_watch, "NO_WORKER_SECONDS", 2.0)
     with Client(fleet.address, set_as_default=False) as client:
         fleet.hold("geodesics", LATE)
@@ -200,9 +206,7 @@ def test_workers_that_are_all_paused_for_too_long_are_no_cluster_and_a_pause_is(
         fleet.held(2)
         client.run(shrink, 1 << 20)
         fleet.let_go()
-        with pytest.raises(
-            ClusterLostError, match=r"all 2 workers have taken no tasks .*2 of them paused"
-        ):
+        with pytest.raises(ClusterLostError, match=r"all 2 workers have taken no tasks .*2 of them paused"):
             fit.result()
         monkeypatch.setattr(cluster_watch, "NO_WORKER_SECONDS", 30.0)
         client.run(shrink, 2 << 30)
@@ -210,8 +214,6 @@ def test_workers_that_are_all_paused_for_too_long_are_no_cluster_and_a_pause_is(
 
 
 def test_a_fit_is_refused_by_the_limit_of_the_workers(fleet, tmp_path):
-    from distributed import Client
-
     with Client(fleet.address, set_as_default=False) as client:
         client.run(shrink, 200 << 20)
         try:
@@ -253,8 +255,8 @@ def test_a_blind_worker_is_refused_at_the_start_and_gets_no_tasks_later(fleet, e
     until(lambda: not os.path.exists(folder / "s"))
 
 
-def test_a_loaded_run_is_whole(fleet, expected, tmp_path):
-    """Its rows are on the disk, each once, and what a cluster made is read without one."""
+def test_a_cluster_that_is_left_alone_computes_each_row_once(fleet, expected, tmp_path):
+    """So that the counts above are of what was lost; and what a cluster made is read without one."""
     Fit(fleet, tmp_path / "r").result()
     assert same(load(tmp_path / "r"), expected)
     computed = fleet.rows_computed()
