@@ -311,11 +311,15 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return self._run.transform(X, self.scheduler, report)
 
     def transform_to(self, X: Any, out: str) -> Any:
-        """Coordinates of a Zarr array's rows, written by blocks on the cluster into a new Zarr array.
+        """Coordinates of test points, written by blocks into a new Zarr array.
+
+        Whatever stops it, the same call goes on from the blocks that were finished, with the same bits; they are
+        kept in a hidden folder beside `out`, which goes when the array is whole.
 
         Parameters
         ----------
-        X : zarr.Array, shape (l, n_features)
+        X : array-like, shape (l, n_features)
+            Whatever `transform` takes; a Zarr or Dask array, or a memory map, is read by blocks.
         out : path
             Nothing may be there yet.
 
@@ -324,10 +328,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         zarr.Array, shape (l, n_components)
         """
         check_is_fitted(self)
-        if not is_zarr(X):
-            raise ScalemaniError(
-                f"X is a {type(X).__name__}: transform_to reads a Zarr array; use transform for others"
-            )
+        self._check_features(X, reset=False)
         with reporting(self.progress) as report:
             return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 

@@ -170,6 +170,11 @@ class Projector:
         else:
             yield from distance_rows(T, self.n_features, name, sparse=self.kind != "geodesic", first=first)
 
+    @property
+    def seeds_a_row(self) -> int:
+        """Training points that a test row touches, about: as many as they touch one another."""
+        return 1 if self._graph is None else max(1, -(-len(self._graph.indices) // self._graph.shape[0]))
+
     def coordinates(self, block: Any) -> Vectors:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.engine.store import shared_run
-from scalemani.engine.user_arrays import write_chunk
 from scalemani.projection import Attachments, Projector
 
 ModelKey = tuple[str, str, str, str]
@@ -64,12 +63,5 @@ def place(key: ModelKey, found: Attachments) -> NDArray[np.float64]:
 
 
 def project(key: ModelKey, block: Any) -> NDArray[np.float64]:
-    """One task of `transform`: coordinates of a validated block."""
+    """One task: coordinates of a validated block."""
     return shared_projector(*key).coordinates(block)
-
-
-def project_chunk(key: ModelKey, T: Any, start: int, step: int, out: str) -> int:
-    """One task of `transform_to`: read rows, place them, write their chunk; how many are NaN."""
-    rows = project(key, validated(key, np.asarray(T[start : start + step]), start))
-    write_chunk(out, start, rows)
-    return int(np.isnan(rows).any(axis=1).sum())

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -21,17 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.kept import KeptResults, kept_results
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
-from scalemani.engine.user_arrays import new_output, open_output
+from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
-from scalemani.projection import Attachments
-from scalemani.projection_tasks import LazyProjection, ModelKey, attach, place, project, project_chunk, shared_projector
+from scalemani.projection_blocks import Placing, Report
+from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
-
-Report = Callable[[str, int, int], None]
-ROWS_A_TASK = 4096
 
 
 class StoreFolder:
@@ -201,8 +198,12 @@ class Run:
         """Axes."""
         return int(self.parameters["n_components"])
 
-    def transform(self, T: Any, scheduler: Any = None, report: Report | None = None) -> Any:
+    def transform(
+        self, T: Any, scheduler: Any = None, report: Report | None = None, kept: KeptResults | None = None
+    ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
+
+        With `kept`, finished blocks are kept and found there (not those of a lazy result).
 
         Warns
         -----
@@ -213,38 +214,35 @@ class Run:
             return self._lazy(T)
         if not sp.issparse(T):  # sparse rows of distances keep their stored zeros
             T = as_source(T, "X")
-        projector = shared_projector(*self._key)
-        pieces: list[NDArray[np.float64]] = []
-        total = int(T.shape[0])
         with Cluster(scheduler) as cluster:
-            for _, block in projector.blocks(T, "X"):
-                pieces.append(self._project(block, cluster))
-                if report is not None:
-                    report("project", sum(map(len, pieces)), total)
+            pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
 
     def transform_to(self, T: Any, out: str, scheduler: Any = None, report: Report | None = None) -> Any:
-        """Coordinates of a Zarr array's rows, written by tasks into a new Zarr array at `out`; returns it.
+        """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
 
-        Each task owns whole chunks of `out`. The number of rows that are NaN is warned about.
+        What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped.
+        The number of rows that are NaN is warned about.
         """
+        if not sp.issparse(T):
+            T = as_source(T, "X")
         self._check_test_set(T)
+        if np.isnan(T.shape[0]):
+            raise ScalemaniError("X has rows that nobody has counted: call X.compute_chunk_sizes() first")
+        total = int(T.shape[0])
+        refuse_existing(out)
         check_writable(out)
-        with Cluster(scheduler) as cluster:
-            cluster.check_shared(out)
-            step = max(1, min(ROWS_A_TASK, -(-T.shape[0] // (2 * cluster.threads))))
-            lost = done = 0
-            with new_output(out, (T.shape[0], self.n_components), step) as partial:
-                key = self._key
-                tasks = ((key, T, at, step, partial) for at in range(0, T.shape[0], step))
-                for missing in cluster.map(project_chunk, tasks):
-                    lost += missing
-                    done = min(done + step, T.shape[0])
-                    if report is not None:
-                        report("project", done, T.shape[0])
-        _warn_unreachable(lost, T.shape[0])
+        lost = 0
+        with kept_results(out) as kept, Cluster(scheduler) as cluster:
+            array = NewOutput(kept.folder, (total, self.n_components))
+            for start, rows in Placing(self._key, T, cluster, kept, report).groups():
+                array.write(start, rows)
+                lost += int(np.isnan(rows).any(axis=1).sum())
+            kept.check()
+            array.finish(out)
+        _warn_unreachable(lost, total)
         return open_output(out)
 
     def _check_test_set(self, T: Any) -> None:
@@ -252,21 +250,6 @@ class Run:
         expected = shared_projector(*self._key).n_features
         source = as_source(T, "X")
         check_shape(tuple(source.shape), "X", expected)
-
-    def _project(self, block: Any, cluster: Cluster) -> NDArray[np.float64]:
-        """Coordinates of a validated block. Tasks attach its rows as they come, and place them by where they lie."""
-        key = self._key
-        step = max(1, min(ROWS_A_TASK, -(-block.shape[0] // (2 * cluster.threads))))
-        steps = range(0, block.shape[0], step)
-        parts = ((key, block[at : at + step]) for at in steps)
-        if self.stages["data"]["fields"]["kind"] == "geodesic":
-            return np.concatenate(list(cluster.map(project, parts)))
-        found = Attachments.joined(list(cluster.map(attach, parts)))
-        order = found.by_place()
-        places = list(cluster.map(place, ((key, found.take(order[at : at + step])) for at in steps)))
-        coordinates = np.empty((len(order), self.n_components))
-        coordinates[order] = np.concatenate(places)
-        return coordinates
 
     def _lazy(self, T: Any) -> Any:
         self._check_test_set(T)

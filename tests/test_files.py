@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalemani.engine.store import RunStore
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DiskFullError, ScalemaniError
 from scalemani.terminal import outputs
 from scalemani.terminal.files import open_points
 from scalemani.terminal.outputs import check_output, write_coordinates
@@ -199,7 +199,7 @@ def test_the_file_of_ids_is_not_replaced_unasked_nor_without_its_npy(tmp_path, m
             refuse()
     with monkeypatch.context() as patched:
         patched.setattr(outputs.np, "save", lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(DiskFullError, match="bytes were to be written"):
             write_coordinates(out, COORDINATES, ids=["a", "b", "c"], overwrite=True)
     assert (tmp_path / "y.ids.csv").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["y.ids.csv"]
@@ -233,7 +233,7 @@ def test_a_failure_while_writing_leaves_what_was_there(tmp_path, monkeypatch, na
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(outputs, writer, full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFullError, match="bytes were to be written"):
         write_coordinates(out, COORDINATES + 1, overwrite=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -157,8 +157,10 @@ def test_zarr_to_zarr_goes_by_blocks(run, tmp_path):
     np.testing.assert_allclose(written, run.transform(T.astype("f4")), rtol=0, atol=1e-10 * np.abs(written).max())
     with pytest.raises(ScalemaniError, match="exists"):
         run.transform_to(source, tmp_path / "y.zarr")
-    with pytest.raises(ScalemaniError, match="Zarr"):
-        run.transform_to(T, tmp_path / "z.zarr")
+    lazy = da.from_array(T.astype("f4"), chunks=(11, 3))
+    np.testing.assert_array_equal(run.transform_to(lazy, tmp_path / "l.zarr")[:], written)
+    with pytest.raises(ScalemaniError, match="compute_chunk_sizes"):
+        run.transform_to(lazy[lazy[:, 0] > 0], tmp_path / "z.zarr")
     narrow = zarr.create_array(tmp_path / "n.zarr", shape=(5, 2), chunks=(5, 2), dtype="f4")
     with pytest.raises(ScalemaniError, match=r"2 features.* 3 features"):
         run.transform_to(narrow, tmp_path / "z.zarr")

@@ -2,8 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from scalemani.engine.tiles import beside
+from scalemani.engine.foreign_zarr import arrays_in, check_array, kind_of_node
+from scalemani.engine.objects import room_for
 from scalemani.errors import ScalemaniError
 
 
@@ -20,36 +20,67 @@ def is_zarr(X: Any) -> bool:
     return isinstance(X, zarr.Array)
 
 
-@contextmanager
-def new_output(path: str, shape: tuple[int, int], chunk_rows: int) -> Iterator[str]:
-    """A new float64 array (rows, axes) whose chunks are whole rows.
+class NewOutput:
+    """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
-    Yields the place where tasks write it; it comes to `path` when the block ends well, and is
-    removed when not.
+    Parameters
+    ----------
+    folder : Path
+        On the disk of the output; an unfinished array that is there is replaced.
+    shape : tuple of int
+
+    Raises
+    ------
+    DiskFullError
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
+        self._partial = folder / "whole"
+        self._needed = 8 * shape[0] * max(1, shape[1])
+        shutil.rmtree(self._partial, ignore_errors=True)
+        with room_for(folder, self._needed):
+            self._array: zarr.Array[Any] = zarr.create_array(
+                str(self._partial),
+                shape=shape,
+                chunks=_output_chunks(shape),
+                dtype="float64",
+                fill_value=np.nan,
+                compressors=None,
+                config={"write_empty_chunks": True},
+            )
+
+    def write(self, start: int, rows: NDArray[np.float64]) -> None:
+        """Write consecutive rows."""
+        with room_for(self._partial, self._needed):
+            self._array[start : start + len(rows)] = rows
+
+    def finish(self, path: str) -> None:
+        """Give the array its name.
+
+        Raises
+        ------
+        ScalemaniError
+            If something has come to be there.
+        """
+        refuse_existing(path)
+        os.rename(self._partial, os.path.abspath(path))
+
+
+def refuse_existing(path: str) -> None:
+    """Refuse a path at which something is.
 
     Raises
     ------
     ScalemaniError
-        If something is at `path`.
     """
-    target = os.path.abspath(path)
-    if os.path.lexists(target):
+    if os.path.lexists(os.path.abspath(path)):
         raise ScalemaniError(f"{path!r} exists: give another path, or remove it")
-    partial = str(beside(target))
-    zarr.create_array(
-        partial,
-        shape=shape,
-        chunks=(chunk_rows, max(1, shape[1])),
-        dtype="float64",
-        fill_value=np.nan,
-        compressors=None,
-        config={"write_empty_chunks": True},
-    )
-    try:
-        yield partial
-        os.rename(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _output_chunks(shape: tuple[int, int]) -> tuple[int, int]:
+    """Whole rows, of 8 MiB at most."""
+    axes = max(1, shape[1])
+    return max(1, min(shape[0], (8 << 20) // (8 * axes))), axes
 
 
 def open_output(path: str) -> "zarr.Array[Any]":
@@ -57,40 +88,41 @@ def open_output(path: str) -> "zarr.Array[Any]":
     return zarr.open_array(os.path.abspath(path), mode="r")
 
 
-def write_chunk(path: str, start: int, rows: NDArray[np.float64]) -> None:
-    """Write whole chunks at the place that :func:`new_output` gave."""
-    target = zarr.open_array(path, mode="r+", config={"write_empty_chunks": True})
-    target[start : start + len(rows)] = rows
-
-
 def open_member(path: Path, member: str | None) -> Any:
     """A Zarr array by the path of its store and, in a group, its own path; opened for reading.
+
+    Its metadata are checked first (:mod:`.foreign_zarr`): no codec that runs code comes to see the data.
 
     Raises
     ------
     ScalemaniError
-        If there is no array; the arrays of a group are listed.
+        If there is no array; the arrays of a group are listed. If its dtype, codecs or sizes are not to be trusted.
     """
+    name = f"{path}:{member}" if member else str(path)
     try:
-        node = zarr.open(str(path), mode="r")
-        if isinstance(node, zarr.Group):
-            names = sorted(name for name, _ in node.arrays())
-            if member is None and len(names) == 1:
-                member = names[0]
-            if member is None:
+        folder, found = path, kind_of_node(path)
+        if found is not None and found[1] == "group":
+            names = [member] if member is not None else arrays_in(path)
+            if len(names) != 1:
                 listed = ", ".join(names) or "none at its top level"
                 raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
-            node = node[member]
-        elif member is not None:
+            name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
+            if not all(part not in ("", ".", "..") for part in parts):
+                raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
+            folder = path.joinpath(*parts)
+            found = kind_of_node(folder)
+        elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
+        if found is None:
+            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); give the path of an array")
+        if found[1] == "group":
+            raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
+        check_array(folder, found[0])
+        return zarr.open_array(str(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
     except ScalemaniError:
         raise
     except Exception as error:  # each codec and store of zarr raises its own kinds
-        name = f"{path}:{member}" if member else str(path)
         raise ScalemaniError(f"{name} can't be opened as a Zarr array ({_one_line(error)})") from error
-    if isinstance(node, zarr.Group):
-        raise ScalemaniError(f"{path}:{member} is a group, not an array; give the path of an array in it")
-    return node
 
 
 def write_table(
@@ -101,10 +133,10 @@ def write_table(
     id_name: str,
 ) -> None:
     """Coordinates as an array; with ids, a group of `coordinates` and `ids`. The axes' names are attributes."""
-    rows_a_chunk = max(1, min(len(coordinates), (8 << 20) // max(1, 8 * coordinates.shape[1])))
+    chunks = _output_chunks((coordinates.shape[0], coordinates.shape[1]))
     form: dict[str, Any] = {
         "shape": coordinates.shape,
-        "chunks": (rows_a_chunk, max(1, coordinates.shape[1])),
+        "chunks": chunks,
         "dtype": coordinates.dtype,
     }
     if ids is None:
@@ -112,7 +144,7 @@ def write_table(
     else:
         group = zarr.open_group(str(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
         group.create_array("coordinates", **form)[:] = coordinates
-        names = group.create_array("ids", shape=(len(ids),), chunks=(rows_a_chunk,), dtype="string")
+        names = group.create_array("ids", shape=(len(ids),), chunks=chunks[:1], dtype="string")
         names[:] = np.array(ids, dtype=object)
 
 

@@ -162,19 +162,18 @@ def project(
 ) -> None:
     """Place POINTS in the fit of STORE.
 
-    Coordinates go to OUT, a .npy, .csv or .zarr, in the order of POINTS and with their ids.
+    Coordinates go to OUT, a .npy, .csv or .zarr, in the order of POINTS and with their ids. A projection
+    that was stopped goes on from its finished blocks when the same command is given again.
 
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
-    from scalemani.engine.user_arrays import is_zarr
+    from scalemani.engine.kept import kept_results
     from scalemani.terminal.files import open_points
-    from scalemani.terminal.outputs import check_output, write_blocks, write_coordinates
+    from scalemani.terminal.outputs import check_output, write_coordinates
 
     check_output(out, ids=id_column is not None, overwrite=overwrite)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
-    import numpy as np
-
     from scalemani import load
 
     model = load(store)
@@ -187,15 +186,15 @@ def project(
             f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
             "those, in that order"
         )
-    with reporting(not quiet) as report:
-        model.set_params(progress=report, scheduler=scheduler)
-        if is_zarr(source.values) and out.lower().endswith(".zarr"):
-            coordinates = write_blocks(out, lambda path: model.transform_to(source.values, path), overwrite=overwrite)
-        else:
-            coordinates = np.asarray(model.transform(source.values))
-            write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite)
+    with kept_results(out) as kept, reporting(not quiet) as report:
+        coordinates = model._run.transform(source.values, scheduler, report, kept)
+        kept.check()
+        write_coordinates(
+            out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=kept.folder
+        )
     if not quiet:
-        click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes")
+        resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
+        click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
     if not allow_nan:
         _refuse_nan(coordinates, source.ids, f"{out} is written")
 

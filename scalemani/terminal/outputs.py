@@ -10,17 +10,18 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.objects import room_for
 from scalemani.engine.user_arrays import write_table
 from scalemani.errors import ScalemaniError
 
-__all__ = ["check_output", "check_page", "write_blocks", "write_coordinates", "write_page"]
+__all__ = ["check_output", "check_page", "write_coordinates", "write_page"]
 
 _WRITABLE = (".npy", ".csv", ".zarr")
 
@@ -86,8 +87,9 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
 
 def write_page(path: Path, page: str) -> None:
     """Write a page, complete or not at all."""
-    with renamed_when_complete(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+    content = page.encode()
+    with renamed_when_complete(path, len(content)) as partial:
+        partial.write_bytes(content)
 
 
 def _check_directory(path: Path) -> None:
@@ -119,6 +121,7 @@ def write_coordinates(
     id_name: str = "id",
     names: Sequence[str] | None = None,
     overwrite: bool = False,
+    folder: Path | None = None,
 ) -> None:
     """Write coordinates in the order of the rows, complete or not at all.
 
@@ -135,6 +138,15 @@ def write_coordinates(
         Headings of the axes; ``axis_1`` and so on unless given.
     overwrite : bool
         Replace what is there.
+    folder : Path, optional
+        Where files are written before they get their names, on the same disk; beside them unless given.
+
+    Raises
+    ------
+    ScalemaniError
+        As :func:`check_output`, or ids that are not one a row.
+    DiskFullError
+        What was there is still there.
     """
     path = check_output(str(spec), ids=ids is not None, overwrite=overwrite)
     if ids is not None and len(ids) != len(coordinates):
@@ -142,63 +154,64 @@ def write_coordinates(
     heading = list(names) if names is not None else _axes(coordinates.shape[1])
     kind = path.suffix.lower()
     if kind == ".csv":
-        with renamed_when_complete(path) as partial:
+        with renamed_when_complete(path, _csv_bytes(coordinates, ids), folder) as partial:
             _write_csv(partial, coordinates, heading, ids, id_name)
     elif kind == ".npy":
         # Both files are whole before either is renamed.
-        with renamed_when_complete(path) as partial, contextlib.ExitStack() as both:
+        with renamed_when_complete(path, coordinates.nbytes + 128, folder) as partial, contextlib.ExitStack() as both:
             if ids is not None:
-                partial_ids = both.enter_context(renamed_when_complete(_ids_beside(path)))
-                _write_csv(partial_ids, coordinates[:, :0], [], ids, id_name)
+                named = renamed_when_complete(_ids_beside(path), _csv_bytes(coordinates[:, :0], ids), folder)
+                _write_csv(both.enter_context(named), coordinates[:, :0], [], ids, id_name)
             with partial.open("wb") as file:
                 np.save(file, coordinates, allow_pickle=False)
     else:
-        with renamed_when_complete(path) as partial:
+        with renamed_when_complete(path, coordinates.nbytes, folder) as partial:
             write_table(partial, coordinates, heading, ids, id_name)
 
 
-def write_blocks(spec: str | Path, write: Callable[[str], Any], *, overwrite: bool = False) -> NDArray[Any]:
-    """Have a .zarr written by blocks, named like those of :func:`write_coordinates`; complete or not at all.
+@contextlib.contextmanager
+def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -> Iterator[Path]:
+    """A name to write to; it takes the place of ``path`` if the block ends well, and goes if not.
 
     Parameters
     ----------
-    spec : str or Path
-    write : callable
-        Takes the path of a new Zarr array, writes it and returns it.
-    overwrite : bool
-        Replace what is there.
+    path : Path
+    needed : int
+        Bytes that it will take, for the message of a full disk.
+    folder : Path, optional
+        Where it is written, on the disk of ``path``; beside it unless given.
 
-    Returns
-    -------
-    ndarray, shape (n, p)
-        What was written.
+    Raises
+    ------
+    DiskFullError
     """
-    with renamed_when_complete(check_output(str(spec), overwrite=overwrite)) as partial:
-        written = write(str(partial))
-        # It is returned for reading only; its class opens it for its attributes to be written.
-        type(written).open(str(partial)).attrs["axes"] = _axes(written.shape[1])
-        return np.asarray(written[...])
+    partial = (folder or path.parent) / f".{path.name}.{uuid.uuid4().hex}.partial"
+    with room_for(path, needed):
+        try:
+            yield partial
+            _rename(partial, path)
+        except BaseException:
+            if partial.is_dir():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                partial.unlink(missing_ok=True)
+            raise
 
 
-@contextlib.contextmanager
-def renamed_when_complete(path: Path) -> Any:
-    """A name beside ``path`` to write to; it takes the place of ``path`` if the block ends well."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
-    try:
-        yield partial
-        if path.is_dir():  # a directory can't be renamed over one that has files in it
-            old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
-            path.rename(old)
-            partial.rename(path)
-            shutil.rmtree(old)
-        else:
-            os.replace(partial, path)
-    except BaseException:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
-        raise
+def _rename(partial: Path, path: Path) -> None:
+    """Put what is complete in the place of what is there."""
+    if path.is_dir():  # a directory can't be renamed over one that has files in it
+        old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
+        path.rename(old)
+        partial.rename(path)
+        shutil.rmtree(old)
+    else:
+        os.replace(partial, path)
+
+
+def _csv_bytes(coordinates: NDArray[np.floating[Any]], ids: Sequence[str] | None) -> int:
+    """Bytes of a .csv, at most and about: the shortest text of a float64 has up to 24 characters."""
+    return 25 * coordinates.size + (sum(len(row.encode()) + 3 for row in ids) if ids is not None else 0)
 
 
 def _write_csv(
