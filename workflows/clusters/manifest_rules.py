@@ -1,4 +1,4 @@
-"""Rules for manifests: takes the objects of :mod:`clusters.kubernetes`, or what was read from their files, finds faults.
+"""Rules for manifests: takes the objects of :mod:`clusters.kubernetes`, or what was read from files, finds faults.
 
 Fields are held against the documented ones, values against what was asked for, and the commands of containers against
 the command lines of Dask and of scalemani themselves.
