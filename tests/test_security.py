@@ -423,6 +423,13 @@ def test_zarr_metadata_that_stand_for_more_than_their_files_are_refused(tmp_path
     np.testing.assert_array_equal(open_points(str(zarr_3(tmp_path / "y.zarr", bytes(16)))).values[:], np.zeros((2, 1)))
 
 
+@pytest.mark.parametrize("content", [b"", bytes(15), bytes(17), bytes(24)])
+def test_a_chunk_of_another_length_is_refused_where_it_is_read(tmp_path, content):
+    values = open_points(str(zarr_3(tmp_path / "x.zarr", content))).values
+    with pytest.raises(ScalemaniError, match=r"a chunk of .*x\.zarr is damaged"):
+        values[0:2]
+
+
 def test_a_path_in_a_group_leads_nowhere_else(tmp_path):
     zarr_3(tmp_path / "secret.zarr", bytes(16))
     zarr.open_group(str(tmp_path / "x.zarr"), mode="w")

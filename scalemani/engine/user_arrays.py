@@ -15,6 +15,19 @@ from scalemani.engine.objects import room_for
 from scalemani.errors import ScalemaniError
 
 
+class PointsArray(zarr.Array[Any]):
+    """An array of the user's, whose damaged chunks are said in one line where they are read."""
+
+    def __getitem__(self, selection: Any) -> Any:
+        try:
+            return super().__getitem__(selection)
+        except Exception as error:  # each codec raises its own kinds
+            name = str(self.store_path).removeprefix("file://")
+            raise ScalemaniError(
+                f"a chunk of {name} is damaged ({type(error).__name__}: {_one_line(error)}); write it again"
+            ) from error
+
+
 def is_zarr(X: Any) -> bool:
     """Whether X is a Zarr array."""
     return isinstance(X, zarr.Array)
@@ -118,7 +131,8 @@ def open_member(path: Path, member: str | None) -> Any:
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
         check_array(folder, found[0])
-        return zarr.open_array(str(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
+        array = zarr.open_array(str(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
+        return PointsArray(array.async_array)
     except ScalemaniError:
         raise
     except Exception as error:  # each codec and store of zarr raises its own kinds
