@@ -14,6 +14,7 @@ import numpy as np
 
 from scalemani import geodesics
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
 from scalemani.errors import DoesNotFitError, ScalemaniError
@@ -151,12 +152,14 @@ def _neighbors(
     """Stage 2, unless it or the graph made of it is there."""
     state = store.stage("neighbors")
     if state is not None and not differing(state, fields["neighbors"]):
+        drop_pieces(store)  # of a fit that was killed before it did
         if store.stage("graph") is not None or not state["listed"]:
             return None
         parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
         return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
-    report("neighbors", 0, 1)
-    lists = given.lists(parameters)
+    made_of = {**fields["neighbors"], "random_state": None, "fingerprint": given.fingerprint}  # descents name theirs
+    kept = None if parameters.store is None else KeptPieces(store, made_of)
+    lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
     if lists is not None:
         store.write_array("neighbors_indptr", lists.indptr)
         store.write_array("neighbors_indices", lists.indices)
@@ -168,7 +171,8 @@ def _neighbors(
         method=lists.method if lists else given.kind,
         recall=float(lists.recall) if lists else 1.0,
     )
-    report("neighbors", 1, 1)
+    drop_pieces(store)
+    report("neighbors", given.n_distinct, given.n_distinct)
     return lists
 
 

@@ -5,7 +5,6 @@ fit with other parameters does not find it. All of them go when the stage is fin
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -54,5 +53,5 @@ class KeptPieces:
 
 def drop_pieces(store: RunStore) -> None:
     """Remove all pieces of a store, of whatever fit."""
-    for folder in Path(store.path).glob(f"{_BEGINNING}*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    if any(Path(store.path).glob(f"{_BEGINNING}*")):  # else the document need not be looked at
+        store.remove_arrays(_BEGINNING)
