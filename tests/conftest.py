@@ -17,8 +17,9 @@ from scalemani.engine.cluster import Cluster
 FIRST = (
     *("test_memory.py", "test_nndescent.py"),  # slow
     *("test_path_search.py", "test_kernel_cache.py", "test_first_read.py", "test_exact_search.py"),
-    *("test_estimator_checks.py", "test_invariance.py", "test_geodesics.py", "test_projection.py", "test_budget.py"),
-    *("test_resume.py", "test_pitfalls.py", "test_terms.py", "test_oracles.py", "test_saved_models.py"),
+    *("test_constant_precision.py", "test_invariance.py", "test_projection.py", "test_pitfalls.py", "test_resume.py"),
+    *("test_terms.py", "test_corrections.py", "test_budget.py", "test_plan.py", "test_oracles.py", "test_bad_input.py"),
+    *("test_run_report.py", "test_saved_models.py", "test_self_check.py", "test_cli.py", "test_geodesics.py"),
 )
 
 

@@ -150,7 +150,7 @@ def few(examples):
     return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@pytest.mark.parametrize(("fewest", "most"), [(60, 120), pytest.param(200, 700, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("fewest", "most"), [(60, 120), pytest.param(200, 400, marks=pytest.mark.slow)])
 @few(30)
 @given(data_set=data_sets, size=st.floats(0, 1), landmarks=st.booleans())
 def test_the_constant_is_a_dense_solves(fewest, most, data_set, size, landmarks):
@@ -161,7 +161,9 @@ def test_the_constant_is_a_dense_solves(fewest, most, data_set, size, landmarks)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "k"), [("roll", 10), ("strip", 40), ("sphere", 12), ("Gaussian", 8), ("disturbed", 0)]
+    ("kind", "k"),
+    [("roll", 10), ("strip", 40), ("disturbed", 0)]
+    + [pytest.param(*each, marks=pytest.mark.long) for each in (("sphere", 12), ("Gaussian", 8))],
 )
 def test_so_it_is_of_two_thousand(kind, k):
     assert check(distances(kind, 2_000, k, 0), landmarks=kind != "roll")

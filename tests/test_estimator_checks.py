@@ -52,7 +52,7 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # the same code but for a parameter
+@pytest.mark.long  # the same code but for a parameter
 @checked(Isomap(n_neighbors=5, disconnected="join"))
 def test_scikit_learns_own_checks_of_isomap(estimator, check):
     check(estimator)

@@ -102,13 +102,19 @@ def test_the_graph_as_the_kernels_take_it():
     close(peak(PathGraph, graph), terms.paths_bytes(n, graph.nnz), 0.4)
 
 
-@pytest.mark.parametrize("columns", [16, 200])
-def test_a_read_of_d(tmp_path, columns):
-    """The client's part and the tasks', which are threads of one process."""
-    n, tile = 6_000, 750
-    store = empty_run(tmp_path / "run", n, tile)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A D of 6,000 points in tiles of 750."""
+    store = empty_run(tmp_path_factory.mktemp("terms") / "run", 6_000, 750)
     for row, here in enumerate(store.blocks):
-        store.write_tile_row(row, np.ones((here.stop - here.start, n - here.start), np.float32))
+        store.write_tile_row(row, np.ones((here.stop - here.start, 6_000 - here.start), np.float32))
+    return store
+
+
+@pytest.mark.parametrize("columns", [16, 200])
+def test_a_read_of_d(stored, columns):
+    """The client's part and the tasks', which are threads of one process."""
+    store, n, tile = stored, stored.blocks.n, stored.blocks.size
     vectors = np.ones((n, columns))
     with Cluster(threads=2) as cluster:
         kernels = CentredKernels(cluster, store, "float64")

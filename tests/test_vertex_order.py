@@ -180,8 +180,8 @@ def test_threads_at_once_give_the_same_order():
             np.testing.assert_array_equal(order, alone)
 
 
-@pytest.mark.parametrize(("seed", "threads"), [("1", "1"), ("2", "2")])
-def test_another_process_gives_the_same_order(seed, threads, tmp_path):
+def test_another_process_gives_the_same_order(tmp_path):
+    """With another seed of hashes, and one thread."""
     matrix = grid(30)
     sp.save_npz(tmp_path / "graph.npz", matrix)
     program = (
@@ -190,7 +190,7 @@ def test_another_process_gives_the_same_order(seed, threads, tmp_path):
         "np.save(sys.argv[2], vertex_order(sp.load_npz(sys.argv[1])))\n"
     )
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "NUMBA_NUM_THREADS": threads, "PYTHONPATH": root}
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": root}
     arguments = [str(tmp_path / "graph.npz"), str(tmp_path / "order.npy")]
     subprocess.run([sys.executable, "-c", program, *arguments], env=environment, check=True, timeout=120)
     np.testing.assert_array_equal(np.load(tmp_path / "order.npy"), vertex_order(matrix))
