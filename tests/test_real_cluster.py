@@ -193,7 +193,7 @@ def test_a_cluster_without_workers_for_too_long_is_lost(fleet, tmp_path, monkeyp
         fit.result()
 
 
-def shrink(dask_worker, limit):
+def shrink(limit, dask_worker):
     dask_worker.memory_manager.memory_limit = limit
 
 

@@ -4,7 +4,7 @@ import logging
 import threading
 from typing import Any
 
-_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError"}  # of a cluster that ends
+_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}  # of a cluster's end
 
 
 class QuietLogs:

@@ -149,7 +149,7 @@ class TaskWindow:
         except (Exception, *Cancelled) as error:
             if piece.future.status == "error":
                 if type(error).__name__ == "KilledWorker":
-                    raise ClusterLostError(lost_task(error.allowed_failures + 1)) from error  # type: ignore[attr-defined]
+                    raise ClusterLostError(lost_task(1 + getattr(error, "allowed_failures", 0))) from error
                 raise
             if not self._calls.watched:
                 raise
