@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.LooksLikeDistancesWarning"),
 ]
 
-X = roll(300)
+X = roll(200)
 K = 8
 P = 3
 
@@ -57,7 +57,7 @@ def close(ours, theirs, relative=1e-5):
 # ---- plan ----------------------------------------------------------------------------------------
 
 
-SLOW_TILES = [pytest.param(size, marks=pytest.mark.slow) for size in (300, LARGEST_TILE)]
+SLOW_TILES = [pytest.param(size, marks=pytest.mark.slow) for size in (200, LARGEST_TILE)]
 
 
 @pytest.mark.parametrize("tile", [16, 37, *SLOW_TILES])
@@ -67,14 +67,14 @@ def test_the_tile_size_changes_nothing(tile, reference):
     close(run.embedding(), reference.embedding_)
     close(run.transform(X + 0.1), reference.transform(X + 0.1))
     np.testing.assert_allclose(run.spectrum["additive_constant"], reference.additive_constant_, rtol=1e-6)
-    rows = [0, 17, 299]
+    rows = [0, 17, 199]
     np.testing.assert_allclose(run.geodesics(rows), reference.geodesics(rows), rtol=1e-6)
 
 
 @pytest.mark.parametrize("tile", [64, pytest.param(151, marks=pytest.mark.slow)])
 def test_the_tile_size_changes_nothing_where_the_solver_iterates(tile):
     """Above 300 points the solver starts from a random block: its path, and so its bits, hang on the sums."""
-    rows = roll(700)
+    rows = roll(400)
     default = Isomap(n_neighbors=K, n_components=P).fit(rows)
     run = pipeline.fit(rows, Parameters(n_neighbors=K, n_components=P, correction=None, tile_size=tile))
     assert run.spectrum["n_passes"] > 1
@@ -201,7 +201,7 @@ def closed(name):
     return torus_graph(12, 15), None, torus_distances(12, 15), naive.constant_by_fourier(torus_steps(12, 15))
 
 
-@pytest.mark.parametrize("name", ["ring40", "ring101", "torus"])
+@pytest.mark.parametrize("name", ["ring101", "torus"])  # ring40: test_pitfalls
 def test_the_constant_of_rings_and_tori_is_the_closed_form(name):
     graph, points, D, c = closed(name)
     inputs = [(graph, {"metric": "precomputed"}), (D, {"metric": "geodesic"})]
@@ -210,20 +210,15 @@ def test_the_constant_of_rings_and_tori_is_the_closed_form(name):
     for rows, arguments in inputs:
         model = KernelIsomap(**{"n_components": 2, **arguments}).fit(rows)
         np.testing.assert_allclose(model.additive_constant_, c, rtol=1e-6)  # sums of 50 equal hops in float32 miss it
-    if name == "ring40":
-        assert round(c, 3) == 4.486
 
 
-@pytest.mark.parametrize("name", ["ring40", "torus"])
-def test_the_eigenvalues_of_rings_and_tori_are_taken_by_value_and_not_by_modulus(name):
-    """RING(40) without a constant has 40, 40, 4.52, 4.52 by value, and 40, 40, -10.1, -10.1 by modulus."""
-    graph, _, D, c = closed(name)
+def test_the_eigenvalues_of_a_torus_are_taken_by_value_and_not_by_modulus():
+    """Those of a ring: test_pitfalls."""
+    graph, _, D, c = closed("torus")
     plain = Isomap(metric="precomputed", n_components=4).fit(graph)
     np.testing.assert_allclose(plain.eigenvalues_, naive.top_pairs(naive.kernel(D, 0.0), 4)[0], rtol=1e-5)
     shifted = KernelIsomap(metric="precomputed", n_components=4).fit(graph)
     np.testing.assert_allclose(shifted.eigenvalues_, naive.top_pairs(naive.kernel(D, c), 4)[0], rtol=1e-5)
-    if name == "ring40":
-        np.testing.assert_allclose(plain.eigenvalues_, [40, 40, 4.52, 4.52], rtol=0.02)
 
 
 def test_the_star():
