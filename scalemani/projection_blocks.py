@@ -37,7 +37,7 @@ ROWS_A_GROUP = 1 << 18  # are sorted together; their attachments and coordinates
 SEEDS_A_GROUP = 1 << 23  # of them, about: a radius may attach a row to thousands
 ROWS_A_PIECE = 2048
 LEAST_ROWS = 256  # fewer in a piece fill no batches
-PIECES = 64  # of a group, where that gives no less: few are lost when a run is stopped
+PIECES = 32  # of a group, where that gives no less: few are lost when a run is stopped
 PART_BYTES = 8 << 20  # of a part's rows as float64: a task's input
 
 
@@ -170,12 +170,12 @@ def _results(cluster: Cluster, function: Callable[..., Any], tasks: Iterator[Any
 
 
 def _piece_rows(rows: int) -> int:
-    """Rows of a piece of so many: eight pieces of a few, so that cores share them, and 64 of more.
+    """Rows of a piece of so many: eight pieces of a few, so that cores share them, and 32 of more.
 
     Examples
     --------
     >>> [_piece_rows(rows) for rows in (0, 7, 1000, 2048, 10_000, 100_000, 1_000_000)]
-    [1, 1, 125, 256, 256, 1563, 2048]
+    [1, 1, 125, 256, 313, 2048, 2048]
     """
     return max(1, min(ROWS_A_PIECE, max(-(-rows // PIECES), min(LEAST_ROWS, -(-rows // 8)))))
 
