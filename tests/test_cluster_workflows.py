@@ -123,6 +123,26 @@ def test_the_clients_job_comes_back_with_the_same_command_and_python_gets_the_si
     assert last[6:] == [*shlex.split(SLURM), "--", *words]
 
 
+def test_slurms_notice_stops_a_run_as_sigterm_does_and_is_remembered():
+    """And SIGTERM alone, which preemption sends, is no reason to requeue: Slurm does that itself."""
+
+    def stop(number, frame):
+        raise InterruptedError(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        came = cluster_slurm.on_time_limit()
+        with pytest.raises(InterruptedError, match=str(int(signal.SIGTERM))):
+            signal.raise_signal(signal.SIGTERM)
+        assert not came.is_set()
+        with pytest.raises(InterruptedError, match=str(int(signal.SIGTERM))):
+            signal.raise_signal(signal.SIGUSR1)
+        assert came.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 # ---- Kubernetes ----------------------------------------------------------------------------------
 
 KUBERNETES = "/data/x.npy /data/run.zarr --image example.org/s:1 --claim shared --cores 8 --memory 32Gi --workers 20"
