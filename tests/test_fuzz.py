@@ -165,14 +165,14 @@ def fresh(place):
 
 def test_spoiled_points_are_read_or_refused_in_one_line(world, tmp_path):
     faults = Faults()
-    fuzz(points_body(world, tmp_path / "at", faults, whole=False), st.data(), 1, 40, 0)
+    fuzz(points_body(world, tmp_path / "at", faults, whole=False), st.data(), 1, 12, 0)
     assert not faults.found, str(faults)
-    assert faults.codes["project", 2] > 10
+    assert faults.codes["project", 2] > 2
 
 
 def test_a_spoiled_store_is_used_or_refused_in_one_line(world, tmp_path):
     faults = Faults()
-    fuzz(store_body(world, tmp_path / "at", faults, ["run", "tiles"], COMMANDS[:4] + VERIFY), st.data(), 1, 20, 0)
+    fuzz(store_body(world, tmp_path / "at", faults, ["run", "tiles"], COMMANDS[:4] + VERIFY), st.data(), 1, 6, 0)
     assert not faults.found, str(faults)
     assert faults.codes["info", 0] and faults.codes["info", 0] < faults.codes.total()
 
@@ -180,7 +180,7 @@ def test_a_spoiled_store_is_used_or_refused_in_one_line(world, tmp_path):
 def test_any_words_are_taken_or_refused_in_one_line(world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     faults = Faults()
-    fuzz(words_body(world, tmp_path / "at", faults), st.data(), 1, 40, 0)
+    fuzz(words_body(world, tmp_path / "at", faults), st.data(), 1, 15, 0)
     assert not faults.found, str(faults)
 
 
