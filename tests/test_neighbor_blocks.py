@@ -294,9 +294,9 @@ def test_pieces_of_another_search_are_not_used(change, work, tmp_path):
 
 
 def test_the_seed_of_an_exact_search_is_none_of_its_pieces_business(work, tmp_path):
-    fitted(tmp_path / "r", HALF, random_state=1)
+    fitted(tmp_path / "r", HALF, knn="auto", random_state=1)
     work.taken()
-    fitted(tmp_path / "r", SEARCHED, random_state=2)
+    fitted(tmp_path / "r", SEARCHED, knn="auto", random_state=2)
     assert work.taken() == N - 6 * BLOCK
 
 
