@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from scalemani.engine.row_shares import RowShares, row_shares
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
 from scalemani.engine.store import RunStore, shared_run
 from scalemani.engine.sweep import Reader
-from scalemani.engine.tiles import Use
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, ScalemaniError
 
 Report = Callable[[str, int, int], None]
@@ -150,7 +149,7 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
         if row in missing:
             done += 1
             report("geodesics", done, total)
-    _warn_remade(store, remade)
+    warn_remade(store, remade)
     left = store.missing_rows()
     if left:
         raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
@@ -158,7 +157,8 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     return found
 
 
-def _warn_remade(store: RunStore, rows: list[int]) -> None:
+def warn_remade(store: RunStore, rows: list[int]) -> None:
+    """Say once that rows of tiles were damaged, if any were."""
     if rows:
         warnings.warn(
             f"{len(rows)} of {len(store.blocks)} tile rows of D in {store.path!r} were damaged (the first: {rows[0]}) "
@@ -223,53 +223,36 @@ def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
             return row_shares(store, reader, row)
         except DamagedStoreError:
             pass  # it is made again below
-    here, n = store.blocks[row], store.blocks.n
-    out = work.memory.rows(here.stop - here.start, n - here.start)
-    paths = work.memory.paths(path, identity)
-    upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
-    check_rows(shared_graph(path, identity), upper, here.start)
+    upper = _upper_rows(store, row, work.memory)
     shares = row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
     return replace(shares, remade=done)
 
 
-def write_given(
-    store: RunStore,
-    read_upper: Callable[[slice], NDArray[np.float64]],
-    scale: float,
-    report: Report,
-    reader: Reader,
-) -> NDArray[np.float64]:
-    """Write a matrix of geodesic distances, taken as D itself, as tiles; returns what `reader` takes of D.
+def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> NDArray[np.float32]:
+    """A block's rows of D from its own vertices on, found from the graph; in memory that is the thread's."""
+    here, n = store.blocks[row], store.blocks.n
+    out = memory.rows(here.stop - here.start, n - here.start)
+    paths = memory.paths(store.path, store.identity)
+    upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
+    check_rows(shared_graph(store.path, store.identity), upper, here.start)
+    return upper
 
-    The counts of its distances go into the store.
 
-    Parameters
-    ----------
-    read_upper : callable
-        Slice of vertices -> their distances to the vertices from its start on, user's unit.
+def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Report) -> None:
+    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had.
 
-    Returns
-    -------
-    ndarray of float64, shape (n, w)
+    Raises
+    ------
+    DiskFullError
     """
-    blocks = store.blocks
-    found, counts = np.zeros((blocks.n, reader.width)), new_counts()
+    for row in rows:
+        store.unfinish(row)
+    tasks = [(store.path, store.identity, row) for row in rows]
+    for done, _ in enumerate(cluster.map(_remade, tasks, shared=RowMemory()), 1):
+        report("geodesics", done, len(rows))
 
-    def write(row: int, here: slice, use: Use) -> None:
-        store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use)
 
-    remade = []
-    for row, here in enumerate(blocks):
-        part = None
-        if store.tile_row_done(row):
-            try:
-                part = row_shares(store, reader, row)
-            except DamagedStoreError:
-                remade.append(row)
-        part = part or row_shares(store, reader, row, partial(write, row, here))
-        reader.combine(found[here.start :], part.total)
-        counts += part.counts
-        report("geodesics", row + 1, len(blocks))
-    _warn_remade(store, remade)
-    store.write_array(DISTANCE_COUNTS, counts)
-    return found
+def _remade(path: str, identity: str, row: int, memory: RowMemory) -> None:
+    """One task."""
+    store = shared_run(path, identity)
+    store.write_tile_row(row, _upper_rows(store, row, memory))

@@ -18,6 +18,8 @@ from scalemani.inputs import Input
 from scalemani.parameters import Parameters
 from scalemani.run import StoreFolder
 
+REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
+
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.

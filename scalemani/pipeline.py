@@ -17,13 +17,14 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
-from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError
+from scalemani.given_distances import write_given
 from scalemani.graph import Graph
 from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
-from scalemani.opening import differing, in_place, open_run, sole_writer
+from scalemani.opening import REDO, differing, in_place, open_run, sole_writer
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
@@ -61,9 +62,9 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     limit, given = _read(X, parameters, report)
     folder = StoreFolder(parameters.store)
     try:
+        if parameters.store is not None:
+            check_writable(folder.path)
         with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
-            if parameters.store is not None:
-                check_writable(folder.path)
             cluster.check_shared(folder.path)
             if parameters.overwrite or kind_of(folder.path) != "run":
                 check_early(given, parameters, cluster, limit, folder.path)
@@ -77,7 +78,8 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             cluster.give_back()
             _geodesics(store, given, parameters, cluster, planned, report)
             cluster.give_back()
-            solve_run(store, given, parameters, cluster, planned, fields, report, keep_reads=not folder.temporary)
+            columns = planned.most_columns
+            solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -153,10 +155,13 @@ def _neighbors(
     state = store.stage("neighbors")
     if state is not None and not differing(state, fields["neighbors"]):
         drop_pieces(store)  # of a fit that was killed before it did
-        if store.stage("graph") is not None or not state["listed"]:
+        if not state["listed"] or (store.stage("graph") is not None and store.stage(REDO) is None):
             return None
-        parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
-        return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
+        try:
+            parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
+            return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
+        except DamagedStoreError:
+            pass  # they are searched again
     made_of = {**fields["neighbors"], "random_state": None, "fingerprint": given.fingerprint}  # descents name theirs
     kept = None if parameters.store is None else KeptPieces(store, made_of)
     lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
@@ -185,8 +190,10 @@ def _graph(
     report: Report,
 ) -> None:
     """Stage 3: the graph in vertex order, the composed map, and what the projection needs of the points."""
-    if store.stage("graph") is not None:
+    again = store.stage(REDO)
+    if store.stage("graph") is not None and again is None:
         return
+    before = store.document.get("arrays", {})
     report("graph", 0, 1)
     graph = _connected(given, lists, parameters)
     n = len(graph.order)
@@ -211,7 +218,18 @@ def _graph(
         component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
         n_bridges=len(graph.bridges),
     )
+    if again is not None:
+        _after_another_graph(store, before)
     report("graph", 1, 1)
+
+
+def _after_another_graph(store: RunStore, before: dict[str, int]) -> None:
+    """After a damaged graph was made again: D stays if that is the same to the bit, else goes with what hangs on it."""
+    now = store.document["arrays"]
+    if any(now[name] != before.get(name) for name in now if name.startswith("graph_") or name == "order"):
+        store.forget("fit", "solve", "geodesics", "start", "reads")
+        store.drop_distances()
+    store.forget(REDO)
 
 
 def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters) -> Graph:
@@ -242,7 +260,7 @@ def _geodesics(
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
-        found = geodesics.write_given(
+        found = write_given(
             store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
         )
         sample = matrix.sample_within(order)

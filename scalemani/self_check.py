@@ -81,22 +81,69 @@ def check_fit(
     ------
     SelfCheckError
     """
-    found = {
-        "pairs": _pairs(store, rows, vertices, seed),
-        "sums": _sums(rows, vertices, sums),
-        **_solution(solution, precision, tol),
-        **_lowest(rows, vertices, solution, embedding),
-        "projection": _projection(rows, vertices, embedding, solution, projection),
-    }
+    try:
+        found = {
+            "pairs": _pairs(store, rows, vertices, seed),
+            "sums": _sums(rows, vertices, sums),
+            **_solution(solution, precision, tol),
+            **_lowest(rows, vertices, solution, embedding),
+            "projection": _projection(rows, vertices, embedding, solution.pairs.residuals, projection),
+        }
+    except SelfCheckError as error:
+        raise SelfCheckError(
+            f"self-check of the fit: {error}; nothing was recorded: fit again with overwrite"
+        ) from None
     return {name: float(value) for name, value in found.items()}
+
+
+def check_stored(
+    store: RunStore,
+    rows: NDArray[np.float32],
+    vertices: NDArray[np.int64],
+    embedding: Embedding | None,
+    sums: DistanceSums | None,
+    *,
+    residuals: Vectors,
+    projection: str,
+    seed: int,
+    distances: bool,
+) -> dict[str, float]:
+    """The checks that a run as it lies on the disk allows: pairs of D, sums, constants, and the projection.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, n)
+        Rows of D for `vertices`, found again, in the unit of the tiles.
+    embedding, sums
+        What the store has of them; what it lacks is not checked.
+    residuals : ndarray, shape (p,)
+        Of the pairs, as they were recorded.
+    distances : bool
+        Whether D is there, and whole.
+
+    Raises
+    ------
+    SelfCheckError
+    """
+    found = {"pairs": _pairs(store, rows, vertices, seed)} if distances else {}
+    if sums is not None:
+        found["sums"] = _sums(rows, vertices, sums)
+    if embedding is not None:
+        found["constants"] = _constants(embedding.vectors)
+        found["projection"] = _projection(rows, vertices, embedding, residuals, projection)
+    return found
 
 
 def _refuse(what: str, found: float, allowed: float, why: str) -> None:
     if not found <= allowed:  # NaN, too
-        raise SelfCheckError(
-            f"self-check of the fit: {what} ({found:.1e}, where {allowed:.1e} is allowed): {why}; nothing was "
-            "recorded: fit again with overwrite"
-        )
+        raise SelfCheckError(f"{what} ({found:.1e}, where {allowed:.1e} is allowed): {why}")
+
+
+def _constants(vectors: Vectors) -> float:
+    """Largest |V'1| of unit columns, 1 a unit vector too."""
+    found = float(np.abs(vectors.sum(axis=0)).max()) / float(np.sqrt(len(vectors)))
+    _refuse("eigenvectors are not orthogonal to 1", found, 1e-9, "centring failed")
+    return found
 
 
 def _pairs(store: RunStore, rows: NDArray[np.float32], vertices: NDArray[np.int64], seed: int) -> float:
@@ -138,12 +185,9 @@ def _sums(rows: NDArray[np.float32], vertices: NDArray[np.int64], sums: Distance
 
 def _solution(solution: Solution, precision: str, tol: float) -> dict[str, float]:
     pairs = solution.pairs
-    asymmetry, constants = pairs.asymmetry, float(np.abs(pairs.vectors.sum(axis=0)).max())
-    constants /= np.sqrt(len(pairs.vectors))
-    residual = float(pairs.residuals.max())
-    found = {"symmetry": asymmetry, "constants": constants, "residuals": residual}
+    asymmetry, residual = pairs.asymmetry, float(pairs.residuals.max())
     _refuse("the operators are not symmetric", asymmetry, ASYMMETRY_ALLOWED[precision], "a product of D is wrong")
-    _refuse("eigenvectors are not orthogonal to 1", constants, 1e-9, "centring failed")
+    found = {"symmetry": asymmetry, "constants": _constants(pairs.vectors), "residuals": residual}
     if pairs.converged:
         _refuse("residuals of pairs that are said to have converged", residual, max(tol, NOISE), "the solver is wrong")
     return found
@@ -175,7 +219,7 @@ def _lowest(
 
 
 def _projection(
-    rows: NDArray[np.float32], vertices: NDArray[np.int64], embedding: Embedding, solution: Solution, form: str
+    rows: NDArray[np.float32], vertices: NDArray[np.int64], embedding: Embedding, residuals: Vectors, form: str
 ) -> float:
     """Largest deviation of a placed vertex from its coordinates, of what is allowed; the longest coordinate is 1."""
     axes = Axes(embedding, form)
@@ -185,7 +229,7 @@ def _projection(
     expected = embedding.coordinates()[:, active]
     longest = np.abs(expected).max(axis=0)
     values, first = np.abs(embedding.eigenvalues[active]), float(embedding.sizes[0])
-    wide = np.maximum(solution.pairs.residuals[active] * values * 3, NOISE * first)
+    wide = np.maximum(residuals[active] * values * 3, NOISE * first)
     allowed = PLACED_ALLOWED * longest + np.abs(axes.gains) * wide
     apart = np.empty((len(vertices), int(active.sum())))
     for at, vertex in enumerate(vertices):

@@ -16,12 +16,12 @@ from scalemani.engine.objects import checksum
 from scalemani.engine.read_log import StoredReads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
+from scalemani.errors import SelfCheckError
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead
 from scalemani.landmark_rows import given_rows
 from scalemani.parameters import Parameters
-from scalemani.plan import Plan
 from scalemani.self_check import check_fit, checked_vertices
 from scalemani.spectrum import spectrum_account
 from scalemani.starting_block import starting_block
@@ -31,10 +31,10 @@ Report = Callable[[str, int, int], None]
 
 def solve_run(
     store: RunStore,
-    given: Input,
+    given: Input | None,
     parameters: Parameters,
     cluster: Cluster,
-    planned: Plan,
+    most_columns: int,
     fields: dict[str, Any],
     report: Report,
     *,
@@ -46,10 +46,10 @@ def solve_run(
     ----------
     store : RunStore
         With D, and what was read of it while it was written.
-    given : Input
-        X, whose rows are D's where D was given.
-    planned : Plan
-        Says how wide the solver's basis may get.
+    given : Input or None
+        X, whose rows are D's where D was given; not needed elsewhere.
+    most_columns : int
+        Columns at which the solver's basis restarts.
     fields : dict
         What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
     report : callable
@@ -70,7 +70,7 @@ def solve_run(
     reads = None
     if keep_reads:
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
-        reads = StoredReads(store, {**fields["solve"], "most_columns": planned.most_columns, "first_read": begun})
+        reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
     kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
     del first  # the solver's from here on
     solution = solve(
@@ -80,12 +80,17 @@ def solve_run(
         constant_solver=parameters.constant_solver,
         tol=parameters.tol,
         seed=parameters.random_state,
-        most_columns=planned.most_columns,
-        start=lambda: starting_block(store, given, parameters, cluster, planned.most_columns),
+        most_columns=most_columns,
+        start=lambda: starting_block(store, given, parameters, cluster, most_columns),
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
-    account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
+    try:
+        account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
+    except SelfCheckError:
+        if reads is not None:
+            reads.clear()  # whatever was wrong is not begun from again
+        raise
     store.forget("solve", "fit")
     save_embedding(store, embedding)
     constants = {"constant": solution.constant, "nugget": solution.nugget}
@@ -97,7 +102,7 @@ def solve_run(
 
 def _checked(
     store: RunStore,
-    given: Input,
+    given: Input | None,
     parameters: Parameters,
     solution: Solution,
     embedding: Embedding,

@@ -24,12 +24,14 @@ from scalemani.plan import Plan
 STAGE = "start"
 
 def starting_block(
-    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, most_columns: int
+    store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> Vectors:
     """The first block for `parameters.correction`, orthonormal and orthogonal to 1.
 
     Parameters
     ----------
+    given : Input or None
+        X, needed where D was given.
     most_columns : int
         Of the solver's basis, as planned.
     """
@@ -59,7 +61,7 @@ def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
 
 
 def kept_block(
-    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, most_columns: int
+    store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> Vectors:
     """:func:`starting_block`, kept in the store until D is written: one that is there is not made again."""
     state, fields = store.stage(STAGE), _fields(parameters)

@@ -16,7 +16,8 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader, sweep
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning
-from scalemani.geodesics import compute_distances, save_graph, write_given
+from scalemani.geodesics import compute_distances, save_graph
+from scalemani.given_distances import write_given
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead, first_reader
 

@@ -28,8 +28,8 @@ from scalemani.geodesics import (
     sampled_median,
     save_graph,
     shared_graph,
-    write_given,
 )
+from scalemani.given_distances import write_given
 from scalemani.kernel_shares import first_reader
 
 N = 120

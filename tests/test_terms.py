@@ -20,7 +20,8 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.shortest_paths import PathGraph
 from scalemani.engine.store import RunStore
 from scalemani.engine.vertex_order import vertex_order
-from scalemani.geodesics import sampled_median, write_given
+from scalemani.geodesics import sampled_median
+from scalemani.given_distances import write_given
 from scalemani.graph import symmetric_graph
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import first_reader

@@ -1,4 +1,4 @@
-"""What each kind of process may hold: takes the user's limit and the workers' own, gives whether a stage fits, or why not.
+"""What each kind of process may hold: takes the user's limit and the workers' own, says if a stage fits, or why not.
 
 Client and workers may be processes on different hosts: the workers' memory limit, which Dask enforces by pausing and
 killing them, is theirs alone, and the user's `memory_limit` holds for either.

@@ -155,4 +155,4 @@ def array_bytes(metadata: dict[str, Any]) -> int:
     >>> array_bytes({"shape": [3, 2], "data_type": "float32"})
     24
     """
-    return math.prod(metadata["shape"]) * DTYPE_BYTES[metadata["data_type"]]
+    return int(math.prod(metadata["shape"])) * DTYPE_BYTES[metadata["data_type"]]

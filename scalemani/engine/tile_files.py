@@ -5,14 +5,13 @@ by Blosc. Any Zarr reader reads it. Here it is read into memory of the caller's,
 more than the checksum of the file takes; which CRC32C it must have is for the ledger (:mod:`.tiles`) to say.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numcodecs
 import numpy as np
-import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec
 
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
@@ -23,6 +22,27 @@ COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones a
 MOST_BYTES = 1 << 56  # of D: any disk's
 MOST_TILE = 1 << 32  # bytes of a tile
 Tile = NDArray[np.float32]
+
+
+def metadata_text(n: int, tile: int, compression: str | None) -> bytes:
+    """The text of the array's zarr.json: float32 (n, n) in chunks of a tile."""
+    codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    if compression is not None:
+        blosc = {"typesize": 4, "cname": compression, "clevel": COMPRESSIONS[compression], "shuffle": "bitshuffle"}
+        codecs.append({"name": "blosc", "configuration": {**blosc, "blocksize": 0}})
+    said = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [n, n],
+        "data_type": "float32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [tile, tile]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "NaN",
+        "codecs": codecs,
+        "attributes": {"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
+        "storage_transformers": [],
+    }
+    return json.dumps(said, indent=2).encode()
 
 
 class TileFiles:
@@ -59,21 +79,10 @@ class TileFiles:
         ------
         DiskFullError
         """
-        codec: Any = None
-        if compression is not None:
-            level, shuffle = COMPRESSIONS[compression], "bitshuffle"
-            codec = BloscCodec(typesize=4, cname=compression, clevel=level, shuffle=shuffle)  # type: ignore[arg-type]
         partial = beside(folder)
         with room_for(folder, MOST_METADATA_BYTES):
-            zarr.create_array(
-                str(partial),
-                shape=(n, n),
-                chunks=(tile, tile),
-                dtype="float32",
-                fill_value=np.nan,
-                compressors=codec,
-                attributes={"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
-            )
+            partial.mkdir()
+            put(partial / "zarr.json", metadata_text(n, tile, compression))
             partial.rename(folder)
         return cls(folder)
 

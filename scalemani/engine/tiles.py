@@ -34,6 +34,11 @@ class Line(NamedTuple):
     of_numbers: bool
 
 
+def line_text(run: str, row: int, sums: list[int]) -> bytes:
+    """The one text of a line."""
+    return json.dumps({"run": run, "row": row, "crc32c": sums}).encode()
+
+
 class Tiles:
     """The distances of a run's folder.
 
@@ -158,8 +163,8 @@ class Tiles:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self.check_identity()
         self._lines.pop(row, None)
-        line = json.dumps({"run": self.identity, "row": row, "crc32c": sums}).encode()
-        if not put_once(self.line_file(row), line) and self._found(row) != Line(sums, False):
+        line = line_text(self.identity, row, sums)
+        if not put_once(self.line_file(row), line) and self.line(row) != Line(sums, False):
             put(self.line_file(row), line)
 
     def unfinish(self, row: int) -> None:
@@ -167,7 +172,7 @@ class Tiles:
         self._lines.pop(row, None)
         self.line_file(row).unlink(missing_ok=True)
 
-    def _found(self, row: int) -> Line | None:
+    def line(self, row: int) -> Line | None:
         """The line of a row; None where there is no whole one of this run."""
         try:
             line = checked_line(read_json(self.line_file(row), MOST_LINE_BYTES), str(self.line_file(row)))
@@ -179,7 +184,7 @@ class Tiles:
 
     def _recorded(self, row: int) -> Line:
         if row not in self._lines:
-            found = self._found(row)
+            found = self.line(row)
             if found is None:
                 raise DamagedStoreError(
                     f"{self.path!r}: the ledger of tile row {row} is missing or damaged; 'scalemani verify --repair' "
@@ -190,7 +195,7 @@ class Tiles:
 
     def tile_row_done(self, row: int) -> bool:
         """Whether the ledger says that this row of tiles is in place."""
-        return self._found(row) is not None
+        return self.line(row) is not None
 
     def missing_rows(self) -> list[int]:
         """Rows of tiles that the ledger does not have."""

@@ -55,6 +55,7 @@ class Writer:
         self._shown, self._what, self._target = os.fspath(path), what, str(target)
         self._object = target.with_name(f".{target.name}.writer.json")
         self._id, self._beat = uuid.uuid4().hex, 0
+        self._made: list[Path] = []  # folders, where the path's own are not there yet
         self._ended, self._lost, self._public = threading.Event(), False, beats
         self._thread = threading.Thread(target=self._beats, name="scalemani-writer", daemon=True)
 
@@ -66,6 +67,7 @@ class Writer:
                 raise self._in_use("this process")
             _at_work[self._target] = self._id
         try:
+            self._make_room()
             self._claim()
         except BaseException:
             self._forget()
@@ -101,6 +103,12 @@ class Writer:
             self._lost = found is not None and found["writer"] != self._id
         if self._lost:
             raise self._in_use("another process, which took over while this one stood still")
+
+    def _make_room(self) -> None:
+        parent = self._object.parent
+        missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+        parent.mkdir(parents=True, exist_ok=True)
+        self._made = missing
 
     # ---- claiming --------------------------------------------------------------------------------
 
@@ -144,6 +152,11 @@ class Writer:
         with _lock:
             if _at_work.get(self._target) == self._id:
                 del _at_work[self._target]
+        for folder in self._made:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # what was written is in it
 
     # ---- the object ------------------------------------------------------------------------------
 

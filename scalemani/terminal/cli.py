@@ -16,6 +16,7 @@ from scalemani.terminal.console import IncompleteResult, run
 from scalemani.terminal.options import estimator_options, manners, reading
 from scalemani.terminal.progress import reporting
 from scalemani.terminal.report import report as report_command
+from scalemani.terminal.verify import verify as verify_command
 
 __all__ = ["cli", "main"]
 
@@ -247,6 +248,7 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
 
 
 cli.add_command(report_command)
+cli.add_command(verify_command)
 
 
 def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,172 @@
+"""What lies in a run's folder against what the run says of it: takes a run, gives each file that is not as written.
+
+Every byte is looked at: the document's text and its copy's, the text of each line of the ledger, each array with its
+metadata, each tile, and the names of all files. What the files hold together is for the stages to say.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical
+from scalemani.engine.objects import PARTIAL, checksum_of
+from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_LINE_BYTES, MOST_METADATA_BYTES, parsed, read_plain
+from scalemani.engine.store import RunStore
+from scalemani.engine.tiles import line_text
+from scalemani.errors import DamagedStoreError, ScalemaniError
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    kind : {"document", "copy", "array", "metadata", "row", "stray", "leftover"}
+        "metadata" is that of D, "row" a row of tiles or its line, "leftover" what a stopped run was making, "stray" a
+        file that no run makes.
+    name : str
+        The array's, the row's number, or the path below the folder.
+    problem : str
+    """
+
+    kind: str
+    name: str
+    problem: str
+
+
+def _cause(error: Exception) -> str:
+    """What an error says, without what it says to do."""
+    return str(error).rsplit("; ", 1)[0] or type(error).__name__
+
+
+def document_faults(folder: Path) -> list[Fault]:
+    """Of the two files of the document; they need not be a run that can be opened."""
+    document, faults = RunDocument(folder), []
+    found: dict[str, Any] = {}
+    for kind, name, read in (("document", ROOT, document.read), ("copy", COPY, document.copy)):
+        try:
+            found[kind] = read()
+            text = as_group(found[kind]) if kind == "document" else canonical(found[kind])
+            if "crc32c" in found[kind] and read_plain(folder / name, MOST_DOCUMENT_BYTES) != text:
+                raise DamagedStoreError("its text is not as it was written")
+        except DamagedStoreError as error:
+            if kind == "copy" and not (folder / name).exists() and "crc32c" not in found.get("document", {}):
+                continue  # an earlier release wrote none
+            faults.append(Fault(kind, name, _cause(error)))
+    if not faults and len(found) == 2 and found["copy"] != found["document"]:
+        faults.append(Fault("copy", COPY, "it is not the run's document: a run was stopped between the two"))
+    return faults
+
+
+def name_faults(store: RunStore) -> Iterator[Fault]:
+    """Entries of the folder that are none of a run's, or what a stopped run left."""
+    known = {ROOT, COPY, "ledger", "distances", *store.document.get("arrays", {})}
+    older = "arrays" not in store.document
+    for entry in sorted(Path(store.path).iterdir()):
+        if entry.name in known or (older and store.has_array(entry.name)):
+            continue
+        if entry.name.endswith(PARTIAL):
+            yield Fault("leftover", entry.name, "a stopped run was making it")
+        elif store.has_array(entry.name):
+            if "fit" in store.document["stages"]:  # else the same fit goes on from it
+                yield Fault("leftover", entry.name, "an array of a stage that was not finished")
+        else:
+            yield Fault("stray", entry.name, "it is no part of a run")
+
+
+def array_faults(store: RunStore) -> Iterator[Fault]:
+    """Arrays that are lost or not what was written, or have files too many; D apart."""
+    document, folder = store.document, Path(store.path)
+    names = document.get("arrays", {entry.name: 0 for entry in folder.iterdir() if store.has_array(entry.name)})
+    for name in sorted(set(names) - {"distances"}):
+        try:
+            store.read_array(name)
+            metadata = parsed(read_plain(folder / name / "zarr.json", MOST_METADATA_BYTES), name)
+            chunks = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+            counts = [-(-side // length) for side, length in zip(metadata["shape"], chunks, strict=True)]
+            wanted = {"zarr.json"}
+            if math.prod(metadata["shape"]):
+                wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
+            yield from _files(folder, name, wanted)
+        except (ScalemaniError, DamagedStoreError, MemoryError) as error:
+            yield Fault("array", name, _cause(error))
+
+
+def _files(folder: Path, name: str, wanted: set[str]) -> Iterator[Fault]:
+    there = {str(file.relative_to(folder / name)) for file in (folder / name).rglob("*") if not file.is_dir()}
+    if wanted - there:
+        yield Fault("array", name, f"{min(wanted - there)} is missing")
+    for extra in sorted(there - wanted):
+        yield _extra(f"{name}/{extra}")
+
+
+def _extra(name: str) -> Fault:
+    if name.endswith(PARTIAL):
+        return Fault("leftover", name, "a stopped run was making it")
+    return Fault("stray", name, "it is no part of a run")
+
+
+def metadata_faults(store: RunStore) -> list[Fault]:
+    """Of D's own metadata."""
+    if not store.has_distances and "distances" not in store.document.get("arrays", {}):
+        return []
+    try:
+        content = read_plain(Path(store.path) / "distances" / "zarr.json", MOST_METADATA_BYTES)
+        if store.document.get("arrays", {}).get("distances", checksum_of(content)) != checksum_of(content):
+            raise DamagedStoreError("it is not what was written")
+        graph, blocks = store.stage("graph"), store.blocks
+        if graph is not None and graph["n_vertices"] != blocks.n:
+            raise DamagedStoreError(f"D is of {blocks.n} vertices and the graph of {graph['n_vertices']}")
+    except (ScalemaniError, DamagedStoreError) as error:
+        return [Fault("metadata", "distances/zarr.json", _cause(error))]
+    return []
+
+
+def ledger_faults(store: RunStore) -> Iterator[Fault]:
+    """Files in the places of lines and tiles that are neither."""
+    folder, count = Path(store.path), len(store.blocks)
+    lines = {f"{row}.json" for row in range(count)}
+    for entry in sorted((folder / "ledger").glob("*")):
+        if entry.name not in lines:
+            yield _extra(f"ledger/{entry.name}")
+    tiles = {f"c/{row}/{column}" for row, column in store.blocks.tiles()} | {"zarr.json"}
+    for file in sorted((folder / "distances").rglob("*")):
+        name = str(file.relative_to(folder / "distances"))
+        if not file.is_dir() and name not in tiles:
+            yield _extra(f"distances/{name}")
+
+
+def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault]:
+    """One task: the line of a row of tiles, and each tile: checksum, finite, not negative, the diagonal's symmetric.
+
+    Parameters
+    ----------
+    finished : bool
+        Whether D is said to be whole: a row without a line is a fault then.
+    """
+    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
+    store.identity = identity
+    if not store.line_file(row).exists():
+        return [Fault("row", str(row), "the ledger has no line of it")] if finished else []
+    found = store.line(row)
+    if found is None:
+        return [Fault("row", str(row), "its line in the ledger is damaged, or another run's")]
+    text = read_plain(store.line_file(row), MOST_LINE_BYTES)
+    if not found.of_numbers and text != line_text(identity, row, found.sums):
+        return [Fault("row", str(row), "its line in the ledger is not as it was written")]
+    buffer = store.files.new_buffer()
+    for column in range(row, len(store.blocks)):
+        try:
+            tile = store.read_tile(row, column, buffer)
+        except DamagedStoreError as error:
+            return [Fault("row", str(row), _cause(error))]
+        least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one
+        if not (least >= 0 and np.isfinite(largest)):
+            return [Fault("row", str(row), f"tile ({row}, {column}) has distances from {least} to {largest}")]
+        if row == column and (np.diagonal(tile).any() or (tile != tile.T).any()):
+            return [Fault("row", str(row), f"tile ({row}, {column}) is not symmetric with a diagonal of 0")]
+    return []

@@ -1,0 +1,197 @@
+"""Whether a store is what it says it is: takes a path, gives every fault with what mends it.
+
+Files first (:mod:`scalemani.engine.audit`): every byte of the document, the ledger, the arrays and the tiles. Then what
+they say together: the graph is symmetric and as large as recorded, and rows of D that are found again from the graph
+agree with D, with the sums of its first read and with the model (:mod:`scalemani.self_check`). Nothing is changed;
+:mod:`scalemani.repair` mends.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.embedding import Embedding, load_embedding
+from scalemani.engine.audit import (
+    Fault,
+    array_faults,
+    document_faults,
+    ledger_faults,
+    metadata_faults,
+    name_faults,
+    row_faults,
+)
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.schemas import check_no_links
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore, kind_of
+from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
+from scalemani.geodesics import shared_graph
+from scalemani.kernel_shares import FirstRead
+from scalemani.self_check import CHECKED, check_stored
+
+Report = Callable[[str, int, int], None]
+STAGE_OF = {  # whose arrays begin so
+    "neighbors_": "neighbors",
+    "piece_": "neighbors",
+    "first_": "first read",
+    "distance_counts": "first read",
+    "solver_": "reads",
+    "vectors": "solve",
+    "eigenvalues": "solve",
+    "means": "solve",
+}
+MENDS = {  # by kind of fault or stage of the array: what --repair does
+    "document": "restores it from its copy",
+    "copy": "writes it again",
+    "metadata": "writes it again",
+    "row": "makes the row again",
+    "leftover": "removes it",
+    "first read": "reads D again for it",
+    "reads": "removes it: the read is taken again",
+    "solve": "solves again from D",
+    "neighbors": "removes it: the graph is there",
+}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found.
+
+    Attributes
+    ----------
+    path : str
+    faults : tuple of Fault
+    tile_rows, arrays : int
+        How many were looked at.
+    """
+
+    path: str
+    faults: tuple[Fault, ...]
+    tile_rows: int = 0
+    arrays: int = 0
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything is wrong; what a stopped run left is not."""
+        return any(fault.kind not in ("leftover", "stray") for fault in self.faults)
+
+
+def stage_of(array: str) -> str:
+    """The stage that an array is of; "graph" where it is none of the others'."""
+    return next((stage for prefix, stage in STAGE_OF.items() if array.startswith(prefix)), "graph")
+
+
+def remedy(fault: Fault, *, given: bool) -> str:
+    """What to do about a fault, in a few words.
+
+    Parameters
+    ----------
+    given : bool
+        Whether D was given, so that its rows are not found from a graph.
+    """
+    if fault.kind == "stray":
+        return "remove it, if it is not yours"
+    kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
+    if kind in ("graph", "model") or (given and kind in ("row", "solve", "first read")):
+        return "--repair marks the stage, then the same fit with the same points makes it again"
+    return f"--repair {MENDS[kind]}"
+
+
+def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Verification:
+    """Look at every byte of a store.
+
+    Parameters
+    ----------
+    path : str
+    scheduler : None, str or distributed.Client
+        Tiles are read by its workers; by threads of this process unless given.
+    report : callable, optional
+        Called as report("verify", rows of tiles done, all of them).
+
+    Raises
+    ------
+    ScalemaniError
+        If there is no run at `path`.
+    DamagedStoreError
+        If a link leads out of it.
+    """
+    if kind_of(path) != "run":
+        RunStore(path)  # says what is there
+    folder = Path(path).absolute()
+    check_no_links(folder)
+    faults = document_faults(folder)
+    if any(fault.kind == "document" for fault in faults):
+        return Verification(str(path), tuple(faults))  # nothing else can be held against it
+    store = RunStore(path)
+    names = store.document.get("arrays", {})
+    faults += [*name_faults(store), *array_faults(store), *metadata_faults(store)]
+    rows = 0
+    if store.has_distances and not _has(faults, "metadata"):
+        faults += ledger_faults(store)
+        rows = len(store.blocks)
+        with Cluster(scheduler) as cluster:
+            finished = store.stage("geodesics") is not None
+            tasks = ((store.path, store.identity, row, finished) for row in range(rows))
+            for done, found in enumerate(cluster.map(row_faults, tasks), 1):
+                faults += found
+                if report is not None:
+                    report("verify", done, rows)
+    faults += _together(store, faults)
+    return Verification(str(path), tuple(faults), rows, len(names))
+
+
+def _has(faults: list[Fault], *kinds: str) -> bool:
+    return any(fault.kind in kinds for fault in faults)
+
+
+def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
+    """What the arrays say of one another, as far as they are whole."""
+    stages = store.document["stages"]
+    if "graph" not in stages or _has(faults, "metadata", "row"):
+        return
+    broken = {stage_of(fault.name) for fault in faults if fault.kind == "array"}
+    given = stages["data"]["fields"]["kind"] == "geodesic"
+    if "graph" in broken:
+        return
+    n = stages["graph"]["n_vertices"]
+    try:
+        order = store.read_array("order")
+        if len(order) != n or len(np.unique(order)) != n:
+            raise DamagedStoreError(f"order is not one of {n} vertices")
+        if given:
+            return  # D is what was given, and what is made of it can't be found in another way
+        graph = shared_graph.__wrapped__(store.path, store.identity)
+        if graph.shape[0] != n or graph.nnz != 2 * stages["graph"]["n_edges"]:
+            raise DamagedStoreError("the graph is not as large as recorded")
+    except (DamagedStoreError, ScalemaniError, ValueError) as error:
+        yield Fault("array", "graph_indptr", str(error))
+        return
+    vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
+    model = _model(store, stages) if "solve" in stages and "solve" not in broken else None
+    first = FirstRead.load(store) if "geodesics" in stages and "first read" not in broken else None
+    try:
+        check_stored(
+            store,
+            geodesic_rows(graph, vertices),
+            vertices,
+            model,
+            None if first is None else first.sums,
+            residuals=_residuals(stages),
+            projection=stages["fit"]["fields"]["projection"] if "fit" in stages else "continuous",
+            seed=0,
+            distances="geodesics" in stages and store.has_distances,
+        )
+    except SelfCheckError as error:
+        yield Fault("model", "self-check", str(error))
+
+
+def _model(store: RunStore, stages: dict[str, Any]) -> Embedding:
+    return load_embedding(store, stages["solve"], stages["graph"]["scale"])
+
+
+def _residuals(stages: dict[str, Any]) -> NDArray[np.float64]:
+    return np.array(stages["solve"]["spectrum"]["residuals"] if "solve" in stages else [], np.float64)
