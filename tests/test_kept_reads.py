@@ -1,0 +1,195 @@
+"""A solve that is stopped goes on from the reads of D that it made: the same bits, and no read is made twice."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data import roll
+from stored_models import same
+
+from scalemani import KernelIsomap, eigensolver
+from scalemani.eigensolver import block_rayleigh_ritz, start_block
+from scalemani.engine.read_log import StoredReads
+from scalemani.engine.store import RunStore
+from scalemani.kernel import CentredKernels
+from scalemani.ritz import Combination, ReadBlock
+
+pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+X = roll(400)
+
+
+def fitted(path, **arguments):
+    """A fit that takes eight reads of D."""
+    return KernelIsomap(**{"n_neighbors": 8, "tol": 1e-9, "store": path, **arguments}).fit(X)
+
+
+class Reads:
+    """Counts products that are really made of D; stops in one if told."""
+
+    def __init__(self, monkeypatch):
+        self.made, self.stop, real = 0, None, CentredKernels.products
+
+        def products(kernels, vectors, precision=None):
+            if self.made == self.stop:
+                raise KeyboardInterrupt
+            self.made += 1
+            return real(kernels, vectors, precision)
+
+        monkeypatch.setattr(CentredKernels, "products", products)
+
+
+@pytest.fixture
+def reads(iterate, monkeypatch):
+    return Reads(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """An undisturbed solve, by the iteration."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eigensolver, "FULL_BASIS", 1)
+        return fitted(None)
+
+
+@pytest.fixture(scope="module")
+def stopped_after_four(tmp_path_factory):
+    """A run that was stopped in its fifth read; no test may change it."""
+    path = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eigensolver, "FULL_BASIS", 1)
+        stopped(Reads(patch), path, 4)
+    return path
+
+
+@pytest.fixture
+def four(stopped_after_four, tmp_path):
+    return Path(shutil.copytree(stopped_after_four, tmp_path / "run"))
+
+
+def kept(path):
+    return sorted(entry.name for entry in path.iterdir() if entry.name.startswith("solver_"))
+
+
+def stopped(reads, path, after, **arguments):
+    reads.stop = after
+    with pytest.raises(KeyboardInterrupt):
+        fitted(path, **arguments)
+    reads.stop = None
+
+
+def test_a_stop_anywhere_costs_no_read(reads, expected, tmp_path):
+    total = expected.n_passes_
+    assert total >= 5
+    for after in (0, total - 1):
+        path, reads.made = tmp_path / f"{after}", 0
+        stopped(reads, path, after)
+        assert len(kept(path)) == 3 * after
+        resumed = fitted(path)
+        assert reads.made == total == resumed.n_passes_
+        same(resumed, expected)
+        assert not kept(path) and RunStore(path).stage("reads") is None
+
+
+def test_stops_one_after_another(reads, expected, tmp_path):
+    for after in (1, 2, 4):
+        stopped(reads, tmp_path / "run", after)
+    same(fitted(tmp_path / "run"), expected)
+    assert reads.made == expected.n_passes_
+
+
+@pytest.mark.parametrize("change", [{"correction": None}, {"n_components": 3}, {"tol": 1e-6}, {"random_state": 1}])
+def test_reads_of_another_solve_are_not_taken(reads, expected, four, change):
+    other = fitted(four, **change)
+    assert reads.made == other.n_passes_ and not kept(four)
+
+
+@pytest.mark.parametrize(("part", "number"), [("vectors", 0), ("second", 2)])
+def test_a_damaged_read_and_those_behind_it_are_made_again(reads, expected, four, number, part):
+    chunk = four / f"solver_{part}_{number}" / "c" / "0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-9] + bytes(9))
+    same(fitted(four), expected)
+    assert reads.made == expected.n_passes_ - number
+
+
+def test_reads_that_are_no_directions_of_this_basis_are_not_taken(reads, expected, four):
+    """As a run by another release might leave them: whole, and wrong."""
+    store = RunStore(four)
+    log = StoredReads(store, store.stage("reads")["fields"])
+    block = np.random.default_rng(0).standard_normal((len(X), 16))
+    log.put(1, (block, block, block))
+    same(fitted(four), expected)
+    assert reads.made == expected.n_passes_ - 1
+
+
+def test_a_temporary_store_keeps_none(reads, monkeypatch):
+    monkeypatch.setattr(StoredReads, "put", None)
+    assert fitted(None).n_passes_ == reads.made
+
+
+def test_a_model_takes_none_of_them_along(four, tmp_path):
+    RunStore(four).copy_without_distances(tmp_path / "model")
+    assert not kept(tmp_path / "model") and len(kept(four)) == 12
+
+
+def test_a_basis_that_is_limited_by_memory_is_kept_to(reads, four, monkeypatch):
+    """Or another memory limit would end with other bits: the columns are recorded with the first block."""
+    store = RunStore(four)
+    state = store.stage("start")
+    assert state["most_columns"] > 100
+    store.finish("start", state["fields"], most_columns=100)
+    seen, real = [], eigensolver.Subspace
+
+    def subspace(basis, images, most):
+        seen.append(most)
+        return real(basis, images, most)
+
+    monkeypatch.setattr(eigensolver, "Subspace", subspace)
+    fitted(four)
+    assert 100 <= max(seen) < state["most_columns"]
+
+
+# ---- the iteration -------------------------------------------------------------------------------
+
+
+class Log(dict):
+    """A log in memory."""
+
+    def put(self, number, block):
+        self[number] = block
+
+
+def test_the_iteration_takes_logged_blocks_and_ends_where_it_did():
+    """With restarts in between; a prefix, all, and none of the log."""
+    rng = np.random.default_rng(3)
+    n = 150
+    basis = np.linalg.qr(np.column_stack([np.ones(n), rng.standard_normal((n, n - 1))]))[0][:, 1:]
+    matrix = (basis * np.concatenate([[9.0, 5.0, 4.0], np.linspace(1, -3, n - 4)])) @ basis.T
+    made = []
+
+    def products(V):
+        made.append(V.shape[1])
+        return (matrix @ V,)
+
+    def solve(log):
+        block = start_block(n, 12, 0)
+        start = ReadBlock(block, (matrix @ block,))
+        asked = {"low": True, "tol": 1e-9, "block": 4, "most_columns": 40, "start": start, "log": log}
+        return block_rayleigh_ritz(products, n, 3, lambda _: Combination((1.0,), low_scale=1.0), **asked)
+
+    log = Log()
+    whole = solve(log)
+    total = len(made)
+    assert len(log) == total and sum(made) + 12 > 40, "no restart"
+    for known in (0, 1, total // 2, total):
+        made.clear()
+        again = solve(Log({number: log[number] for number in range(known)}))
+        assert len(made) == total - known
+        np.testing.assert_array_equal(again.vectors, whole.vectors)
+        np.testing.assert_array_equal(again.values, whole.values)
+
+
+def test_a_run_that_moved_goes_on(reads, expected, four, tmp_path):
+    model = fitted(shutil.move(four, tmp_path / "moved"))
+    same(model, expected)
+    assert reads.made == expected.n_passes_ - 4
