@@ -48,7 +48,9 @@ class Input(Protocol):
     distinct: NDArray[np.int64]
     fingerprint: str
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> NeighborLists | None: ...
+    def lists(
+        self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent
+    ) -> NeighborLists | None: ...
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph: ...
 

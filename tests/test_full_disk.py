@@ -155,13 +155,13 @@ def full(monkeypatch):
 @pytest.mark.parametrize("function", [put, put_once])
 def test_what_was_there_stays_and_no_half_is_left(full, tmp_path, function):
     (tmp_path / "object").write_bytes(b"before")
-    with pytest.raises(DiskFullError, match=rf"'{tmp_path}/object' is full: 1,234 bytes were to be .* [\d,]+ bytes are"):
+    with pytest.raises(DiskFullError, match=rf"'{tmp_path}/object' is full: 1,234 bytes were .* [\d,]+ bytes are"):
         function(tmp_path / "object", bytes(1234))
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("object", b"before")]
 
 
 def test_a_quota_is_said_to_be_one(tmp_path):
-    with pytest.raises(DiskFullError, match="10 bytes were .* and the quota is used up"), room_for(tmp_path, 10):
+    with pytest.raises(DiskFullError, match=r"10 bytes were .* and the quota is used up"), room_for(tmp_path, 10):
         raise OSError(122, "Disk quota exceeded")
 
 

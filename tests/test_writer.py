@@ -196,9 +196,9 @@ def test_one_that_was_taken_over_while_it_stood_still_notices_and_writes_nothing
 
 def test_of_many_that_come_at_once_no_two_write(quick, tmp_path):
     """Processes' claims are files', so threads past the register of their own process show the race."""
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(3) as pool:
         for attempt in range(3):
-            writers = [Writer(tmp_path / f"{attempt}") for _ in range(8)]
+            writers = [Writer(tmp_path / f"{attempt}") for _ in range(3)]
             list(pool.map(Writer._claim, writers))
             here = [writer for writer in writers if said(tmp_path / f"{attempt}")["writer"] == writer._id]
             assert len(here) == 1

@@ -4,7 +4,8 @@ import logging
 import threading
 from typing import Any
 
-_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}  # of a cluster's end
+# errors of a cluster's end
+_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
 
 
 class QuietLogs:
