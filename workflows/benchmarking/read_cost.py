@@ -35,10 +35,10 @@ def counted_tiles() -> Iterator[Counter[tuple[int, int]]]:
     """How often each tile is read from here on, in this process."""
     read, lock, seen = RunStore.read_tile, threading.Lock(), Counter()
 
-    def counting(self: RunStore, row: int, column: int, **options: Any) -> Any:
+    def counting(self: RunStore, row: int, column: int, *buffer: Any) -> Any:
         with lock:
             seen[row, column] += 1
-        return read(self, row, column, **options)
+        return read(self, row, column, *buffer)
 
     RunStore.read_tile = counting  # type: ignore[method-assign]
     try:
@@ -87,7 +87,7 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
         for _ in range(repeats):
             with Cluster(threads=cores) as cluster:
                 kernels = CentredKernels(cluster, run, precision, first=first)
-                kernels.products(block)  # with its checksums, which a solve's first read alone compares
+                kernels.products(block)  # a first one opens what the others find open
                 ours, images = timed(lambda k=kernels: k.products(block))
                 with counted_tiles() as seen:
                     kernels.products(block)
