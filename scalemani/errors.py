@@ -1,7 +1,8 @@
 """The exceptions and warnings that a caller may want to handle differently.
 
 Everything a user can cause is a :class:`ScalemaniError`, which is a ``ValueError``: scikit-learn's
-conventions hold, and the command line turns it into one line and exit code 2 (1 where a machine is too small).
+conventions hold, and the command line turns it into one line and exit code 2 (1 where a machine is too small, or a
+store in use).
 """
 
 

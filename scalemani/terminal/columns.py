@@ -1,5 +1,6 @@
 """Columns that colour a map: takes a file's name with a column's, gives a value for each row of a fit."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ _TABLES = (".csv", ".tsv")
 _ARRAYS = (".npy", ".npz", ".zarr")
 _READABLE = "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY or FILE.zarr:PATH"
 _MOST_LISTED = 20
+_MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
 _NO_NUMBER = ("", "na", "n/a", "null", "none", "-")  # what tables have where a number is missing
 
 Values = NDArray[Any] | list[str]
@@ -62,7 +64,7 @@ def _split(spec: str) -> tuple[Path, str | None]:
     if not known:
         raise ScalemaniError(f"{spec}: can't tell its kind from its name; give {_READABLE}")
     for head, tail in known:
-        if Path(head).exists():
+        if os.path.exists(head):  # Path.exists raises where a name is too long
             return Path(head), tail or None
     raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
@@ -90,12 +92,16 @@ def _position(path: Path, column: str | None, heading: list[str] | None, width: 
         return 0
     if column is not None and heading and column in heading:
         return heading.index(column)
-    if column is not None and column.isdecimal() and 1 <= int(column) <= width:
+    if column is not None and _is_number(column) and 1 <= int(column) <= width:
         return int(column) - 1
     names = heading[:_MOST_LISTED] if heading else []
     known = (", ".join(names) + (" and more" if heading and len(heading) > len(names) else "")) or "no heading"
     what = f"has no column {column!r}" if column is not None else f"has {width} columns"
     raise ScalemaniError(f"{path} {what} ({known}); give a heading or a number from 1 to {width}, as in {path}:1")
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _as_numbers(cells: list[str]) -> Values:
@@ -112,7 +118,7 @@ def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Value
     member, number = column, None
     if column is not None:
         head, _, tail = column.rpartition(":")
-        if tail.isdecimal() and (head or path.suffix.lower() == ".npy"):
+        if _is_number(tail) and (head or path.suffix.lower() == ".npy"):
             member, number = head or None, int(tail)
     given = f"{path}:{column}" if column is not None else str(path)
     if path.suffix.lower() == ".npy" and member is not None:

@@ -16,10 +16,25 @@ from typing import Any, NoReturn
 
 import click
 
-from scalemani.errors import DoesNotFitError, ScalemaniError, ScalemaniWarning
+from scalemani.errors import (
+    ClusterLostError,
+    DamagedStoreError,
+    DiskFullError,
+    DoesNotFitError,
+    ScalemaniError,
+    ScalemaniWarning,
+    SelfCheckError,
+    SolverError,
+    StoreInUseError,
+)
 from scalemani.terminal.printable import printable
 
 __all__ = ["IncompleteResult", "Stopped", "resume_command", "run"]
+
+
+# Said in their own words; what a script may try again, or elsewhere, is no wrong use.
+SAID = (ClusterLostError, DamagedStoreError, DiskFullError, SelfCheckError, SolverError)
+NO_WRONG_USE = (DoesNotFitError, StoreInUseError)
 
 
 class Stopped(KeyboardInterrupt):
@@ -54,7 +69,11 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     except ScalemaniError as error:
         if debug:
             raise
-        return _say(str(error), 1 if isinstance(error, DoesNotFitError) else 2)
+        return _say(str(error), 1 if isinstance(error, NO_WRONG_USE) else 2)
+    except SAID as error:
+        if debug:
+            raise
+        return _say(" ".join(str(error).split()), 1)
     except (KeyboardInterrupt, click.Abort):
         if debug:
             raise
