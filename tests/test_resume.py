@@ -9,6 +9,8 @@ from scalemani import Isomap, KernelIsomap, eigensolver, load
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError, DisconnectedGraphError, ScalemaniError, StoreMismatchError
 from scalemani.inputs import FeatureInput
+from scalemani.terminal.cli import cli
+from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -152,6 +154,20 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(stage, done, work, undistur
     assert not set(written) & set(work.rows), "finished tile rows were computed again"
     assert sorted(written + work.rows) == list(range(TILE_ROWS))
     assert work.counts["_lists"] == (1 if (stage, done) == ("neighbors", 0) else 0)
+
+
+def test_a_fit_that_goes_on_says_from_what(tmp_path, capsys):
+    """The user would not know otherwise whether the hours of yesterday are still worth something."""
+    np.save(tmp_path / "X.npy", X)
+    command = ["fit", str(tmp_path / "X.npy"), str(tmp_path / "run"), "-k", "8"]
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "run", progress=stopper("geodesics", TILE_ROWS))
+    (tmp_path / "run" / "ledger" / "4.json").unlink()
+    assert run_command(cli, command) == 0
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'run'}: goes on; the neighbours, the graph, 6 of 7 rows of tiles are there\n" in said
+    assert run_command(cli, command) == 0
+    assert "goes on" not in capsys.readouterr().err
 
 
 def test_tiles_without_a_line_in_the_ledger_are_made_again(work, undisturbed, tmp_path):

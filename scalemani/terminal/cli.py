@@ -79,9 +79,12 @@ def fit(
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
     from scalemani import KernelIsomap
-    from scalemani.terminal.summary import correction_in, fit_lines
+    from scalemani.terminal.summary import begun_line, correction_in, fit_lines
 
     before = None if parameters["overwrite"] else correction_in(store)
+    begun = None if parameters["overwrite"] or quiet else begun_line(store)
+    if begun is not None:
+        click.echo(begun, err=True)
     with reporting(not quiet) as report:
         model = KernelIsomap(**_chosen(parameters), store=store, progress=report).fit(source.values)
     model.name_features(source.names)

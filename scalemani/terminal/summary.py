@@ -7,7 +7,7 @@ from typing import Any
 from scalemani.bounds import said_of_list, side, sides, two_digits
 from scalemani.plan_text import plan_lines
 
-__all__ = ["as_json_values", "correction_in", "fit_lines", "info_lines", "info_record", "plan_lines"]
+__all__ = ["as_json_values", "begun_line", "correction_in", "fit_lines", "info_lines", "info_record", "plan_lines"]
 
 
 def number(value: Any) -> str:
@@ -51,6 +51,27 @@ def correction_in(store: str) -> str | None:
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
     return None if state is None else state["spectrum"].get("correction")
+
+
+def begun_line(store: str) -> str | None:
+    """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
+    from scalemani.engine.store import RunStore
+    from scalemani.errors import DamagedStoreError, ScalemaniError
+
+    try:
+        run = RunStore(store)
+        stages = run.document["stages"]
+        there = [word for name, word in (("neighbors", "the neighbours"), ("graph", "the graph")) if name in stages]
+        if "fit" in stages or not there:
+            return None
+        if run.has_distances:
+            rows = len(run.blocks)
+            there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
+    except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
+        return None
+    if "reads" in stages:
+        there.append(f"{stages['reads']['count']} reads of the distances")
+    return f"{store}: goes on; {', '.join(there)} are there"
 
 
 def fit_lines(model: Any, store: str, replaced: str | None = None) -> list[str]:
@@ -124,7 +145,7 @@ def _correction(s: dict[str, Any]) -> str:
         return kind
     median = f"about {two_digits(s['constant_over_median'])} times the median distance"
     if kind == "lingoes":
-        return f"lingoes: constant s = {number(s['lingoes_constant'])}; sqrt(2s) is {median}"
+        return f"lingoes: constant s = {number(s.get('lingoes_constant', s['shift']))}; sqrt(2s) is {median}"
     at = f"of about {two_digits(s['median_distance'])}"
     return f"{kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
