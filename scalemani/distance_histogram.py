@@ -95,7 +95,8 @@ def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistog
         If there is no run, or the counts are damaged.
     """
     store = store if isinstance(store, RunStore) else RunStore(store)
-    if store.stage("geodesics") is None or not store.has_array(DISTANCE_COUNTS):
+    counted = DISTANCE_COUNTS in store.document.get("arrays", {}) or store.has_array(DISTANCE_COUNTS)
+    if store.stage("geodesics") is None or not counted:
         return None
     graph = store.stage("graph")
     assert graph is not None

@@ -6,6 +6,7 @@ may be a stage behind, and then that stage is done again.
 """
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,18 @@ def as_group(document: dict[str, Any]) -> bytes:
 def canonical(value: Any) -> bytes:
     """The one text of a JSON value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The packages that a run is made by, for its document."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    names = ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn")
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found

@@ -40,6 +40,15 @@ def beside(path: str | os.PathLike[str]) -> Path:
     return target.with_name(f"{target.name}.{uuid.uuid4().hex}{PARTIAL}")
 
 
+def folder_at(path: Path) -> None:
+    """Make a folder and those above it; a file that has its name, which no run makes, goes."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        path.unlink()
+        path.mkdir()
+
+
 @contextmanager
 def room_for(path: str | os.PathLike[str], needed: int) -> Iterator[None]:
     """Turn the system's word that a disk is full into an error with numbers.

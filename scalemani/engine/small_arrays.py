@@ -2,7 +2,8 @@
 
 Each is written as plain files in the layout of a Zarr array, chunks of whole rows with Zarr's codec crc32c behind each
 (Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all of its numbers is in its attributes, and
-that of its metadata's text goes into the run's document, so that no array stands for another.
+that of its metadata's text goes into the run's document. The array's name is there, too, so that none stands for
+another, even of those that the document does not know yet.
 """
 
 import json
@@ -36,7 +37,7 @@ def write(folder: Path, name: str, array: NDArray[Any]) -> int:
     data = data.astype(data.dtype.newbyteorder("<"), copy=False)
     rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
     target, partial = folder / name, beside(folder / name)
-    text = _metadata_text(data, rows)
+    text = metadata_text(name, data, rows)
     with room_for(target, data.nbytes):
         try:
             partial.mkdir()
@@ -56,8 +57,8 @@ def write(folder: Path, name: str, array: NDArray[Any]) -> int:
     return checksum_of(text)
 
 
-def _metadata_text(data: NDArray[Any], rows: int) -> bytes:
-    """The text of an array's zarr.json."""
+def metadata_text(name: str, data: NDArray[Any], rows: int) -> bytes:
+    """The one text of an array's zarr.json, in chunks of so many rows."""
     order = {"configuration": {"endian": "little"}} if data.dtype.itemsize > 1 else {}
     zero = {"b": False, "f": 0.0}.get(data.dtype.kind, 0)
     said = {
@@ -69,7 +70,7 @@ def _metadata_text(data: NDArray[Any], rows: int) -> bytes:
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": zero,
         "codecs": [{"name": "bytes", **order}, {"name": "crc32c"}],
-        "attributes": {"crc32c": checksum(data)},
+        "attributes": {"crc32c": checksum(data), "name": name},
         "storage_transformers": [],
     }
     return json.dumps(said, indent=2).encode()
@@ -114,19 +115,21 @@ def read(folder: Path, name: str, metadata_sum: int | None, remedy: str) -> NDAr
     if not (place / "zarr.json").exists():
         raise DamagedStoreError(f"{str(folder)!r} lacks {name!r}; {remedy}")
     try:
-        return _read(place, metadata_sum)
+        return _read(place, name, metadata_sum)
     except (ValueError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {remedy}") from error
 
 
-def _read(place: Path, metadata_sum: int | None) -> NDArray[Any]:
+def _read(place: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
     content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
     if metadata_sum is not None and checksum_of(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")
     where = str(place / "zarr.json")
     metadata = checked_array_metadata(parsed(content, where), where, MOST_BYTES)
     shape, chunks = tuple(metadata["shape"]), metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    if metadata["attributes"].get("name", name) != name:
+        raise ValueError("it is another array")
     rows, dtype = chunks[0], np.dtype(metadata["data_type"]).newbyteorder("<")
     if chunks != _chunk_shape(shape, rows):
         raise ValueError(f"chunks of {chunks} for the shape {shape}")
@@ -145,4 +148,6 @@ def _read(place: Path, metadata_sum: int | None) -> NDArray[Any]:
         part[...] = np.frombuffer(found, dtype, part.size).reshape(part.shape)
     if checksum(data) != metadata["attributes"].get("crc32c"):
         raise ValueError("checksum differs")
+    if metadata_sum is None and "name" in metadata["attributes"] and content != metadata_text(name, data, rows):
+        raise ValueError("its metadata is not what was written")
     return data

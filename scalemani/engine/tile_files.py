@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
-from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
-from scalemani.engine.schemas import MOST_METADATA_BYTES, checked_array_metadata, read_json
+from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, room_for
+from scalemani.engine.schemas import MOST_METADATA_BYTES, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
 COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones are slower than the paths and save 2 %
@@ -51,17 +51,24 @@ class TileFiles:
     Parameters
     ----------
     folder : Path
+    metadata_sum : int, optional
+        CRC32C of its metadata's text, where that is known.
 
     Raises
     ------
     DamagedStoreError
-        If its metadata is not that of square float32 tiles.
+        If its metadata is not what was written, or not that of square float32 tiles.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metadata_sum: int | None = None) -> None:
         self.folder = folder
         place = folder / "zarr.json"
-        found = checked_array_metadata(read_json(place, MOST_METADATA_BYTES), str(place), MOST_BYTES, tiles=True)
+        content = read_plain(place, MOST_METADATA_BYTES)
+        if metadata_sum is not None and checksum_of(content) != metadata_sum:
+            raise DamagedStoreError(
+                f"{str(place)!r} is not what was written; 'scalemani verify --repair' writes it again"
+            )
+        found = checked_array_metadata(parsed(content, str(place)), str(place), MOST_BYTES, tiles=True)
         shape, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
         if found["data_type"] != "float32" or 4 * chunk[0] ** 2 > MOST_TILE:
             raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; fit again with overwrite")
@@ -110,7 +117,7 @@ class TileFiles:
         content = buffer if self._codec is None else self._codec.encode(buffer)
         place = self.file(row, column)
         with room_for(place, buffer.nbytes):
-            place.parent.mkdir(parents=True, exist_ok=True)
+            folder_at(place.parent)
         put(place, content)
         return checksum(buffer) if self._codec is None else checksum_of(content)
 

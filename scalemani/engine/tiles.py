@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
-from scalemani.engine.objects import beside, put, put_once, room_for
+from scalemani.engine.objects import beside, folder_at, put, put_once, room_for
 from scalemani.engine.schemas import MOST_LINE_BYTES, checked_line, read_json
 from scalemani.engine.tile_files import Tile, TileFiles
 from scalemani.errors import DamagedStoreError
@@ -108,8 +108,12 @@ class Tiles:
         DamagedStoreError
         """
         if self._opened is None:
-            self._opened = TileFiles(Path(self.path) / "distances")
+            self._opened = TileFiles(Path(self.path) / "distances", self.metadata_sum())
         return self._opened
+
+    def metadata_sum(self) -> int | None:
+        """CRC32C of the metadata of D, where it is known."""
+        return None
 
     @property
     def blocks(self) -> Blocks:
@@ -164,6 +168,7 @@ class Tiles:
         self.check_identity()
         self._lines.pop(row, None)
         line = line_text(self.identity, row, sums)
+        folder_at(self.line_file(row).parent)
         if not put_once(self.line_file(row), line) and self.line(row) != Line(sums, False):
             put(self.line_file(row), line)
 
