@@ -10,15 +10,16 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from scalemani.engine import small_arrays
-from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal
-from scalemani.engine.objects import PARTIAL, beside, checksum, checksum_of, put, room_for
+from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal, versions
+from scalemani.engine.expected_arrays import fault_of
+from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.store_place import check_writable, kind_of
 from scalemani.engine.tiles import Tiles
@@ -27,7 +28,7 @@ from scalemani.errors import DamagedStoreError, ScalemaniError
 __all__ = ["RunStore", "check_writable", "checksum", "kind_of", "shared_run"]
 
 FORMAT_VERSION = 3
-LEFT_OUT = ("first_*", "neighbors_*", "solver_*", "piece_*")  # arrays that a model does without
+LEFT_OUT = ("first_", "neighbors_", "solver_", "piece_")  # arrays that a model does without
 READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
@@ -88,7 +89,7 @@ class RunStore(Tiles):
             {
                 "format_version": FORMAT_VERSION,
                 "id": uuid.uuid4().hex,
-                "versions": _versions(),
+                "versions": versions(),
                 "stages": stages or {},
                 "arrays": {},
             }
@@ -214,15 +215,25 @@ class RunStore(Tiles):
         self._written[name] = small_arrays.write(Path(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
-        """Read an array whole and check it.
+        """Read an array whole and check it, also by what it has to be (:mod:`.expected_arrays`).
 
         Raises
         ------
         DamagedStoreError
-            If it is missing or is not what was written.
+            If it is missing, is not what was written, or can't be this run's.
         """
-        known = {**self.document.get("arrays", {}), **self._written}.get(name)
-        return small_arrays.read(Path(self.path), name, known, "'scalemani verify' says what to do")
+        document, remedy = self.document, "'scalemani verify' says what to do"
+        known = {**document.get("arrays", {}), **self._written}.get(name)
+        found = small_arrays.read(Path(self.path), name, known, remedy)
+        fault = fault_of(name, found, document["stages"])
+        if fault is not None:
+            raise DamagedStoreError(f"{self.path!r}: {name!r} is not of this run ({fault}); {remedy}")
+        return found
+
+    def remove_array(self, name: str) -> None:
+        """Remove one array, if it is there."""
+        self._forget_arrays(lambda other: other == name)
+        shutil.rmtree(Path(self.path) / name, ignore_errors=True)
 
     def remove_arrays(self, prefix: str) -> None:
         """Remove the arrays whose names begin so."""
@@ -236,6 +247,15 @@ class RunStore(Tiles):
         document = self.document
         self._change(document["stages"], {**document.get("arrays", {}), "distances": checksum_of(content)})
 
+    @property
+    def has_distances(self) -> bool:
+        arrays = self.document.get("arrays")
+        return super().has_distances if arrays is None else "distances" in arrays
+
+    def metadata_sum(self) -> int | None:
+        found: int | None = self.document.get("arrays", {}).get("distances")
+        return found
+
     def drop_distances(self) -> None:
         self._forget_arrays(self._goes_with_distances)
         super().drop_distances()
@@ -247,6 +267,8 @@ class RunStore(Tiles):
         ------
         ScalemaniError
             If something is at `path`.
+        DamagedStoreError
+            If an array of the model is not what was written.
         """
         target = Path(path).absolute()
         if kind_of(target) != "nothing":
@@ -254,15 +276,15 @@ class RunStore(Tiles):
         check_writable(target)
         partial = beside(target)
         check_no_links(self.path)  # their contents would be copied
+        document, folder = self.document, Path(self.path)
+        names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
+        kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
         try:
             with room_for(target, 1 << 20):
-                left_out = shutil.ignore_patterns("distances", "ledger", *LEFT_OUT, f"*{PARTIAL}")
-                shutil.copytree(self.path, partial, ignore=left_out)
-                document = self.document
-                arrays = document.get("arrays", {})
-                kept = {name: value for name, value in arrays.items() if (partial / name).is_dir()}
-                RunDocument(partial).write({**document, "arrays": kept})
-                partial.replace(target)
+                partial.mkdir()
+                sums = {name: small_arrays.write(partial, name, self.read_array(name)) for name in kept}
+                RunDocument(partial).write({**document, "format_version": FORMAT_VERSION, "arrays": sums})
+            partial.replace(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -274,17 +296,3 @@ def shared_run(path: str, identity: str) -> RunStore:
     if store.document["id"] != identity:
         raise DamagedStoreError(f"the run at {path!r} was replaced while it was in use")
     return store
-
-
-@cache
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    names = ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn")
-    found = {}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
