@@ -137,14 +137,15 @@ def make_plan(
     listed = n * (parameters.n_neighbors or 0) if given.kind in ("features", "distances") else 0
     distances = budget.stored_bytes(n, chosen.tile, work.compressed)
     model = terms.model_bytes(n, edges, listed, work.columns, work.components, points_bytes(given))
+    reads = expected_reads(parameters, n, chosen.most_columns)
     if refusal is None and tile is None:
+        kept = 0 if parameters.store is None else terms.kept_reads_bytes(n, reads, work.columns)  # until it is solved
         try:
-            budget.check_disk(folder, n, chosen.tile, model, work.compressed)
+            budget.check_disk(folder, n, chosen.tile, model + kept, work.compressed)
         except DoesNotFitError as error:
             refusal = str(error)
     blocks = Blocks(n, chosen.tile)
     landmarks = 0 if "landmarks" in done else landmark_count(parameters, n, chosen.most_columns)
-    reads = expected_reads(parameters, n, chosen.most_columns)
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),

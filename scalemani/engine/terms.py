@@ -204,3 +204,8 @@ def model_bytes(n: int, edges: int, listed: int, columns: int, components: int, 
     """What a store holds besides D: lists, graph, points, first read, vectors and maps."""
     first = 8 * n * (3 * columns + SUMS)
     return lists_bytes(n, listed) + graph_bytes(n, edges) + points + first + 8 * n * (components + 4)
+
+
+def kept_reads_bytes(n: int, reads: int, columns: int) -> int:
+    """What a store holds of the reads of an unfinished solve: blocks of vectors with both images."""
+    return 3 * 8 * n * columns * reads
