@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.distance_counts import DISTANCE_COUNTS, new_counts
+from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.row_check import check_rows
 from scalemani.engine.row_shares import RowShares, row_shares
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
@@ -89,13 +90,16 @@ def shared_graph(path: str, identity: str) -> sp.csr_array:
     Raises
     ------
     DamagedStoreError
-        If it is not symmetric: the search follows edges either way, and rows of a directed graph need not show it.
+        If it is no graph, which would end the process in the search; or is not symmetric: the search follows edges
+        either way, and rows of a directed graph need not show it.
     """
     store = shared_run(path, identity)
-    indptr = store.read_array("graph_indptr")
+    weights, indices, indptr = (store.read_array(f"graph_{part}") for part in ("weights", "indices", "indptr"))
+    check_lists(path, "the edges of the graph", indptr, indices, weights)
     n = len(indptr) - 1
-    parts = (store.read_array("graph_weights"), store.read_array("graph_indices"), indptr)
-    graph = sp.csr_array(parts, shape=(n, n))
+    graph = sp.csr_array((weights, indices, indptr), shape=(n, n))
+    if not graph.has_canonical_format:
+        raise DamagedStoreError(f"{path!r}: the neighbour graph has edges out of order; fit again with overwrite")
     if (graph != graph.T).nnz:
         raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; fit again with overwrite")
     return graph

@@ -14,6 +14,7 @@ import numpy as np
 
 from scalemani import geodesics
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
@@ -159,6 +160,7 @@ def _neighbors(
             return None
         try:
             parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
+            check_lists(store.path, "the neighbour lists", *parts)
             return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
         except DamagedStoreError:
             pass  # they are searched again

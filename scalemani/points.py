@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError
 from scalemani.row_blocks import Block, as_source, check_shape, row_blocks
 
 __all__ = ["Points", "RowIndex", "looks_like_distances", "read_points", "row_blocks", "row_digests"]
@@ -192,11 +194,20 @@ def save_rows(store: RunStore, rows: Any) -> None:
 
 
 def load_rows(store: RunStore) -> Any:
-    """Read the distinct training rows back."""
+    """Read the distinct training rows back.
+
+    Raises
+    ------
+    DamagedStoreError
+    """
     if not store.has_array("points_shape"):
         return store.read_array("points")
-    parts = tuple(store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
-    return csr_array(parts, shape=tuple(store.read_array("points_shape").tolist()))
+    data, indices, indptr = (store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
+    check_lists(store.path, "the points", indptr, data, indices)
+    said, state = store.read_array("points_shape").tolist(), store.stage("data")
+    if state is not None and said != [state["n_distinct"], state["fields"]["n_features"]]:
+        raise DamagedStoreError(f"{store.path!r}: the points are not of this run; 'scalemani verify' says what to do")
+    return csr_array((data, indices, indptr), shape=tuple(said))
 
 
 def looks_like_distances(X: Any) -> bool:

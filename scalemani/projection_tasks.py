@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from scalemani.engine.store import shared_run
 from scalemani.projection import Attachments, Projector
+from scalemani.search.metric_functions import import_for
 
-ModelKey = tuple[str, str, str, str]
-"""Path of the store, id of its run, revision of its solution, form of the projection."""
+ModelKey = tuple[str, str, str, str, str]
+"""Path of the store, id of its run, revision of its solution, form of the projection, and the module of a metric that
+is a function, which the user's process has imported ("" for none): a store alone does not say what is imported."""
 
 
 class LazyProjection:
@@ -36,8 +38,10 @@ class LazyProjection:
 
 
 @lru_cache(maxsize=4)
-def shared_projector(path: str, identity: str, revision: str, form: str) -> Projector:
+def shared_projector(path: str, identity: str, revision: str, form: str, module: str) -> Projector:
     """The projector of a model, made once in each process."""
+    if module:
+        import_for(module)
     return Projector(shared_run(path, identity), form)
 
 

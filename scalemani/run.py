@@ -29,6 +29,7 @@ from scalemani.geodesics import shared_paths
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
+from scalemani.search.metric_functions import is_function_name, module_of
 
 
 class StoreFolder:
@@ -168,10 +169,11 @@ class Run:
 
     @property
     def _key(self) -> ModelKey:
-        """What names this fitted model in any process: path, run, solution, projection."""
+        """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
-        revision = self.stages["solve"]["revision"]
-        return (self.store.path, self._id, revision, self.parameters["projection"])
+        revision, metric = self.stages["solve"]["revision"], self.stages["neighbors"]["fields"]["metric"]
+        module = module_of(metric) if is_function_name(metric) else ""
+        return (self.store.path, self._id, revision, self.parameters["projection"], module)
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now.

@@ -40,8 +40,13 @@ DOCUMENT = {
             "nugget": 135.4,
             "spectrum": {
                 "correction": "cailliez",
+                **dict.fromkeys(("additive_constant", "median_distance", "max_distance"), 4.9),
+                **dict.fromkeys(("constant_over_median", "shift", "trace", "trace_unshifted"), 16.5),
                 "eigenvalues": [33166.7],
+                "eigenvalues_unshifted": [33031.3],
                 "share": [0.15],
+                "share_unshifted": [0.5],
+                "residuals": [1e-9],
                 "next_eigenvalue": None,
                 "converged": True,
                 "n_passes": 0,

@@ -6,7 +6,7 @@ inside stages and below the root: they are let through and never used. :mod:`.sc
 
 from typing import Any
 
-__all__ = ["DTYPE_BYTES", "MOST_BLOCKS", "SCHEMAS"]
+__all__ = ["BY_AXIS", "DTYPE_BYTES", "LATER_BY_AXIS", "MOST_BLOCKS", "SCHEMAS"]
 
 MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
 
@@ -33,7 +33,6 @@ def _text(most: int) -> Schema:
     return {"type": "string", "maxLength": most}
 
 
-_NUMBER: Schema = {"type": "number"}
 _POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 _NOT_NEGATIVE: Schema = {"type": "number", "minimum": 0}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
@@ -44,7 +43,8 @@ _CRC32C = _integers(0, 2**32 - 1)
 _ROWS = _integers(1, 2**40)
 _COUNT = _integers(1, 2**31)
 _SEED = _integers()
-_NUMBERS: Schema = {"type": "array", "items": {"type": ["number", "null"]}}
+_SIZED: Schema = {"type": "number", "minimum": -1e306, "maximum": 1e306}  # a few of them can be added up
+_NUMBERS: Schema = {"type": "array", "items": _SIZED, "minItems": 1}
 _METRIC_PARAMS = _or_null({"type": "object"})
 _CORRECTION: Schema = {"anyOf": [{"type": ["number", "null"]}, _PLAIN]}
 
@@ -64,13 +64,21 @@ _SOLVE = {
     "tol": _POSITIVE,
     "random_state": _or_null(_SEED),
 }
-# format version 1 knew no correction: the account of the spectrum lacks it
+# By axis, one number each (checked in :mod:`.schemas`).
+BY_AXIS = ("eigenvalues", "eigenvalues_unshifted", "share", "share_unshifted", "residuals")
+LATER_BY_AXIS = ("share_of_squares", "relative_eig", "rel_corr_eig", "broken_stick")
+# What the first format wrote; it knew no correction, so that the account lacks that, and the later keys came together.
+_FIRST = "additive_constant median_distance max_distance constant_over_median shift trace trace_unshifted"
+_LATER = "lowest_ritz_value most_negative_eigenvalue negative_mass reconstruction_error"
 _SPECTRUM: Schema = {
-    **_object("eigenvalues share n_passes n_vertices converged"),
+    **_object(" ".join([_FIRST, *BY_AXIS, "n_passes n_vertices converged"])),
     "properties": {
         "correction": _CORRECTION,
-        **dict.fromkeys(("eigenvalues", "eigenvalues_unshifted", "share", "share_unshifted", "gof"), _NUMBERS),
-        **dict.fromkeys(("share_of_squares", "relative_eig", "rel_corr_eig", "broken_stick", "residuals"), _NUMBERS),
+        **dict.fromkeys((*BY_AXIS, *LATER_BY_AXIS), _NUMBERS),
+        "relative_eig": {"type": "array", "items": {"type": ["number", "null"]}},
+        "gof": {**_NUMBERS, "minItems": 2, "maxItems": 2},
+        **dict.fromkeys((*_FIRST.split(), *_LATER.split(), "lingoes_constant"), _SIZED),
+        **dict.fromkeys(("next_eigenvalue", "gap"), _or_null(_SIZED)),
         "n_passes": _integers(),
         "n_vertices": _COUNT,
         "converged": _BOOLEAN,
@@ -79,6 +87,10 @@ _SPECTRUM: Schema = {
         "self_check": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
     },
     "additionalProperties": {"type": ["number", "string", "boolean", "null", "array"]},
+    "dependentRequired": {
+        "gof": ["next_eigenvalue", "gap", "complete", "lingoes_constant", *LATER_BY_AXIS, *_LATER.split()],
+        "broken_stick": ["gof"],
+    },
 }
 _STAGES = {
     "data": _object(
@@ -113,17 +125,17 @@ _STAGES = {
     "geodesics": _object("fields median", fields=_object("tile_size", tile_size=_COUNT), median=_NOT_NEGATIVE),
     "solve": _object(
         "fields constant spectrum revision",  # and `nugget`, which the first format lacks
-        fields=_object("n_components constant_solver tol random_state", **_SOLVE),
-        constant=_NUMBER,
-        nugget=_NUMBER,
+        fields=_object(" ".join(_SOLVE), **_SOLVE),
+        constant=_SIZED,
+        nugget=_SIZED,
         spectrum=_SPECTRUM,
         revision=_HEX,
     ),
     "fit": _object(
         "fields estimator",
         fields=_object(
-            "n_neighbors n_components radius metric metric_params projection random_state keep_distances",
-            **(_NEIGHBORS | _GRAPH | _SOLVE),
+            "n_neighbors n_components radius metric metric_params projection tol random_state keep_distances",
+            **(_NEIGHBORS | _GRAPH | _SOLVE | {"random_state": _SEED}),
             projection=_PLAIN,
             keep_distances=_BOOLEAN,
         ),

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from scalemani.engine.bounded_json import check_no_links, damaged, parsed, read_json, read_plain
-from scalemani.engine.schema_data import DTYPE_BYTES, MOST_BLOCKS, SCHEMAS
+from scalemani.engine.schema_data import BY_AXIS, DTYPE_BYTES, LATER_BY_AXIS, MOST_BLOCKS, SCHEMAS
 
 __all__ = [
     "MOST_DOCUMENT_BYTES",
@@ -79,9 +79,36 @@ def checked_document(obj: Any, where: str) -> dict[str, Any]:
     Raises
     ------
     DamagedStoreError
-        Naming the first key that is missing, of another type, or out of range.
+        Naming the first key that is missing, of another type, or out of range; or stages that contradict one another.
     """
-    return _checked(obj, "document", where)
+    found = _checked(obj, "document", where)
+    wrong = _contradiction(found["stages"])
+    if wrong is not None:
+        raise damaged(where, wrong)
+    return found
+
+
+def _contradiction(stages: dict[str, Any]) -> str | None:
+    """What stages say that can't be true together, in a few words: a schema does not see across them."""
+    data, graph, solved, fit = (stages.get(name) for name in ("data", "graph", "solve", "fit"))
+    if data is not None:
+        rows, features, points = data["fields"]["n_rows"], data["fields"]["n_features"], data["n_distinct"]
+        if points > rows or (data["fields"]["kind"] != "features" and not rows == features == points):
+            return f"{rows} rows of {features} features make no {points} points"
+        if graph is not None and graph["n_vertices"] > points:
+            return f"a graph of {graph['n_vertices']} vertices for {points} points"
+        searched = stages.get("neighbors", {}).get("fields")
+        reach = (searched["n_neighbors"], searched["radius"]) if searched else ()
+        if reach == (None, None) and data["fields"]["kind"] != "geodesic":
+            return "neighbours by no number and no radius"
+    if solved is not None:
+        p, spectrum = solved["fields"]["n_components"], solved["spectrum"]
+        for name in (*BY_AXIS, *LATER_BY_AXIS):
+            if len(spectrum.get(name, [])) not in (p, 0):
+                return f"{name} has {len(spectrum[name])} numbers for {p} axes"
+        if fit is not None and fit["fields"]["n_components"] != p:
+            return f"{fit['fields']['n_components']} axes were asked for, and {p} found"
+    return None
 
 
 def checked_line(obj: Any, where: str) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 A store holds no code. It holds the function's module and qualified name, and a digest of its byte
 code, so that another function of the same name is another metric. The process that fitted knows the
-function; others import it by its name.
+function; others find it by its name where its module is imported already: a stranger's store must not
+choose what is imported and run.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib
+import inspect
+import sys
 import types
 from typing import Any
 
@@ -89,26 +93,55 @@ def is_function_name(metric: Any) -> bool:
 
 
 def function_of(name: str) -> Any:
-    """The function of that name.
+    """The function of that name, which a store may have said: nothing is imported or run to find it.
 
     Raises
     ------
     ScalemaniError
-        If it is not known here, can't be imported, or has other code by now.
+        If it is not known here: its module is not imported yet, or has no Python function of that name and code.
     """
     if name in _known:
         return _known[name]
-    module, _, rest = name.partition(":")
-    qualified = rest.partition("#")[0]
+    module, qualified = _parts(name)
+    if module not in sys.modules:
+        raise ScalemaniError(
+            f"the metric of this run is the function {qualified!r} of the module {module!r}, and a store does not say "
+            f"what is imported: if you trust it, import {module!r} first, in Python, and load the run then"
+        )
+    found: Any = sys.modules[module]
     try:
-        found: Any = importlib.import_module(module)
         for part in qualified.split("."):
-            found = getattr(found, part)
-        if function_name(found) == name:
+            found = inspect.getattr_static(found, part)
+            found = found.__func__ if isinstance(found, staticmethod) else found
+        plain = isinstance(inspect.getattr_static(found, "py_func", found), types.FunctionType)
+        if plain and function_name(found) == name:
             return found
-    except (ImportError, AttributeError):
-        pass
+    except (AttributeError, RecursionError, ScalemaniError, TypeError, ValueError):
+        pass  # ScalemaniError: it uses what has no name; the others: it isn't there, or is another
     raise ScalemaniError(
-        f"the metric of this run is the function {qualified} of {module}, which is not there with the same code: "
+        f"the metric of this run is the function {qualified!r} of {module!r}, which is not there with the same code: "
         "define it in a module that can be imported, or fit again"
     )
+
+
+def module_of(name: str) -> str:
+    """The module of a function that is known here, for another process of the same user to import.
+
+    Raises
+    ------
+    ScalemaniError
+        As :func:`function_of`.
+    """
+    function_of(name)
+    return _parts(name)[0]
+
+
+def import_for(name: str) -> None:
+    """Import a module that :func:`module_of` named in the user's process, as unpickling a function does."""
+    with contextlib.suppress(ImportError):  # then the function is missed, in words
+        importlib.import_module(name)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    module, _, rest = name.partition(":")
+    return module, rest.partition("#")[0]
