@@ -18,11 +18,14 @@ from scalemani.engine import budget, resources, terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.budget import Work, check_disk, choose, disk_bytes, peak_bytes, stages, task_count, tile_sizes
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.read_log import StoredReads
+from scalemani.engine.row_check import _same_in_float64
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import read_tiles
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics import RowWork, _same_in_float64, _tile_row, save_graph
+from scalemani.geodesics import RowWork, _tile_row, save_graph
 from scalemani.inputs import read_input
+from scalemani.kernel import KeptBlocks
 from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
 from scalemani.needs import work_of
 from scalemani.parameters import Parameters
@@ -290,8 +293,8 @@ class SlowKernels:
 
     n_reads, precision = 0, "float64"
 
-    def __init__(self, n):
-        self.shape = (n, n)
+    def __init__(self, n, log=None):
+        self.shape, self.log = (n, n), log
         rng = np.random.default_rng(0)
         self.values = np.stack([-rng.random(n), 1 + 0.02 * rng.random(n)])
 
@@ -307,9 +310,12 @@ class SlowKernels:
 
 
 @pytest.mark.filterwarnings("ignore::scalemani.errors.ConvergenceWarning")
-@pytest.mark.parametrize("most_columns", [96, 160])
-def test_the_solver_stays_within_its_projection(most_columns, one_thread):
+@pytest.mark.parametrize(("most_columns", "kept"), [(96, False), (160, False), (96, True)])
+def test_the_solver_stays_within_its_projection(most_columns, kept, one_thread, tmp_path):
+    """Also where each read is kept in a store."""
     n = 4_000
-    measured = peak(lambda: solve(SlowKernels(n), 2, most_reads=24, most_columns=most_columns))
+    log = KeptBlocks(StoredReads(RunStore.create(tmp_path / "run"), {}), lambda: None) if kept else None
+    measured = peak(lambda: solve(SlowKernels(n, log), 2, most_reads=24, most_columns=most_columns))
+    assert (tmp_path / "run" / "solver_second_20").exists() is kept
     projected = terms.basis_bytes(n, most_columns) + terms.growth_bytes(n, 16)
     assert 0.6 * projected <= measured <= projected + SLACK

@@ -48,7 +48,7 @@ def test_the_clients_part_in_a_read_of_d(columns, monkeypatch):
     n = 20_000
     kernels = CentredKernels(None, SimpleNamespace(blocks=Blocks(n, 1000)), "float64")
     kernels._sums = object()
-    monkeypatch.setattr(kernel, "sweep", lambda cluster, store, reader, verify: np.zeros((n, reader.width)))
+    monkeypatch.setattr(kernel, "sweep", lambda cluster, store, reader: np.zeros((n, reader.width)))
     measured = peak(kernels.products, np.ones((n, columns)))
     close(measured, terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8))
 

@@ -93,7 +93,7 @@ def rows_bytes(n: int, tile: int) -> int:
 
 
 def tile_bytes(tile: int, compressed: bool = False) -> int:
-    """A tile on its way to or from the disk: the tile and Zarr's copy of it, and its compressed bytes."""
+    """A tile on its way to or from the disk: its file and, of one at the end, the part that is it; compressed bytes."""
     return (12 if compressed else 8) * tile * tile
 
 
