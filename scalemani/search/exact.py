@@ -22,6 +22,7 @@ from scalemani.search.metric_forms import make_form
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 from scalemani.search.tree import TreeSearch
 
+AHEAD = 2  # blocks a thread that are begun before the first of them is taken: lost, if the search is killed
 TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 normal rows
 
 
@@ -221,8 +222,12 @@ class ExactSearch:
                     yield from task(start)
                 return
             with ThreadPoolExecutor(self.threads) as pool:
-                waiting = deque(pool.submit(task, start) for start in starts)
+                waiting = deque[Any]()
                 try:
+                    for start in starts:
+                        waiting.append(pool.submit(task, start))
+                        if len(waiting) == AHEAD * self.threads:
+                            yield from waiting.popleft().result()
                     while waiting:
                         yield from waiting.popleft().result()
                 finally:
