@@ -33,7 +33,7 @@ class InvariantKernels:
 
     def __init__(self, distances):
         self.group, self.shape = distances.shape, (distances.size, distances.size)
-        self.n_reads = self.columns = 0
+        self.log, self.n_reads, self.columns = None, 0, 0
         self._transforms = [scipy.fft.rfftn(power) for power in (distances, distances**2)]
 
     def products(self, V, precision=None):
