@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from scalemani.errors import DamagedStoreError
 
-__all__ = ["check_lists", "fault_of"]
+__all__ = ["REMEDY", "check_lists", "check_size", "checked_array", "fault_of"]
 
 REAL = "a real dtype"
 BINS = "2042"  # of counted distances; not imported, since their kernel would come along
+REMEDY = "'scalemani verify' says what to do"
 Bound = int | str | None
 
 
@@ -136,6 +137,31 @@ def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
     return None if size is None else size + int(more or 0)
 
 
+def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
+    """An array of the run at `path`, unless something is wrong with it.
+
+    Raises
+    ------
+    DamagedStoreError
+    """
+    fault = fault_of(name, array, stages)
+    if fault is not None:
+        raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
+    return array
+
+
+def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
+    """Refuse distances of another number of vertices than the graph's.
+
+    Raises
+    ------
+    DamagedStoreError
+    """
+    vertices = _sizes(stages)["vertices"]
+    if vertices not in (None, n):
+        raise DamagedStoreError(f"{path!r}: D is of {n} vertices and the graph of {vertices}; {REMEDY}")
+
+
 def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]) -> None:
     """Refuse lists (CSR) whose parts are not as long as their pointers say.
 
@@ -156,6 +182,5 @@ def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]
     if any(len(part) != indptr[-1] for part in parts):
         lengths = " and ".join(f"{len(part):,}" for part in parts)
         raise DamagedStoreError(
-            f"{path!r}: {what} are damaged ({lengths} entries, where the pointers say {int(indptr[-1]):,}); "
-            "'scalemani verify' says what to do"
+            f"{path!r}: {what} are damaged ({lengths} entries, where the pointers say {int(indptr[-1]):,}); {REMEDY}"
         )

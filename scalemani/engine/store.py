@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine import small_arrays
 from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal, versions
-from scalemani.engine.expected_arrays import fault_of
+from scalemani.engine.expected_arrays import REMEDY, check_size, checked_array
 from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.store_place import check_writable, kind_of
@@ -222,13 +222,10 @@ class RunStore(Tiles):
         DamagedStoreError
             If it is missing, is not what was written, or can't be this run's.
         """
-        document, remedy = self.document, "'scalemani verify' says what to do"
+        document = self.document
         known = {**document.get("arrays", {}), **self._written}.get(name)
-        found = small_arrays.read(Path(self.path), name, known, remedy)
-        fault = fault_of(name, found, document["stages"])
-        if fault is not None:
-            raise DamagedStoreError(f"{self.path!r}: {name!r} is not of this run ({fault}); {remedy}")
-        return found
+        found = small_arrays.read(Path(self.path), name, known, REMEDY)
+        return checked_array(self.path, name, found, document["stages"])
 
     def remove_array(self, name: str) -> None:
         """Remove one array, if it is there."""
@@ -255,6 +252,9 @@ class RunStore(Tiles):
     def metadata_sum(self) -> int | None:
         found: int | None = self.document.get("arrays", {}).get("distances")
         return found
+
+    def check_size(self, n: int) -> None:
+        check_size(self.path, n, self.document["stages"])
 
     def drop_distances(self) -> None:
         self._forget_arrays(self._goes_with_distances)

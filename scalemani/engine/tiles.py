@@ -108,8 +108,13 @@ class Tiles:
         DamagedStoreError
         """
         if self._opened is None:
-            self._opened = TileFiles(Path(self.path) / "distances", self.metadata_sum())
+            opened = TileFiles(Path(self.path) / "distances", self.metadata_sum())
+            self.check_size(opened.blocks.n)
+            self._opened = opened
         return self._opened
+
+    def check_size(self, n: int) -> None:
+        """Refuse D of n vertices where another number is known."""
 
     def metadata_sum(self) -> int | None:
         """CRC32C of the metadata of D, where it is known."""
