@@ -51,7 +51,7 @@ class TilesInMemory:
         self.path, self.document = "memory", {"id": ""}
 
     def map(self, function, tasks, shared):
-        for _, _, run, _ in tasks:
+        for _, _, run in tasks:
             partial = PartialRead(self, shared, run[0][0])
             for row, column in run:
                 partial.add(row, column, self.distances[self.blocks[row], self.blocks[column]])
