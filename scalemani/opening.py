@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scalemani.engine.objects import beside
+from scalemani.engine.objects import beside, remove_partials
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.writer import Writer
 from scalemani.errors import StoreMismatchError
@@ -43,6 +43,7 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
         data = {"fields": identity, "seed": seeded.random_state, "n_distinct": given.n_distinct}
         return seeded, RunStore.create(beside(path) if found == "run" else path, stages={"data": data})
     store = RunStore(path)
+    remove_partials(path)  # at once: it may be a whole D
     stages = store.document["stages"]
     seeded = parameters.seeded(stages["data"]["seed"])
     wanted = {"data": identity, **seeded.stage_fields(given.kind)}

@@ -16,6 +16,7 @@ from scalemani import geodesics
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
+from scalemani.engine.objects import remove_partials
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError
@@ -279,4 +280,5 @@ def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
     if not parameters.keep_distances:
         store.drop_distances()
+    remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
     store.finish("fit", {**parameters.recorded(), "keep_distances": store.has_distances}, estimator=kind)

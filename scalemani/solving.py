@@ -13,7 +13,7 @@ from scalemani.corrections import Solution, solve
 from scalemani.embedding import Embedding, make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.objects import checksum
-from scalemani.engine.read_log import StoredReads
+from scalemani.engine.read_log import StoredReads, drop_reads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import SelfCheckError
@@ -63,6 +63,7 @@ def solve_run(
     """
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"]:
+        drop_reads(store)
         return
     assert graph is not None and distances is not None
     report("solve", 0, 0)

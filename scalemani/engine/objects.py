@@ -6,6 +6,7 @@ what has a name is whole; a process that is killed leaves a `.partial`, which no
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,6 +76,16 @@ def room_for(path: str | os.PathLike[str], needed: int) -> Iterator[None]:
             f"the disk of {str(path)!r} is full: {needed:,} bytes were to be written and {why}; free some, then give "
             "the same command again: what is finished is kept"
         ) from error
+
+
+def remove_partials(folder: str | os.PathLike[str], *below: str) -> None:
+    """Remove what a killed process was making in a folder, and in those below it that match; others are left alone."""
+    for place in ("", *below):
+        for left in Path(folder).glob(f"{place}*{PARTIAL}"):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 def put(path: str | os.PathLike[str], content: Any) -> None:

@@ -4,6 +4,7 @@ A read of a large D takes half a minute, and a solve some twenty. Each is three 
 and its images by both kernels, bound to what the solve was asked for; what is damaged, or another solve's, is none.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from scalemani.errors import DamagedStoreError
 
 STAGE = "reads"
 PARTS = ("vectors", "first", "second")
+_BEGINNING = "solver_"
 Block = tuple[NDArray[np.float64], ...]
 
 
@@ -41,7 +43,7 @@ class StoredReads:
         if number >= self.count:
             return None
         try:
-            found = tuple(self._store.read_array(f"solver_{part}_{number}") for part in PARTS)
+            found = tuple(self._store.read_array(f"{_BEGINNING}{part}_{number}") for part in PARTS)
         except DamagedStoreError:
             self.count = number
             return None
@@ -55,12 +57,19 @@ class StoredReads:
         DiskFullError
         """
         for part, array in zip(PARTS, block, strict=True):
-            self._store.write_array(f"solver_{part}_{number}", array)
+            self._store.write_array(f"{_BEGINNING}{part}_{number}", array)
         self._store.finish(STAGE, self._fields, count=number + 1)
         self.count = number + 1
 
     def clear(self) -> None:
         """Remove all of them."""
-        self._store.forget(STAGE)
-        self._store.remove_arrays("solver_")
+        drop_reads(self._store)
         self.count = 0
+
+
+def drop_reads(store: RunStore) -> None:
+    """Remove all reads of a store, of whatever solve: also those that one left which was killed when it was done."""
+    if store.stage(STAGE) is not None:
+        store.forget(STAGE)
+    if any(Path(store.path).glob(f"{_BEGINNING}*")):
+        store.remove_arrays(_BEGINNING)
