@@ -102,7 +102,8 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
         if kind == "f" and not (np.isfinite(lowest) and np.isfinite(highest)):
             return "numbers that are not finite"
         if (least is not None and lowest < least) or (below is not None and highest >= below):
-            return f"numbers from {lowest} to {highest}, where {least} to {'any' if below is None else below - 1} is right"
+            most = "any" if below is None else below - 1
+            return f"numbers from {lowest} to {highest}, where {least} to {most} is right"
     if expected.ascending and (array[0] != 0 or (array[1:] < array[:-1]).any()):
         return "pointers that do not ascend from 0"
     if expected.once:
