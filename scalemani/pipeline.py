@@ -68,6 +68,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             check_writable(folder.path)
         with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
             cluster.check_shared(folder.path)
+            report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
                 check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)

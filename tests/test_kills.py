@@ -11,7 +11,6 @@ import os
 import random
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from processes import HERE, Fleet, until
 from scalemani import KernelIsomap, load
 from scalemani.engine import budget
 from scalemani.engine.cluster import cores, tasks_in_flight
-from scalemani.search import brute, exact
 from scalemani.verification import verify
 
 PACE = 0.03  # seconds before each block: stages last, and a kill falls within them
@@ -37,7 +35,6 @@ KINDS = {  # of blocks, in the tally
     "solve": ("read",),
     "projection": ("attach", "place"),
 }
-ALONE = ("neighbors", "graph")  # the client's stages
 PROCESSES = ("client", "scheduler", "worker")
 
 
@@ -64,14 +61,14 @@ class Kill:
 def planned(chance, each):
     """As many kills a stage, of random processes at random moments.
 
-    Where the client works alone the scheduler's comes last: the client only learns of it at the end of that stage.
+    In the graph's stage the scheduler's comes last: the client learns of it at the end of the stage.
     """
     processes = [PROCESSES[i % 3] for i in range(each * len(KINDS))]
     chance.shuffle(processes)
     kills = []
     for stage in KINDS:
         mine = [processes.pop() for _ in range(each)]
-        if stage in ALONE:
+        if stage == "graph":
             mine.sort(key=lambda process: process == "scheduler")
             mine[:-1] = ["client" if process == "scheduler" else process for process in mine[:-1]]
         shares = [(i + chance.random()) / each for i in range(each)]
@@ -280,29 +277,3 @@ def test_twenty_kills(tmp_path, monkeypatch):
     seed = int(os.environ.get(SEED, random.SystemRandom().randrange(1 << 32)))
     print(f"\n{SEED}={seed}")
     fire(tmp_path, Size(5000, 3000, 256, 128), seed, 2, 2, monkeypatch)
-
-
-def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
-    """What is found and not yet kept is lost when a search is killed; counted on an executor that works when asked."""
-
-    class Executor(ThreadPoolExecutor):
-        def submit(self, task, *arguments):
-            waiting.append(arguments)
-            most.append(len(waiting))
-            return Taken(task, arguments)
-
-    class Taken:
-        def __init__(self, task, arguments):
-            self.task, self.arguments = task, arguments
-
-        def result(self):
-            waiting.remove(self.arguments)
-            return self.task(*self.arguments)
-
-    waiting, most = [], []
-    monkeypatch.setattr(exact, "ThreadPoolExecutor", Executor)
-    monkeypatch.setattr(brute, "_TABLE_ROWS", 10)
-    points = np.random.default_rng(0).normal(size=(230, 12))
-    found, _ = exact.ExactSearch(points, threads=2).nearest(points, 3)
-    assert max(most) == 4 and len(most) == 23
-    np.testing.assert_array_equal(found, exact.ExactSearch(points).nearest(points, 3)[0])

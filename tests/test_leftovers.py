@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from data import roll
 
-from scalemani import KernelIsomap, load
+from scalemani import KernelIsomap, eigensolver, load
+from scalemani.engine.cluster_calls import Calls
 from scalemani.engine.objects import remove_partials
 from scalemani.engine.read_log import StoredReads
 from scalemani.engine.store import RunStore
-from scalemani.search import brute, exact
+from scalemani.errors import ClusterLostError
+from scalemani.search import brute, exact, kept_blocks
 from scalemani.verification import verify
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -36,7 +38,8 @@ def arguments(path):
 
 
 def test_a_solve_that_was_killed_when_it_was_done_leaves_no_reads(tmp_path, monkeypatch):
-    X = roll(400)
+    monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)  # else one read is all that is needed
+    X = roll(100)
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(StoredReads, "clear", killed)
         KernelIsomap(**arguments(tmp_path / "r")).fit(X)
@@ -87,6 +90,26 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
     found, _ = exact.ExactSearch(points, threads=2).nearest(points, 3)
     assert max(most) == 4 and len(most) == 23
     np.testing.assert_array_equal(found, exact.ExactSearch(points).nearest(points, 3)[0])
+
+
+def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
+    """It asks nothing of the cluster, and may take hours; what it has found is kept."""
+    monkeypatch.setattr(kept_blocks, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(kept_blocks, "BYTES_A_SECOND", np.inf)
+    monkeypatch.setattr(brute, "_TABLE_ROWS", 20)
+    points = np.random.default_rng(0).normal(size=(200, 12))
+    seen, real = [], Calls.check
+
+    def check(self, error=None):
+        if len(seen) > 4:
+            raise self.lost()
+        real(self, error)
+
+    with monkeypatch.context() as patch, pytest.raises(ClusterLostError, match=r"scheduler at .* is gone"):
+        patch.setattr(Calls, "check", check)
+        KernelIsomap(**arguments(tmp_path / "r"), progress=lambda *said: seen.append(said)).fit(points)
+    assert seen[-1][0] == "neighbors" and 0 < seen[-1][1] < 200
+    assert list((tmp_path / "r").glob("piece_*")) and RunStore(tmp_path / "r").stage("neighbors") is None
 
 
 # Each fit is a process, forked from one that has imported everything and has no threads: a kill is the process's end.

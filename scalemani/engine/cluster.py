@@ -231,6 +231,15 @@ class Cluster:
         if not self.embedded:
             self._calls.ask(give_back)
 
+    def attended(self, report: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+        """A progress function that raises ClusterLostError where the scheduler is gone: a stage may not ask for it."""
+
+        def attending(stage: str, done: int, total: int) -> None:
+            self._calls.check()
+            report(stage, done, total)
+
+        return attending
+
     def check_shared(self, path: str) -> None:
         """Refuse a store path that not every worker sees: each must read back a token put beside it.
 
