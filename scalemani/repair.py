@@ -1,8 +1,9 @@
 """Mends a store: takes what :mod:`scalemani.verification` found, makes that again, says what it did and what is left.
 
 From the store alone come the document (from its copy), D's metadata, rows of tiles (from the graph), what was read of
-D, and the model (from D). A graph, and all of a run whose D was given, come from the points: their stage is marked, and
-the same fit with the same points makes them again and goes on; D stays where the graph comes out the same to the bit.
+D, and the model (from D). A graph, all of a run whose D was given, and a model whose D was dropped come from the
+points: their stage is marked, and the same fit with the same points makes them again and goes on; D stays where the
+graph comes out the same to the bit.
 """
 
 import shutil
@@ -17,19 +18,22 @@ from scalemani.eigensolver import basis_limits, first_block
 from scalemani.engine.audit import Fault
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.document import RunDocument
-from scalemani.engine.objects import checksum_of, put
+from scalemani.engine.objects import checksum_of, folder_at, put
 from scalemani.engine.store import RunStore
 from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
-from scalemani.errors import DamagedStoreError
-from scalemani.kernel_shares import FIRST_BLOCK, FirstRead, first_reader
+from scalemani.errors import DamagedStoreError, SelfCheckError
+from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.opening import REDO
 from scalemani.parameters import Parameters
 from scalemani.solving import solve_run
 from scalemani.starting_block import STAGE as START
+from scalemani.starting_block import kept_block
 from scalemani.verification import Report, Verification, stage_of, verify
 
 ROUNDS = 4  # what was hidden behind damage shows when that is mended
+FINISHED_BY = {"graph": "graph", "first read": "geodesics", "solve": "solve", "neighbors": None, "reads": None}
+SOLVED = ("vectors", "eigenvalues", "means")
 
 
 def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tuple[list[str], Verification]:
@@ -66,13 +70,18 @@ def _mend(
 ) -> list[str]:
     """One round: what can be mended of these; what each depends on first."""
     folder = Path(path).absolute()
+    if any(fault.kind == "document" for fault in faults):
+        return _restored(folder)
+    store, done = RunStore(path).guarded(guard), list[str]()
     by_kind: dict[str, list[Fault]] = {}
     for fault in faults:
         kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
-        by_kind.setdefault(kind, []).append(fault)
-    if "document" in by_kind:
-        return _restored(folder)
-    store, done = RunStore(path).guarded(guard), []
+        stage = FINISHED_BY.get(kind)
+        if fault.kind == "array" and (stage is None or store.stage(stage) is None):
+            store.remove_array(fault.name)
+            done.append(f"{fault.name} was removed: it is made again when it is needed")
+        else:
+            by_kind.setdefault(kind, []).append(fault)
     if "copy" in by_kind:
         RunDocument(folder).write(store.document)
         done.append("the document's copy was written again")
@@ -80,32 +89,36 @@ def _mend(
         done += [_removed(folder, fault.name) for fault in by_kind["leftover"]]
     if "metadata" in by_kind:
         return done + _metadata(store)
-    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
-    if by_kind.keys() & {"neighbors", "reads"}:
-        for fault in by_kind.get("neighbors", []) + by_kind.get("reads", []):
-            store.remove_arrays(fault.name)
-            done.append(f"{fault.name} was removed: it is made again when it is needed")
-    if "graph" in by_kind:
-        if store.stage(REDO) is None:
-            store.finish(REDO, {"stages": ["graph"]})
-            done.append("the graph is marked: the same fit with the same points makes it again, and goes on")
+    if "graph" in by_kind and store.stage(REDO) is None:
+        store.finish(REDO, {"stages": ["graph"]})
+        done.append("the graph is marked: the same fit with the same points makes it again, and goes on")
+    broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
+    if not broken:
         return done
+    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+    if given or "graph" in by_kind or not store.has_distances:
+        return done + _left_to_the_fit(store, [int(fault.name) for fault in rows], solved="solve" in broken)
     with Cluster(scheduler) as cluster:
-        if "row" in by_kind or "first read" in by_kind:
-            rows = sorted(int(fault.name) for fault in by_kind.get("row", []))
-            done += _distances(store, cluster, rows, report, given=given, read="first read" in by_kind)
-        elif "solve" in by_kind or "model" in by_kind:
-            done += _model(store, cluster, report, given=given)
+        if rows:
+            geodesics.remake_rows(cluster, store, sorted(int(fault.name) for fault in rows), report)
+            done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")
+        if "first read" in broken:
+            done += _read_again(store, cluster, report)
+        if not rows and "first read" not in broken:
+            done += _solved_again(store, cluster, report)
     return done
 
 
 def _restored(folder: Path) -> list[str]:
+    """Where only the text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
-    try:
-        document.write(document.copy())
-    except DamagedStoreError:
-        return []  # both are lost: fit again with overwrite
-    return ["the document was restored from its copy: stages that it lacks are done again by the same fit"]
+    for read in (document.read, document.copy):
+        try:
+            document.write(read())
+        except DamagedStoreError:
+            continue
+        return ["the document was restored: stages that its copy lacks are done again by the same fit"]
+    return []  # both are lost: fit again with overwrite
 
 
 def _removed(folder: Path, name: str) -> str:
@@ -118,68 +131,72 @@ def _removed(folder: Path, name: str) -> str:
 
 
 def _metadata(store: RunStore) -> list[str]:
-    """They follow from D's size, its tiles' and one of three ways to compress: the one with the right checksum."""
-    document = store.document
-    wanted, geodesic = document.get("arrays", {}).get("distances"), document["stages"].get("geodesics")
-    graph = document["stages"].get("graph")
-    if wanted is not None and geodesic is not None and graph is not None:
-        place = Path(store.path) / "distances" / "zarr.json"
-        place.parent.mkdir(exist_ok=True)
-        for compression in (None, *COMPRESSIONS):
-            text = metadata_text(graph["n_vertices"], geodesic["fields"]["tile_size"], compression)
-            if checksum_of(text) == wanted:
-                put(place, text)
-                return ["the metadata of D were written again"]
+    """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
+    stages, wanted = store.document["stages"], store.metadata_sum()
+    if wanted is not None and "graph" in stages:
+        n, place = stages["graph"]["n_vertices"], Path(store.path) / "distances" / "zarr.json"
+        known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
+        for tile in range(1, n + 1) if known is None else (known,):
+            for compression in (None, *COMPRESSIONS):
+                text = metadata_text(n, tile, compression)
+                if checksum_of(text) == wanted:
+                    folder_at(place.parent)
+                    put(place, text)
+                    return ["the metadata of D were written again"]
     store.forget("geodesics")
     store.drop_distances()
     return ["D was dropped, since its form is lost: the same fit makes it again"]
 
 
-def _distances(
-    store: RunStore, cluster: Cluster, rows: list[int], report: Report, *, given: bool, read: bool
-) -> list[str]:
-    """Rows of tiles, and what was read of them."""
-    state = store.stage("geodesics")
-    if given:
-        for row in rows:
-            store.unfinish(row)
-        if state is not None:
-            store.forget("geodesics")
-        return ["the distances are marked: the same fit with the same matrix writes what is missing"]
-    done = []
-    if rows:
-        geodesics.remake_rows(cluster, store, rows, report)
-        done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")
-    if read and state is not None:
-        try:
-            block = store.read_array(FIRST_BLOCK)
-        except DamagedStoreError:
-            block = None
-            store.remove_arrays("first_")
-        n = store.blocks.n
-        reader = first_reader(np.zeros((n, 1)) if block is None else block)
-        found = geodesics.compute_distances(cluster, store, report, reader)
-        if block is not None:
-            FirstRead(block, found).save(store)
-        store.finish("geodesics", state["fields"], **{key: value for key, value in state.items() if key != "fields"})
-        done.append("D was read again for its sums")
-    return done
+def _left_to_the_fit(store: RunStore, rows: list[int], *, solved: bool) -> list[str]:
+    """What comes from the points alone: stages are taken back, and their arrays, so that the fit makes them again."""
+    for row in rows:
+        store.unfinish(row)
+        shutil.rmtree(store.files.file(row, row).parent, ignore_errors=True)
+    if solved:
+        store.forget("fit", "solve")
+        for name in SOLVED:
+            store.remove_array(name)
+    if not solved or not store.has_distances:
+        store.forget("geodesics")
+        store.remove_array("distance_counts")
+        store.remove_arrays("first_")
+    what = "the model" if solved else "what was read of D" if not rows else f"{len(rows)} rows of tiles"
+    return [f"{what}: marked, the same fit with the same points makes it again, and goes on"]
 
 
-def _model(store: RunStore, cluster: Cluster, report: Report, *, given: bool) -> list[str]:
+def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
+    """What was taken of D while it was written, with the block of the solver that it was taken for."""
+    state, start = store.stage("geodesics"), store.stage(START)
+    assert state is not None
+    block = np.zeros((store.blocks.n, 1))
+    if start is not None:
+        block = kept_block(store, None, Parameters(**start["fields"]), cluster, int(start["most_columns"]))
+    found = geodesics.compute_distances(cluster, store, report, first_reader(block))
+    if start is None:
+        store.remove_arrays("first_")  # of an earlier release, and the solver reads D again
+    else:
+        FirstRead(block, found).save(store)
+    store.finish("geodesics", state["fields"], **{key: value for key, value in state.items() if key != "fields"})
+    return ["D was read again for what is taken of all of it"]
+
+
+def _solved_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     """Axes and constant, from D."""
     solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
     assert solved is not None and graph is not None
     store.forget("fit", "solve")
-    if given or not store.has_distances or store.stage("geodesics") is None:
-        return ["the model is marked: the same fit solves again"]
     fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
-    asked = {name: fields[name] for name in (*solved["fields"], "projection")}
-    parameters, n = Parameters(**asked), graph["n_vertices"]
-    start = store.stage(START)
+    parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
+    start, n = store.stage(START), graph["n_vertices"]
     usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
     columns = min(n - 1, usual) if start is None else int(start["most_columns"])
-    solve_run(store, None, parameters, cluster, columns, {"solve": solved["fields"]}, report, keep_reads=True)
+    try:
+        solve_run(store, None, parameters, cluster, columns, {"solve": solved["fields"]}, report, keep_reads=True)
+    except SelfCheckError:
+        store.forget("geodesics")
+        store.drop_distances()
+        return ["D contradicts the graph and was dropped: the same fit makes it again"]
     if fit is not None:
         store.finish("fit", fit["fields"], estimator=fit["estimator"])
     return ["the model was solved again from D"]

@@ -45,15 +45,16 @@ STAGE_OF = {  # whose arrays begin so
     "means": "solve",
 }
 MENDS = {  # by kind of fault or stage of the array: what --repair does
-    "document": "restores it from its copy",
+    "document": "restores it",
     "copy": "writes it again",
     "metadata": "writes it again",
-    "row": "makes the row again",
+    "row": "makes it again",
     "leftover": "removes it",
-    "first read": "reads D again for it",
-    "reads": "removes it: the read is taken again",
-    "solve": "solves again from D",
-    "neighbors": "removes it: the graph is there",
+    "first read": "reads D again",
+    "reads": "removes it",
+    "neighbors": "removes it",
+    "solve": "solves again",
+    "model": "solves again",
 }
 
 
@@ -67,12 +68,15 @@ class Verification:
     faults : tuple of Fault
     tile_rows, arrays : int
         How many were looked at.
+    finished : bool
+        Whether a fit is recorded; if not, the same fit goes on.
     """
 
     path: str
     faults: tuple[Fault, ...]
     tile_rows: int = 0
     arrays: int = 0
+    finished: bool = False
 
     @property
     def damaged(self) -> bool:
@@ -85,19 +89,21 @@ def stage_of(array: str) -> str:
     return next((stage for prefix, stage in STAGE_OF.items() if array.startswith(prefix)), "graph")
 
 
-def remedy(fault: Fault, *, given: bool) -> str:
+def remedy(fault: Fault, *, given: bool, repaired: bool = False) -> str:
     """What to do about a fault, in a few words.
 
     Parameters
     ----------
     given : bool
         Whether D was given, so that its rows are not found from a graph.
+    repaired : bool
+        Whether the repair has done what it can.
     """
     if fault.kind == "stray":
         return "remove it, if it is not yours"
     kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
-    if kind in ("graph", "model") or (given and kind in ("row", "solve", "first read")):
-        return "--repair marks the stage, then the same fit with the same points makes it again"
+    if kind == "graph" or (given and kind in ("row", "solve", "first read", "model")):
+        return "the same fit makes it again" if repaired else "--repair, then the same fit makes it again"
     return f"--repair {MENDS[kind]}"
 
 
@@ -141,7 +147,7 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
                 if report is not None:
                     report("verify", done, rows)
     faults += _together(store, faults)
-    return Verification(str(path), tuple(faults), rows, len(names))
+    return Verification(str(path), tuple(faults), rows, len(names), "fit" in store.document["stages"])
 
 
 def _has(faults: list[Fault], *kinds: str) -> bool:

@@ -5,6 +5,7 @@ metadata, each tile, and the names of all files. What the files hold together is
 """
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical
-from scalemani.engine.objects import PARTIAL, checksum_of
+from scalemani.engine.objects import PARTIAL
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_LINE_BYTES, MOST_METADATA_BYTES, parsed, read_plain
 from scalemani.engine.store import RunStore
 from scalemani.engine.tiles import line_text
 from scalemani.errors import DamagedStoreError, ScalemaniError
+
+TILES = ("distances", "ledger")  # the folders of D
 
 
 class Fault(NamedTuple):
@@ -38,9 +42,14 @@ class Fault(NamedTuple):
     problem: str
 
 
-def _cause(error: Exception) -> str:
-    """What an error says, without what it says to do."""
-    return str(error).rsplit("; ", 1)[0] or type(error).__name__
+def _cause(error: Exception, folder: Path | str) -> str:
+    """What an error says, without where the store is and what it says to do."""
+    said = str(error).replace(f"; {REMEDY}", "").rsplit("; ", 1)[0]
+    said = said.replace(f"{str(folder)!r}: ", "").replace(f"{folder}/", "")
+    inner = re.fullmatch(r"(tile \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
+    if inner:
+        said = ": ".join(filter(None, inner.groups()))
+    return said or type(error).__name__
 
 
 def document_faults(folder: Path) -> list[Fault]:
@@ -56,7 +65,7 @@ def document_faults(folder: Path) -> list[Fault]:
         except DamagedStoreError as error:
             if kind == "copy" and not (folder / name).exists() and "crc32c" not in found.get("document", {}):
                 continue  # an earlier release wrote none
-            faults.append(Fault(kind, name, _cause(error)))
+            faults.append(Fault(kind, name, _cause(error, folder)))
     if not faults and len(found) == 2 and found["copy"] != found["document"]:
         faults.append(Fault("copy", COPY, "it is not the run's document: a run was stopped between the two"))
     return faults
@@ -64,25 +73,27 @@ def document_faults(folder: Path) -> list[Fault]:
 
 def name_faults(store: RunStore) -> Iterator[Fault]:
     """Entries of the folder that are none of a run's, or what a stopped run left."""
-    known = {ROOT, COPY, "ledger", "distances", *store.document.get("arrays", {})}
+    known = {ROOT, COPY, *store.document.get("arrays", {})}
     older = "arrays" not in store.document
     for entry in sorted(Path(store.path).iterdir()):
-        if entry.name in known or (older and store.has_array(entry.name)):
+        name = entry.name
+        if name in known or (name in TILES and store.has_distances) or (older and store.has_array(name)):
             continue
-        if entry.name.endswith(PARTIAL):
-            yield Fault("leftover", entry.name, "a stopped run was making it")
-        elif store.has_array(entry.name):
-            if "fit" in store.document["stages"]:  # else the same fit goes on from it
-                yield Fault("leftover", entry.name, "an array of a stage that was not finished")
-        else:
-            yield Fault("stray", entry.name, "it is no part of a run")
+        if name in TILES:
+            yield Fault("leftover", name, "distances that are not of the run any more")
+        elif name.endswith(PARTIAL) or not store.has_array(name):
+            yield _extra(name)
+        elif "fit" in store.document["stages"]:  # else the same fit goes on from it
+            yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
 def array_faults(store: RunStore) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D apart."""
     document, folder = store.document, Path(store.path)
-    names = document.get("arrays", {entry.name: 0 for entry in folder.iterdir() if store.has_array(entry.name)})
-    for name in sorted(set(names) - {"distances"}):
+    names = set(document.get("arrays", ()))
+    if "fit" not in document["stages"] or "arrays" not in document:  # those of a stage that is not finished, too
+        names |= {entry.name for entry in folder.iterdir() if store.has_array(entry.name)}
+    for name in sorted(names - set(TILES)):
         try:
             store.read_array(name)
             metadata = parsed(read_plain(folder / name / "zarr.json", MOST_METADATA_BYTES), name)
@@ -93,7 +104,7 @@ def array_faults(store: RunStore) -> Iterator[Fault]:
                 wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
             yield from _files(folder, name, wanted)
         except (ScalemaniError, DamagedStoreError, MemoryError) as error:
-            yield Fault("array", name, _cause(error))
+            yield Fault("array", name, _cause(error, folder))
 
 
 def _files(folder: Path, name: str, wanted: set[str]) -> Iterator[Fault]:
@@ -112,23 +123,24 @@ def _extra(name: str) -> Fault:
 
 def metadata_faults(store: RunStore) -> list[Fault]:
     """Of D's own metadata."""
-    if not store.has_distances and "distances" not in store.document.get("arrays", {}):
+    if not store.has_distances:
         return []
     try:
-        content = read_plain(Path(store.path) / "distances" / "zarr.json", MOST_METADATA_BYTES)
-        if store.document.get("arrays", {}).get("distances", checksum_of(content)) != checksum_of(content):
-            raise DamagedStoreError("it is not what was written")
         graph, blocks = store.stage("graph"), store.blocks
         if graph is not None and graph["n_vertices"] != blocks.n:
             raise DamagedStoreError(f"D is of {blocks.n} vertices and the graph of {graph['n_vertices']}")
     except (ScalemaniError, DamagedStoreError) as error:
-        return [Fault("metadata", "distances/zarr.json", _cause(error))]
+        return [Fault("metadata", "distances/zarr.json", _cause(error, store.path))]
     return []
 
 
 def ledger_faults(store: RunStore) -> Iterator[Fault]:
-    """Files in the places of lines and tiles that are neither."""
+    """Files in the places of lines and tiles that are neither, and tiles that no line is of."""
     folder, count = Path(store.path), len(store.blocks)
+    if "geodesics" not in store.document["stages"]:
+        for row in range(count):
+            if (folder / "distances" / "c" / str(row)).is_dir() and not store.line_file(row).exists():
+                yield Fault("leftover", f"distances/c/{row}", "tiles of a row that was not finished")
     lines = {f"{row}.json" for row in range(count)}
     for entry in sorted((folder / "ledger").glob("*")):
         if entry.name not in lines:
@@ -155,15 +167,17 @@ def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault
     found = store.line(row)
     if found is None:
         return [Fault("row", str(row), "its line in the ledger is damaged, or another run's")]
-    text = read_plain(store.line_file(row), MOST_LINE_BYTES)
-    if not found.of_numbers and text != line_text(identity, row, found.sums):
-        return [Fault("row", str(row), "its line in the ledger is not as it was written")]
-    buffer = store.files.new_buffer()
-    for column in range(row, len(store.blocks)):
+    if not found.of_numbers:
+        text = read_plain(store.line_file(row), MOST_LINE_BYTES)
+        if text != line_text(identity, row, found.sums):
+            return [Fault("row", str(row), "its line in the ledger is not as it was written")]
+    files = store.files
+    buffer = files.new_buffer()
+    for column, wanted in enumerate(found.sums, row):
         try:
-            tile = store.read_tile(row, column, buffer)
+            tile = files.read(row, column, buffer, wanted, of_numbers=found.of_numbers)
         except DamagedStoreError as error:
-            return [Fault("row", str(row), _cause(error))]
+            return [Fault("row", str(row), _cause(error, path))]
         least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one
         if not (least >= 0 and np.isfinite(largest)):
             return [Fault("row", str(row), f"tile ({row}, {column}) has distances from {least} to {largest}")]

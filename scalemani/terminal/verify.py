@@ -7,11 +7,13 @@ import click
 
 from scalemani.terminal.console import IncompleteResult
 from scalemani.terminal.options import manners
+from scalemani.terminal.printable import printable
 from scalemani.terminal.progress import reporting
 
 __all__ = ["verify"]
 
-KINDS = {"row": "row of tiles", "array": "array", "metadata": "D", "model": "model"}
+KINDS = {"row": "row of tiles", "array": "array", "model": "model", "leftover": "left over", "stray": "not a run's"}
+MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lists them all
 
 
 @click.command()
@@ -31,7 +33,7 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
     scalemani verify run.zarr --repair
     """
     from scalemani.repair import repair as mend
-    from scalemani.verification import Verification, remedy
+    from scalemani.verification import remedy
     from scalemani.verification import verify as look
 
     done: list[str] = []
@@ -41,22 +43,20 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
         else:
             found = look(store, scheduler, report)
     given = _given(store)
-
-    def record(found: Verification) -> dict[str, Any]:
-        faults = [
-            {"kind": fault.kind, "name": fault.name, "problem": fault.problem, "remedy": remedy(fault, given=given)}
-            for fault in found.faults
-        ]
-        counts = {"tile_rows": found.tile_rows, "arrays": found.arrays}
-        return {"store": store, "damaged": found.damaged, "repaired": done, "faults": faults, **counts}
-
-    said = record(found)
-    if as_json:
-        click.echo(json.dumps(said, indent=2))
-    else:
-        click.echo("\n".join(_lines(said)))
+    said = {
+        "store": store,
+        "damaged": found.damaged,
+        "finished": found.finished,
+        "repaired": done,
+        "faults": [
+            {**fault._asdict(), "remedy": remedy(fault, given=given, repaired=repair)} for fault in found.faults
+        ],
+        "tile_rows": found.tile_rows,
+        "arrays": found.arrays,
+    }
+    click.echo(json.dumps(said, indent=2) if as_json else "\n".join(map(printable, _lines(said))))
     if found.damaged:
-        left = "is damaged still: run the same fit with the same points" if repair else "is damaged; --repair mends it"
+        left = "is damaged still: give the same fit again" if repair else "is damaged; --repair mends it"
         raise IncompleteResult(f"{store} {left}")
 
 
@@ -72,10 +72,17 @@ def _given(store: str) -> bool:
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
-    lines = [f"mended           {sentence}" for sentence in said["repaired"]]
-    for fault in said["faults"]:
-        name = f"{KINDS.get(fault['kind'], 'file')} {fault['name']}"
-        lines += [f"{name}: {fault['problem']}", f"                 {fault['remedy']}"]
+    """A line for each thing that was mended, a line for each that is wrong, in columns, and one for the whole."""
+    lines = [f"mended: {sentence}" for sentence in said["repaired"]]
+    rows = [
+        (f"{KINDS.get(fault['kind'], '')} {fault['name']}".strip(), fault["problem"], fault["remedy"])
+        for fault in said["faults"][:MOST_LINES]
+    ]
+    first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    lines += [f"{name:<{first}}  {problem:<{min(second, 60)}}  {mends}" for name, problem, mends in rows]
+    if len(said["faults"]) > MOST_LINES:
+        lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
-        lines.append(f"{said['store']}: whole ({said['tile_rows']:,} rows of tiles, {said['arrays']} arrays)")
+        more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
+        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} rows of tiles and {said['arrays']} arrays{more}")
     return lines
