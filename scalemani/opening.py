@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from scalemani.engine.document import versions
 from scalemani.engine.objects import beside, remove_partials
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.writer import Writer
@@ -50,6 +51,11 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     # without a graph no distances hang on the neighbour lists: other ones may take their place
     for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
         _refuse_other(path, stages[stage], wanted[stage])
+    if "fit" not in stages:
+        _refuse_other_versions(path, store.document["versions"], stages)
+    if parameters.tile_size is not None and store.has_distances:
+        tiles = {"fields": {"tile_size": store.blocks.size}}
+        _refuse_other(path, tiles, {"tile_size": int(parameters.tile_size)})
     if "geodesics" in stages and not store.has_distances:
         _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
     return seeded, store
@@ -91,6 +97,22 @@ def differing(state: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
         for name, value in wanted.items()
         if state["fields"].get(name) != value and not (exact and name == "random_state")
     ]
+
+
+def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, Any]) -> None:
+    """An unfinished run goes on under the releases that it was begun with, or its numbers would be of two kinds.
+
+    Of this package each release counts, of the numerical ones each minor release, of pynndescent while it searches.
+    """
+    here = versions()
+    for name in ("scalemani", "numpy", "scipy", "numba", *(() if "neighbors" in stages else ("pynndescent",))):
+        parts = None if name == "scalemani" else 2
+        then, now = begun.get(name, "unknown"), here[name]
+        if "unknown" not in (then, now) and then.split(".")[:parts] != now.split(".")[:parts]:
+            raise StoreMismatchError(
+                f"the store {path!r} holds an unfinished run begun with {name} {then} where {name} {now} is installed: "
+                "go on under that release, give another path, or overwrite it"
+            )
 
 
 def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:

@@ -5,10 +5,12 @@ import pytest
 from data import two
 from stored_models import T, X, fitted, same
 
-from scalemani import Isomap, KernelIsomap, eigensolver, load
+from scalemani import Isomap, KernelIsomap, eigensolver, load, opening, pipeline
+from scalemani.engine.document import versions
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError, DisconnectedGraphError, ScalemaniError, StoreMismatchError
 from scalemani.inputs import FeatureInput
+from scalemani.parameters import Parameters
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run as run_command
 
@@ -168,6 +170,43 @@ def test_a_fit_that_goes_on_says_from_what(tmp_path, capsys):
     assert f"{tmp_path / 'run'}: goes on; the neighbours, the graph, 6 of 7 rows of tiles are there\n" in said
     assert run_command(cli, command) == 0
     assert "goes on" not in capsys.readouterr().err
+
+
+def begun_with(path, **releases):
+    """Let an unfinished run have been begun under other releases."""
+    store = RunStore(path)
+    changed = {**store.document, "versions": {**store.document["versions"], **releases}}
+    store._document.write(changed)
+
+
+@pytest.mark.parametrize(
+    ("releases", "named"),
+    [
+        ({"scalemani": "0.0.9"}, "scalemani 0.0.9 where scalemani 0.1.0"),
+        ({"numpy": "1.26.4"}, r"numpy 1.26.4 where numpy 2\."),
+        ({"numba": "0.1"}, "numba 0.1 where"),
+        ({"dask": "1.0", "zarr": "3.0", "pynndescent": "0.1", "scikit-learn": "0.1"}, None),
+        ({"scipy": "unknown"}, None),
+    ],
+)
+def test_an_unfinished_run_goes_on_under_the_releases_that_matter(undisturbed, tmp_path, monkeypatch, releases, named):
+    """A finished one is solved again under any."""
+    monkeypatch.setattr(opening, "versions", lambda: {**versions(), "scalemani": "0.1.0"})
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "r", progress=stopper("geodesics", 3))
+    begun_with(tmp_path / "r", **releases)
+    if named is None:
+        same(fitted(tmp_path / "r"), undisturbed)
+        begun_with(tmp_path / "r", numpy="1.26.4")
+        fitted(tmp_path / "r", n_components=3)
+    else:
+        with pytest.raises(StoreMismatchError, match=f"unfinished run begun with {named}.*go on under that release"):
+            fitted(tmp_path / "r")
+
+
+def test_another_size_of_tiles_is_refused_where_it_is_asked_for(run):
+    with pytest.raises(StoreMismatchError, match="tile_size=32 where tile_size=16 is asked for"):
+        pipeline.fit(X, Parameters(n_neighbors=8, store=str(run), tile_size=16))
 
 
 def test_tiles_without_a_line_in_the_ledger_are_made_again(work, undisturbed, tmp_path):
