@@ -186,9 +186,15 @@ def number(store, pick, other):
 
 
 def array_written_anew(store, pick, other):
-    """One number changed by a program that makes all checksums of the array anew, and knows nothing of the document."""
-    there = [place.name for place in arrays(store) if place.name != "distances"]
+    """One number changed by a program that makes all checksums of the array anew, and knows nothing of the document.
+
+    Not of pieces of a search, which the document does not know before the search is done.
+    """
+    known = json.loads((store / "document.json").read_text())["arrays"]
+    there = [place.name for place in arrays(store) if place.name != "distances" and place.name in known]
     there = [name for name in there if read_small(store, name, None, "").size]
+    if not there:
+        return flip(store, pick, other)
     name = pick(there)
     array = read_small(store, name, None, "")
     at = pick(range(array.size))
