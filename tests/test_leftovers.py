@@ -67,6 +67,23 @@ def test_what_a_killed_process_was_making_goes(tmp_path):
     assert {str(path.relative_to(run)) for path in run.rglob("*")} == before
 
 
+def test_a_run_of_an_earlier_release_keeps_its_distances_when_it_is_changed(tmp_path):
+    """Its document records no arrays: what is there is recorded with the first change, not what was written since."""
+    X, run = roll(60), tmp_path / "r"
+    KernelIsomap(**arguments(run)).fit(X)
+    group = json.loads((run / "zarr.json").read_text())
+    document = group["attributes"]["scalemani"]
+    recorded = document.pop("arrays")
+    del document["crc32c"]
+    (run / "zarr.json").write_text(json.dumps(group))
+    (run / "document.json").unlink()
+    again = KernelIsomap(**{**arguments(run), "n_components": 3}).fit(X)
+    assert again.keep_distances and load(run).keep_distances
+    assert set(RunStore(run).document["arrays"]) == set(recorded)
+    assert verify(str(run)).faults == ()
+    KernelIsomap(**arguments(run), correction=None).fit(X)  # from the D that is there
+
+
 def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
     """What is found and not yet kept is lost when a search is killed; counted on an executor that works when asked."""
 

@@ -180,25 +180,27 @@ class RunStore(Tiles):
         StoreInUseError
             If another writer has taken over.
         """
-        document = self.document
-        stages = {**document["stages"], name: {"fields": fields, **found}}
-        self._change(stages, {**document.get("arrays", {}), **self._written})
+        stages = {**self.document["stages"], name: {"fields": fields, **found}}
+        self._change(stages, {**self._arrays(), **self._written})
         self._written = {}
 
     def forget(self, *names: str) -> None:
         """Take stages back: they will be run again."""
-        document = self.document
-        stages = {key: value for key, value in document["stages"].items() if key not in names}
-        self._change(stages, document.get("arrays", {}))
+        stages = {key: value for key, value in self.document["stages"].items() if key not in names}
+        self._change(stages, self._arrays())
+
+    def _arrays(self) -> dict[str, int]:
+        """What is recorded; where an earlier release recorded nothing, what is there: a change must not lose it."""
+        found = self.document.get("arrays")
+        return small_arrays.found(Path(self.path)) if found is None else dict(found)
 
     def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
         """Before arrays are replaced or removed: a checksum is never that of another one."""
         self._written = {name: value for name, value in self._written.items() if not gone(name)}
-        document = self.document
-        arrays = document.get("arrays", {})
+        arrays = self._arrays()
         kept = {name: value for name, value in arrays.items() if not gone(name)}
         if kept != arrays:
-            self._change(document["stages"], kept)
+            self._change(self.document["stages"], kept)
 
     # ---- arrays --------------------------------------------------------------------------------
 
@@ -241,8 +243,7 @@ class RunStore(Tiles):
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
         content = (Path(self.path) / "distances" / "zarr.json").read_bytes()
-        document = self.document
-        self._change(document["stages"], {**document.get("arrays", {}), "distances": checksum_of(content)})
+        self._change(self.document["stages"], {**self._arrays(), "distances": checksum_of(content)})
 
     @property
     def has_distances(self) -> bool:
