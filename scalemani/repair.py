@@ -65,9 +65,7 @@ def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tu
     return done, found
 
 
-def _mend(
-    path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, guard: Callable[[], None]
-) -> list[str]:
+def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, guard: Callable[[], None]) -> list[str]:
     """One round: what can be mended of these; what each depends on first."""
     folder = Path(path).absolute()
     if any(fault.kind == "document" for fault in faults):
@@ -91,13 +89,13 @@ def _mend(
         return done + _metadata(store)
     if "graph" in by_kind and store.stage(REDO) is None:
         store.finish(REDO, {"stages": ["graph"]})
-        done.append("the graph is marked: the same fit with the same points makes it again, and goes on")
+        done.append("left to the same fit with the same points, which goes on: the graph")
     broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
     if not broken:
         return done
     given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
     if given or "graph" in by_kind or not store.has_distances:
-        return done + _left_to_the_fit(store, [int(fault.name) for fault in rows], solved="solve" in broken)
+        return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
     with Cluster(scheduler) as cluster:
         if rows:
             geodesics.remake_rows(cluster, store, sorted(int(fault.name) for fault in rows), report)
@@ -148,21 +146,23 @@ def _metadata(store: RunStore) -> list[str]:
     return ["D was dropped, since its form is lost: the same fit makes it again"]
 
 
-def _left_to_the_fit(store: RunStore, rows: list[int], *, solved: bool) -> list[str]:
+def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list[str]:
     """What comes from the points alone: stages are taken back, and their arrays, so that the fit makes them again."""
     for row in rows:
         store.unfinish(row)
         shutil.rmtree(store.files.file(row, row).parent, ignore_errors=True)
-    if solved:
+    if broken & {"solve", "model"}:
         store.forget("fit", "solve")
         for name in SOLVED:
             store.remove_array(name)
-    if not solved or not store.has_distances:
+    if broken & {"row", "first read"} or not store.has_distances:
         store.forget("geodesics")
         store.remove_array("distance_counts")
         store.remove_arrays("first_")
-    what = "the model" if solved else "what was read of D" if not rows else f"{len(rows)} rows of tiles"
-    return [f"{what}: marked, the same fit with the same points makes it again, and goes on"]
+    read, model = "what was read of D", "the model"
+    names = {"row": f"{len(rows)} rows of D", "first read": read, "solve": model, "model": model}
+    what = " and ".join(dict.fromkeys(name for kind, name in names.items() if kind in broken))
+    return [f"left to the same fit with the same points, which goes on: {what}"]
 
 
 def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:

@@ -6,7 +6,6 @@ whole. The long one: SCALEMANI_CORRUPTIONS (200) examples from SCALEMANI_CORRUPT
 pytest -m long -s tests/test_corruptions.py
 """
 
-import logging
 import os
 import random
 import shutil
@@ -16,8 +15,7 @@ from pathlib import Path
 
 import pytest
 from corruption import KINDS, changed, rows_of, tree
-from damaged_worlds import another_run, bits, comparable, in_time, outcome, worlds
-from distributed import Client, LocalCluster
+from damaged_worlds import another_run, bits, comparable, in_time, many_fits, outcome, worlds  # noqa: F401
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -26,19 +24,6 @@ from scalemani.repair import repair
 from scalemani.verification import verify
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
-
-
-@pytest.fixture(scope="module")
-def many_fits():
-    """One worker in this process for all of a test's fits; what it says of tasks that fail is not wanted."""
-    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, memory_limit=0, **addresses) as local,
-        Client(local) as made,
-    ):
-        logging.disable(logging.ERROR)
-        yield made
-        logging.disable(logging.NOTSET)
 
 
 class Written:
@@ -160,7 +145,7 @@ def injected(examples, count, start):
 
 
 @pytest.mark.slow
-def test_a_dozen_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):
+def test_a_dozen_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
     some = [world for world in worlds() if world.name in ("points", "geodesics")]
     made = [prepared(world, tmp_path) for world in some]
     examples = Examples(tmp_path, made, another_run(tmp_path), Written(monkeypatch))
@@ -171,7 +156,7 @@ def test_a_dozen_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch,
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-def test_many_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):
+def test_many_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
     start = int(os.environ.get("SCALEMANI_CORRUPTIONS_SEED", time.time_ns() % 10**6))
     count = int(os.environ.get("SCALEMANI_CORRUPTIONS", "200"))
     print(f"\nSCALEMANI_CORRUPTIONS_SEED={start}")

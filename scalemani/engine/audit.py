@@ -49,7 +49,7 @@ def _cause(error: Exception, folder: Path | str) -> str:
     inner = re.fullmatch(r"(tile \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
     if inner:
         said = ": ".join(filter(None, inner.groups()))
-    return said or type(error).__name__
+    return re.sub(r"^'?[\w./]+\.json'?:? ", "", said) or type(error).__name__
 
 
 def document_faults(folder: Path) -> list[Fault]:

@@ -73,13 +73,13 @@ def _given(store: str) -> bool:
 
 def _lines(said: dict[str, Any]) -> list[str]:
     """A line for each thing that was mended, a line for each that is wrong, in columns, and one for the whole."""
-    lines = [f"mended: {sentence}" for sentence in said["repaired"]]
+    lines = [f"repair: {sentence}" for sentence in said["repaired"]]
     rows = [
-        (f"{KINDS.get(fault['kind'], '')} {fault['name']}".strip(), fault["problem"], fault["remedy"])
+        (f"{KINDS.get(fault['kind'], '')} {fault['name']}".strip(), fault["remedy"], fault["problem"])
         for fault in said["faults"][:MOST_LINES]
     ]
     first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
-    lines += [f"{name:<{first}}  {problem:<{min(second, 60)}}  {mends}" for name, problem, mends in rows]
+    lines += [f"{name:<{first}}  {mends:<{second}}  {problem}" for name, mends, problem in rows]
     if len(said["faults"]) > MOST_LINES:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
