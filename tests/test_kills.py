@@ -247,7 +247,8 @@ def fire(folder, size, seed, rounds, each, monkeypatch, choose=lambda kills: kil
             begun = time.monotonic()
             run.through(kills)
             check(run, kills, model, test, placed, threads=2)
-            print(f"round {number + 1}, {time.monotonic() - begun:.0f} s")
+            most = f"{tasks_in_flight(2)} tasks and {2 * cores()} blocks of a search in flight at most"
+            print(f"round {number + 1}, {time.monotonic() - begun:.0f} s; {most}")
             for at, kill in enumerate(kills, 1):
                 twice = ", ".join(f"{count} {kind}" for kind, count in kill.again.items() if count) or "none"
                 print(f"{at:3}  {kill.stage:10} {kill.process:9} again: {kill.restarts:24} twice: {twice}")

@@ -203,7 +203,8 @@ def every(tmp_path, keep, stride, first=1):
         np.testing.assert_array_equal(np.load(tmp_path / f"{at}.npy"), expected)
         assert verify(str(tmp_path / str(at))).faults == (), at
         assert load(tmp_path / str(at)).additive_constant_ == load(tmp_path / str(last)).additive_constant_
-    assert not [path for path in tmp_path.iterdir() if path.suffix not in ("", ".npy")]
+    more = [path for path in tmp_path.iterdir() if path.suffix not in ("", ".npy")]
+    assert not [path for path in more if path.suffix != ".partial" or len(list(path.iterdir())) > 2]  # not begun yet
     return len(killed)
 
 
