@@ -14,6 +14,7 @@ import signal
 from collections import Counter
 from inspect import getmembers, isclass
 
+import numpy as np
 from hypothesis import strategies as st
 
 from scalemani import errors
@@ -95,6 +96,28 @@ def spoiled_json(draw, text, name):
             elif name == COPY:
                 whole = seal(whole)
     return json.dumps(whole).encode()
+
+
+@st.composite
+def spoiled_array(draw, array):
+    """An array with some numbers, its dtype or its shape changed."""
+    found = array.copy()
+    kind = draw(st.sampled_from(["numbers", "numbers", "numbers", "dtype", "shape", "order"]))
+    if kind == "numbers" and found.size:
+        numbers = [0, 1, -1, 2, 7, 24, 25, 1000, 10**6, -(10**6), 2**31 - 1, 0.5, 1e30, -1e-30, 1e300, 5e-324]
+        for _ in range(draw(st.integers(1, 4))):
+            value = draw(st.sampled_from(numbers + [np.nan, np.inf, -np.inf] * (found.dtype.kind == "f")))
+            with contextlib.suppress(OverflowError), np.errstate(all="ignore"):
+                found.ravel()[draw(st.integers(0, found.size - 1))] = value
+    elif kind == "dtype":
+        with np.errstate(all="ignore"):
+            found = found.astype(draw(st.sampled_from(["bool", "int8", "int32", "int64", "uint64", "f4", "f8"])))
+    elif kind == "shape":
+        more = np.concatenate([found, found[-1:]])
+        found = draw(st.sampled_from([found[:-1], more, found[None], found[..., None], found.ravel(), found[:0]]))
+    else:
+        found = draw(st.sampled_from([found[::-1], np.roll(found, 1), np.zeros_like(found), np.ones_like(found)]))
+    return np.ascontiguousarray(found)
 
 
 class Hang(BaseException):

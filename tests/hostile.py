@@ -38,6 +38,8 @@ DOCUMENT = {
             "component_sizes": [60],
             "n_bridges": 0,
         },
+        "start": {"fields": {}, "most_columns": 60},
+        "reads": {"fields": {}, "count": 3},
         "geodesics": {"fields": {"tile_size": 16}, "median": 4.9},
         "solve": {
             "fields": SOLVE,

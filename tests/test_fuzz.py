@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 import zarr
-from fuzzing import Faults, spoiled, spoiled_json
+from fuzzing import Faults, spoiled, spoiled_array, spoiled_json
+from hostile import sealed_array
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from scalemani.engine.store import RunStore
-from scalemani.terminal.cli import cli
 
 POINTS = np.random.default_rng(0).random((24, 3))
 POINTS_FILES = (
@@ -124,8 +124,10 @@ COMMANDS = [
     ["fit", "{world}/x.npy", "{run}", *FIT],
     ["fit", "{world}/x.npy", "{run}", *FIT, "--overwrite"],
 ]
-VERIFY = [["verify", "{run}"]] if "verify" in cli.commands else []
+VERIFY = [["verify", "{run}"]]
+REPAIR = [*VERIFY, ["verify", "{run}", "--repair"], ["fit", "{world}/x.npy", "{run}", *FIT], ["info", "{run}"]]
 
+FACTORS = st.sampled_from([0.0, -1.0, 0.5, 1e30, 1e38, np.nan, np.inf])
 WORDS = st.one_of(
     st.sampled_from(
         ["fit", "plan", "project", "info", "export", "report", "verify", "--help", "--version", "-k", "-p"]
@@ -141,6 +143,45 @@ WORDS = st.one_of(
     st.sampled_from(["euclidean", "minkowski", "cosine", "precomputed", "geodesic", "join", "largest", "{at}/y.csv"]),
     st.text(st.characters(exclude_categories=()), max_size=4),
 )
+
+
+def arrays_body(world, place, faults, stores, commands):
+    """Spoil the numbers, the dtype or the shape of an array of a store, make all checksums anew, and run commands."""
+
+    def body(data):
+        name = data.draw(st.sampled_from(stores))
+        whole = RunStore(world / name)
+        array = data.draw(st.sampled_from(sorted(whole.document["arrays"].keys() - {"distances"})))
+        fresh(place)
+        shutil.copytree(world / name, place / "run")
+        new = data.draw(spoiled_array(whole.read_array(array)))
+        sealed_array(place / "run", array, new)
+        for command in commands:
+            words = [part.format(run=place / "run", world=world, at=place) for part in command]
+            faults.run(words, f"{array} {new.dtype} {new.shape} {new.ravel()[:40].tolist()}")
+
+    return body
+
+
+def tiles_body(world, place, faults, commands):
+    """Other distances in a tile, with its line made anew."""
+
+    def body(data):
+        fresh(place)
+        shutil.copytree(world / "run", place / "run")
+        store = RunStore(place / "run")
+        row = data.draw(st.integers(0, len(store.blocks) - 1))
+        here = store.blocks[row]
+        upper = store.read_rows(np.arange(here.start, here.stop))[:, here.start :]
+        store.unfinish(row)
+        new = data.draw(spoiled_array(upper))
+        store.write_tile_row(row, new if new.shape == upper.shape else upper * np.float32(data.draw(FACTORS)))
+        if data.draw(st.booleans()):
+            store.forget("fit", "solve", *data.draw(st.sampled_from([(), ("geodesics",)])))
+        for command in commands:
+            faults.run([part.format(run=place / "run", world=world, at=place) for part in command], f"row {row}")
+
+    return body
 
 
 def words_body(world, place, faults):
@@ -193,8 +234,12 @@ def test_for_as_long_as_one_likes(world, tmp_path, monkeypatch):
     print(f"\nSCALEMANI_FUZZ_SEED={start}")
     faults, number, place = Faults(), 0, tmp_path / "at"
     bodies = (
-        (points_body(world, place, faults, whole=True), 20),
-        (store_body(world, place, faults, ["run", "solved", "tiles"], COMMANDS + VERIFY), 10),
+        (points_body(world, place, faults, whole=True), 8),
+        (store_body(world, place, faults, ["run", "solved", "tiles"], COMMANDS + VERIFY), 5),
+        (store_body(world, place, faults, ["run", "solved", "tiles"], REPAIR), 5),
+        (arrays_body(world, place, faults, ["run", "solved", "tiles"], COMMANDS), 5),
+        (arrays_body(world, place, faults, ["run", "solved", "tiles"], REPAIR), 5),
+        (tiles_body(world, place, faults, [*COMMANDS[3:6], *REPAIR]), 3),
         (words_body(world, place, faults), 40),
     )
     while time.monotonic() < until:

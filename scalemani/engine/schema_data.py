@@ -122,6 +122,8 @@ _STAGES = {
         component_sizes={"type": "array", "items": _COUNT, "minItems": 1, "maxItems": 1000},
         n_bridges=_integers(0, 2**31),
     ),
+    "start": _object("fields most_columns", fields={"type": "object"}, most_columns=_COUNT),
+    "reads": _object("fields count", fields={"type": "object"}, count=_integers(0, 2**31)),
     "geodesics": _object("fields median", fields=_object("tile_size", tile_size=_COUNT), median=_NOT_NEGATIVE),
     "solve": _object(
         "fields constant spectrum revision",  # and `nugget`, which the first format lacks
