@@ -17,7 +17,7 @@ from scalemani.engine.objects import PARTIAL
 from scalemani.engine.store import RunStore
 from scalemani.engine.tile_files import TileFiles
 from scalemani.engine.writer import Writer
-from scalemani.errors import StoreInUseError
+from scalemani.errors import DamagedStoreError, StoreInUseError
 from scalemani.repair import repair
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run as run_command
@@ -183,3 +183,45 @@ def test_distances_that_were_given_are_left_to_the_same_fit(run, tmp_path, capsy
     np.testing.assert_array_equal(fit().embedding_, first.embedding_)
     assert said(capsys, store)[0] == 0
     assert not changed(comparable(store), comparable(tmp_path / "before"))
+
+
+# ---- what would be used without a word -----------------------------------------------------------
+
+
+def test_an_array_under_another_name_is_damage(tmp_path):
+    """Pieces of a search are whole by themselves, and the document does not know them yet."""
+    store = RunStore.create(tmp_path / "r")
+    for name in ("piece_0", "piece_1"):
+        store.write_array(name, np.full(4, int(name[-1])))
+    (tmp_path / "r/piece_0").rename(tmp_path / "r/piece_2")
+    (tmp_path / "r/piece_1").rename(tmp_path / "r/piece_0")
+    with pytest.raises(DamagedStoreError, match="another array"):
+        RunStore(tmp_path / "r").read_array("piece_0")
+
+
+def test_what_the_document_says_is_there_is_never_done_without(run, tmp_path):
+    """Rows of D from the graph may differ in their last bits, and a report would lack a section."""
+    model = load(run)
+    (run / "distance_counts/zarr.json").unlink()
+    with pytest.raises(DamagedStoreError, match="distance_counts"):
+        model._run.distance_histogram  # noqa: B018
+    with pytest.raises(DamagedStoreError, match="distance_counts"):
+        model.export(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    metadata = run / "distances/zarr.json"
+    text = metadata.read_text()
+    for new in (text.replace("200", "199"), text + "\n"):
+        metadata.write_text(new)
+        with pytest.raises(DamagedStoreError, match="not what was written"):
+            load(run).geodesics([0])
+    metadata.unlink()
+    with pytest.raises(DamagedStoreError, match=r"distances/zarr\.json"):
+        load(run).geodesics([0])
+
+
+def test_a_lost_ledger_is_no_lost_run(undisturbed, run):
+    """Half-finished: its rows are made again, in a folder that is made again."""
+    RunStore(run).forget("fit", "solve", "geodesics")
+    shutil.rmtree(run / "ledger")
+    assert {fault.kind for fault in verify(str(run)).faults} == {"leftover"}
+    same(fitted(run), undisturbed)
