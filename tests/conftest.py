@@ -12,6 +12,8 @@ from scalemani.engine import calibration
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster import Cluster
 
+collect_ignore = ["gate.py", "tally.py"]  # they are of other processes, and change what they are imported beside
+
 #: Files that take longest, longest first, so that processes end together. The first of the default suite compiles the
 #: kernels while the second and the fourth, which another process begins with, need none.
 FIRST = (

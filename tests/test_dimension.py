@@ -1,7 +1,6 @@
 """Dimensions from histograms of distances: exact laws, data of known dimension, and the histogram that a fit leaves."""
 
 import json
-import shutil
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +21,7 @@ from scalemani.dimension import (
 )
 from scalemani.engine.distance_counts import DISTANCE_COUNTS, bin_edges, count_distances, new_counts
 from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -215,7 +215,7 @@ def test_counts_stay_with_a_model_without_distances(undisturbed, tmp_path):
 
 def test_a_model_of_a_release_that_did_not_count_is_loaded_and_has_none(undisturbed, tmp_path):
     undisturbed.export(tmp_path / "model")
-    shutil.rmtree(tmp_path / "model" / DISTANCE_COUNTS)
+    RunStore(tmp_path / "model").remove_arrays(DISTANCE_COUNTS)
     model = load(tmp_path / "model")
     np.testing.assert_array_equal(model.embedding_, undisturbed.embedding_)
     assert stored_histogram(model.store_) is None
