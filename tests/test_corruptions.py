@@ -145,13 +145,13 @@ def injected(examples, count, start):
 
 
 @pytest.mark.slow
-def test_a_dozen_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
+def test_some_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
     some = [world for world in worlds() if world.name in ("points", "geodesics")]
     made = [prepared(world, tmp_path) for world in some]
     examples = Examples(tmp_path, made, another_run(tmp_path), Written(monkeypatch))
-    injected(examples, 12, 0)
+    injected(examples, 8, 0)
     assert not examples.faults, str(examples)
-    assert examples.counts["found damaged"] > 6
+    assert examples.counts["found damaged"] > 4
 
 
 @pytest.mark.long
