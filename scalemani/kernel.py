@@ -72,7 +72,7 @@ class CentredKernels:
     ----------
     n_reads : int
         Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
-    log : KeptBlocks or None
+    log : StoredReadLog or None
         For the solver, over `reads`.
     sums : DistanceSums
         Known after the first read.
@@ -87,7 +87,7 @@ class CentredKernels:
         first: FirstRead | None = None,
         reads: StoredReads | None = None,
     ) -> None:
-        self.log = None if reads is None else KeptBlocks(reads, self._count)
+        self.log = None if reads is None else StoredReadLog(reads, self._count)
         self._cluster, self._store, self._on_read = cluster, store, on_read
         n = store.blocks.n
         self.shape = (n, n)
@@ -141,7 +141,7 @@ class CentredKernels:
         return self._sums
 
 
-class KeptBlocks:
+class StoredReadLog:
     """The solver's log over the reads that a store keeps: one that is found counts as a read.
 
     Parameters

@@ -25,7 +25,7 @@ from scalemani.engine.sweep import read_tiles
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics import RowWork, _tile_row, save_graph
 from scalemani.inputs import read_input
-from scalemani.kernel import KeptBlocks
+from scalemani.kernel import StoredReadLog
 from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
 from scalemani.needs import work_of
 from scalemani.parameters import Parameters
@@ -314,7 +314,7 @@ class SlowKernels:
 def test_the_solver_stays_within_its_projection(most_columns, kept, one_thread, tmp_path):
     """Also where each read is kept in a store."""
     n = 4_000
-    log = KeptBlocks(StoredReads(RunStore.create(tmp_path / "run"), {}), lambda: None) if kept else None
+    log = StoredReadLog(StoredReads(RunStore.create(tmp_path / "run"), {}), lambda: None) if kept else None
     measured = peak(lambda: solve(SlowKernels(n, log), 2, most_reads=24, most_columns=most_columns))
     assert (tmp_path / "run" / "solver_second_20").exists() is kept
     projected = terms.basis_bytes(n, most_columns) + terms.growth_bytes(n, 16)
