@@ -434,7 +434,8 @@ def load(path: Any) -> KernelIsomap:
     Raises
     ------
     ScalemaniError
-        If there is no finished run.
+        If there is no finished run, or its metric is a function of a module that is not imported yet: a store does not
+        say what is imported.
     """
     run = Run(RunStore(path))
     recorded = run.parameters
