@@ -22,7 +22,7 @@ from scalemani.engine.objects import checksum_of, folder_at, put
 from scalemani.engine.store import RunStore
 from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
-from scalemani.errors import DamagedStoreError, SelfCheckError
+from scalemani.errors import SelfCheckError
 from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.opening import REDO
 from scalemani.parameters import Parameters
@@ -108,15 +108,13 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
 
 
 def _restored(folder: Path) -> list[str]:
-    """Where only the text is not as it was written, what it says is newer than the copy."""
+    """From what is whole; where only its text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
-    for read in (document.read, document.copy):
-        try:
-            document.write(read())
-        except DamagedStoreError:
-            continue
-        return ["the document was restored: stages that its copy lacks are done again by the same fit"]
-    return []  # both are lost: fit again with overwrite
+    whole = document.whole()
+    if not whole:
+        return []  # both are lost: fit again with overwrite
+    document.write(whole[0])
+    return ["the document was restored: stages that its copy lacks are done again by the same fit"]
 
 
 def _removed(folder: Path, name: str) -> str:

@@ -24,7 +24,7 @@ from scalemani.landmark_rows import given_rows
 from scalemani.parameters import Parameters
 from scalemani.self_check import check_fit, checked_vertices
 from scalemani.spectrum import spectrum_account
-from scalemani.starting_block import starting_block
+from scalemani.starting_block import begun_block
 
 Report = Callable[[str, int, int], None]
 
@@ -82,7 +82,7 @@ def solve_run(
         tol=parameters.tol,
         seed=parameters.random_state,
         most_columns=most_columns,
-        start=lambda: starting_block(store, given, parameters, cluster, most_columns),
+        start=lambda: begun_block(store, given, parameters, cluster, most_columns),
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)

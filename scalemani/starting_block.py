@@ -49,6 +49,21 @@ def starting_block(
     return landmark_block(rows, landmarks, width, parameters.n_components, parameters.correction_in(scale), seed)
 
 
+def begun_block(
+    store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
+) -> Vectors:
+    """The block that is lost with a damaged first read, if that was as wide as this solve's; else its own.
+
+    A whole first read would have been taken for this solve, whatever it was made for, and the bits must be the same.
+    """
+    state, graph = store.stage(STAGE), store.stage("graph")
+    if state is not None and graph is not None and FIRST_BLOCK in store.document.get("arrays", {}):
+        n, began = graph["n_vertices"], replace(parameters, **state["fields"])
+        if first_block(n, began.n_components) == first_block(n, parameters.n_components):
+            return starting_block(store, given, began, cluster, int(state["most_columns"]))
+    return starting_block(store, given, parameters, cluster, most_columns)
+
+
 def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
     """The plan with the basis that a stopped run of the same solve began with, where memory allows that still.
 

@@ -225,3 +225,25 @@ def test_a_lost_ledger_is_no_lost_run(undisturbed, run):
     shutil.rmtree(run / "ledger")
     assert {fault.kind for fault in verify(str(run)).faults} == {"leftover"}
     same(fitted(run), undisturbed)
+
+
+def test_a_document_that_is_lost_or_another_runs_comes_from_the_other_file(run, tmp_path):
+    """Of two whole documents the run's own is the one whose arrays are in place; either may be in either file."""
+    mine, texts = RunStore(run).document, {name: (run / name).read_bytes() for name in ("zarr.json", "document.json")}
+    theirs = RunStore.create(tmp_path / "theirs", stages=mine["stages"])
+    RunDocument(tmp_path / "theirs").write({**theirs.document, "arrays": {**mine["arrays"], "vectors": 1}})
+    other = (tmp_path / "theirs" / "zarr.json").read_bytes()
+    for new in (
+        {"zarr.json": b""},
+        {"zarr.json": other},
+        {"zarr.json": texts["document.json"], "document.json": texts["zarr.json"]},
+    ):
+        for name, text in {**texts, **new}.items():
+            (run / name).write_bytes(text)
+        assert {fault.kind for fault in verify(str(run)).faults} & {"document"}
+        if new["zarr.json"] == b"":
+            with pytest.raises(DamagedStoreError, match=r"zarr\.json"):
+                load(run)
+        assert RunDocument(run).whole()[0] == mine
+    done, left = repair(str(run))
+    assert not left.faults and len(done) == 1 and RunStore(run).document == mine

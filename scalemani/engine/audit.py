@@ -66,6 +66,10 @@ def document_faults(folder: Path) -> list[Fault]:
             if kind == "copy" and not (folder / name).exists() and "crc32c" not in found.get("document", {}):
                 continue  # an earlier release wrote none
             faults.append(Fault(kind, name, _cause(error, folder)))
+    if len(found) == 2 and found["copy"]["id"] != found["document"]["id"]:
+        if RunDocument(folder).whole()[0] == found["copy"]:
+            return [Fault("document", ROOT, "it is another run's")]
+        return [Fault("copy", COPY, "it is another run's")]
     if not faults and len(found) == 2 and found["copy"] != found["document"]:
         faults.append(Fault("copy", COPY, "it is not the run's document: a run was stopped between the two"))
     return faults

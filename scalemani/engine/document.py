@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemani.engine.objects import checksum_of, put
-from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, checked_document, parsed, read_plain
+from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_METADATA_BYTES, checked_document, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
 KEY = "scalemani"
@@ -30,7 +30,8 @@ class RunDocument:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._content, self._parsed = b"", dict[str, Any]()
+        self._content: bytes | None = None
+        self._parsed = dict[str, Any]()
 
     def read(self) -> dict[str, Any]:
         """The document as it is now; not to be changed in place.
@@ -42,11 +43,7 @@ class RunDocument:
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
         if content != self._content:  # read often, and seldom another
-            found = parsed(content, str(place))
-            attributes = found.get("attributes") if isinstance(found, dict) else None
-            if not isinstance(attributes, dict) or KEY not in attributes:
-                raise DamagedStoreError(f"{str(place)!r} holds no run; {REPAIR}")
-            self._parsed = checked(attributes[KEY], place)
+            self._parsed = checked(_attribute(parsed(content, str(place)), place), place)
             self._content = content
         return self._parsed
 
@@ -72,6 +69,40 @@ class RunDocument:
         """
         content = read_plain(self.folder / COPY, MOST_DOCUMENT_BYTES)
         return checked(parsed(content, str(self.folder / COPY)), self.folder / COPY)
+
+    def whole(self) -> list[dict[str, Any]]:
+        """Every document that is whole in one of the two files, in whichever form: that of this run first.
+
+        This run's is the one of which more arrays are in place, should another run's have come here.
+        """
+        found = []
+        for place in (self.folder / ROOT, self.folder / COPY):
+            try:
+                value = parsed(read_plain(place, MOST_DOCUMENT_BYTES), str(place))
+                if isinstance(value, dict) and "stages" not in value:
+                    value = _attribute(value, place)
+                found.append(checked(value, place))
+            except DamagedStoreError:
+                continue
+        return sorted(found, key=self.strangers)
+
+    def strangers(self, document: dict[str, Any]) -> int:
+        """How many arrays a document names that are not in place."""
+        count = 0
+        for name, wanted in document.get("arrays", {}).items():
+            try:
+                count += checksum_of(read_plain(self.folder / name / "zarr.json", MOST_METADATA_BYTES)) != wanted
+            except DamagedStoreError:
+                count += 1
+        return count
+
+
+def _attribute(group: Any, place: Path) -> Any:
+    """The document in the attributes of the root group."""
+    attributes = group.get("attributes") if isinstance(group, dict) else None
+    if not isinstance(attributes, dict) or KEY not in attributes:
+        raise DamagedStoreError(f"{str(place)!r} holds no run; {REPAIR}")
+    return attributes[KEY]
 
 
 def checked(document: Any, place: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     for name in (ROOT, COPY):  # a run whose root is damaged is still a run
         try:
             found = read_json(place / name, MOST_DOCUMENT_BYTES)
-            if KEY in found["attributes"] if name == ROOT else "stages" in found:
+            if "stages" in found or KEY in found["attributes"]:
                 return "run"
         except (DamagedStoreError, KeyError, TypeError):
             continue
