@@ -97,6 +97,7 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
     if given or "graph" in by_kind or not store.has_distances:
         return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
     with Cluster(scheduler) as cluster:
+        cluster.check_shared(store.path)
         if rows:
             geodesics.remake_rows(cluster, store, sorted(int(fault.name) for fault in rows), report)
             done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")

@@ -217,6 +217,7 @@ class Run:
         if not sp.issparse(T):  # sparse rows of distances keep their stored zeros
             T = as_source(T, "X")
         with Cluster(scheduler) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
             pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
@@ -238,6 +239,7 @@ class Run:
         check_writable(out)
         lost = 0
         with kept_results(out) as kept, Cluster(scheduler) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
             array = NewOutput(kept.folder, (total, self.n_components))
             for start, rows in Placing(self._key, T, cluster, kept, report).groups():
                 array.write(start, rows)

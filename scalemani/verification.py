@@ -140,6 +140,7 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
         faults += ledger_faults(store)
         rows = len(store.blocks)
         with Cluster(scheduler) as cluster:
+            cluster.check_shared(store.path, writing=False)
             finished = store.stage("geodesics") is not None
             tasks = ((store.path, store.identity, row, finished) for row in range(rows))
             for done, found in enumerate(cluster.map(row_faults, tasks), 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import threadpoolctl
 _lock = threading.Lock()
 _users = 0
 _limiter: Any = None
+_libraries: tuple[int, Any] = (-1, None)  # modules when they were looked for, and their controller
 
 
 def hold_blas() -> None:
@@ -24,9 +26,20 @@ def hold_blas() -> None:
     global _users, _limiter
     with _lock:
         if _users == 0:
-            _limiter = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+            _limiter = _controller().limit(limits=1, user_api="blas")
             _let_any_thread_lift_it()
         _users += 1
+
+
+def _controller() -> Any:
+    """The BLAS libraries of this process; to look for them takes 4 ms, which is much for a task.
+
+    They come with modules: they are looked for again where there are others than before.
+    """
+    global _libraries
+    if _libraries[0] != len(sys.modules):
+        _libraries = (len(sys.modules), threadpoolctl.ThreadpoolController())
+    return _libraries[1]
 
 
 def release_blas() -> None:

@@ -11,9 +11,7 @@ on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`
 import contextlib
 import os
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,8 +23,9 @@ from scalemani.engine.blas_threads import hold_blas, release_blas
 from scalemani.engine.cluster_calls import Calls
 from scalemani.engine.quiet_logs import be_quiet_in, quiet_logs
 from scalemani.engine.resources import give_back
+from scalemani.engine.shared_folder import SharedFolder
 from scalemani.engine.task_window import TaskWindow
-from scalemani.engine.worker_side import Account, account, process_name, read_back
+from scalemani.engine.worker_side import Account, account, process_name
 from scalemani.errors import ScalemaniError
 
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
@@ -89,8 +88,8 @@ class Cluster:
         self._owned = False
         self._seceded = False
         self._accounts: dict[str, Account] = {}  # of workers by address, at the start
-        self._folder: Path | None = None  # that workers must see, each before its first task
-        self._token: str | None = None
+        self._folder: SharedFolder | None = None  # that workers must see, each before its first task
+        self._at_start = 0  # threads
         self.client: Client
         self._calls: Calls
 
@@ -106,11 +105,12 @@ class Cluster:
                 self._leave_the_pool()
         else:
             self._connect(self._scheduler)
-        self._calls = Calls(self.client, watched=not self.embedded)
         hold_blas()  # here too when the workers are elsewhere: what the client adds up has the same bits then
         try:
+            self._calls = Calls(self.client, watched=not self.embedded)
             if not self.embedded:
                 self._meet_the_workers()
+            self._at_start = self._calls.threads()
         except BaseException:
             release_blas()
             self._close()
@@ -130,34 +130,37 @@ class Cluster:
             self._seceded = True
 
     def _embed(self) -> None:
-        quiet_logs.hold()
-        with _starting:
-            self._local = LocalCluster(
-                processes=False,
-                n_workers=1,
-                threads_per_worker=self._threads,
-                memory_limit=0,
-                dashboard_address="127.0.0.1:0",
-                worker_dashboard_address="127.0.0.1:0",
-                silence_logs=False,  # restores levels in the order of closing: two at once undo each other
-            )
-        be_quiet_in(self._local.loop)
-        self.client = Client(self._local, set_as_default=False)
-        self._owned = True
+        with quiet_logs.held_if_it_works():
+            with _starting:
+                local = LocalCluster(
+                    processes=False,
+                    n_workers=1,
+                    threads_per_worker=self._threads,
+                    memory_limit=0,
+                    dashboard_address="127.0.0.1:0",
+                    worker_dashboard_address="127.0.0.1:0",
+                    silence_logs=False,  # restores levels in the order of closing: two at once undo each other
+                )
+            try:
+                be_quiet_in(local.loop)
+                self.client = Client(local, set_as_default=False)
+            except BaseException:
+                local.close()
+                raise
+        self._local, self._owned = local, True
 
     def _connect(self, address: Any) -> None:
         check_certificates(address)
-        quiet_logs.hold()
         try:
-            self.client = Client(address, timeout="15s", set_as_default=False)
+            with quiet_logs.held_if_it_works():
+                self.client = Client(address, timeout="15s", set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
-            quiet_logs.release()
             raise ScalemaniError(
                 f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "
                 "certificates, all signed by one authority), or leave scheduler out"
             ) from error
-        be_quiet_in(self.client.loop)
         self._owned = True
+        be_quiet_in(self.client.loop)
 
     def _meet_the_workers(self) -> None:
         """Ask each worker what it is.
@@ -240,53 +243,40 @@ class Cluster:
 
         return attending
 
-    def check_shared(self, path: str) -> None:
-        """Refuse a store path that not every worker sees: each must read back a token put beside it.
+    def check_shared(self, path: str, *, writing: bool = True) -> None:
+        """Refuse a store's path that not every worker sees; where it is only read, nothing is written.
 
-        A worker that joins later must do so before its first task; one that can't gets no tasks.
+        A worker that joins later must see it before its first task; one that can't gets no tasks.
 
         Raises
         ------
         ScalemaniError
-            Naming the workers that don't see it.
+            Saying how many workers don't see it.
+        DiskFullError
         """
         if self.embedded:
             return
-        parent = Path(path).absolute().parent
-        while not parent.exists():
-            parent = parent.parent
-        self._folder, self._token = parent, uuid.uuid4().hex
-        seen = self._show_the_folder()
-        blind = sorted(worker for worker, sees in seen.items() if not sees)
-        if blind:
-            raise ScalemaniError(
-                f"{len(blind)} of {len(seen)} workers can't see the folder of the store {path!r} (first: {blind[0]}): "
-                "give a path on a file system that all of them share"
-            )
-
-    def _show_the_folder(self) -> dict[str, bool]:
-        """Whether each worker sees a file put there for the moment."""
-        assert self._folder is not None and self._token is not None
-        probe = self._folder / f".scalemani-{uuid.uuid4().hex}"
-        probe.write_text(self._token)
-        try:
-            seen = self._calls.ask(read_back, str(probe), self._token)
-        finally:
-            probe.unlink(missing_ok=True)
-        self._calls.blind = {worker for worker, sees in seen.items() if not sees}
-        return seen
+        self._folder = SharedFolder(self._calls, path, writing=writing)
+        self._folder.check()
 
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
         """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
 
-        At most two tasks a thread and four more are in flight; `shared` is sent to each worker once.
-        An error in a task is raised here, after the others in flight are cancelled.
+        At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
+        each worker once. An error in a task is raised here, after the others in flight are cancelled.
 
         Raises
         ------
         ClusterLostError
             As the class says, or if a task's workers died `cluster_watch.TRIES` times.
         """
-        threads = sum(int(about["nthreads"]) for about in self._calls.workers().values())
-        window = TaskWindow(self._calls, function, shared, tasks_in_flight(threads), self._token, self._show_the_folder)
-        yield from window.results(tasks)
+        yield from TaskWindow(self._calls, function, shared, self._in_flight, self._folder).results(tasks)
+
+    def _in_flight(self) -> int:
+        """Tasks that may be in flight now.
+
+        Results wait in the workers' processes. Where that is this one they are counted in its plan, whose threads are
+        those of the start; elsewhere each worker that comes brings the room for its own.
+        """
+        threads = self._calls.threads()
+        return tasks_in_flight(min(threads, self._at_start) if self.shares_process else threads)

@@ -6,6 +6,7 @@ Each wait is interrupted twice a second to see whether there still is somebody t
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -38,6 +39,7 @@ class Calls:
         self.watch = Watch()
         self.blind: set[str] = set()
         self._address = client.scheduler.address
+        self._counted, self._threads = -math.inf, 0
 
     def call(self, coroutine: Coroutine[Any, Any, Any], each_look: Callable[[], None] = lambda: None) -> Any:
         """Run a coroutine on the client's loop and wait for it.
@@ -100,8 +102,7 @@ class Calls:
         try:
             while True:
                 try:
-                    found: Mapping[str, Mapping[str, Any]] = answer.result(cluster_watch.POLL_SECONDS)["workers"]
-                    return found
+                    return self._count(answer.result(cluster_watch.POLL_SECONDS)["workers"])
                 except TimeoutError:
                     self.check()
                     if time.monotonic() > until:
@@ -110,6 +111,17 @@ class Calls:
                     raise self.lost() from error
         finally:
             answer.cancel()
+
+    def _count(self, workers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+        seeing = (about for address, about in workers.items() if address not in self.blind)
+        self._counted, self._threads = time.monotonic(), sum(int(about["nthreads"]) for about in seeing)
+        return workers
+
+    def threads(self) -> int:
+        """Threads of the workers that see the store; the scheduler is asked now and then, or once where it is ours."""
+        if time.monotonic() - self._counted >= (cluster_watch.LOOK_SECONDS if self.watched else math.inf):
+            self.workers()
+        return self._threads
 
     def seeing(self) -> dict[str, Mapping[str, Any]]:
         """The workers but for the blind."""

@@ -4,13 +4,20 @@ Losing workers is no error: Dask runs their tasks elsewhere, and a cluster that 
 in a queue, may have none for minutes. What ends a run is to have nobody who works for longer than that.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import dask
+from dask.utils import parse_timedelta
+
+from scalemani.errors import ScalemaniError
+
 POLL_SECONDS = 0.5  # a wait for a task is interrupted that often
 LOOK_SECONDS = 2.0  # the scheduler is asked for its workers that often, while nothing comes in
 NO_WORKER_SECONDS = 300.0  # with no worker, or none that takes tasks: a node of an autoscaled cluster starts in 1-4 min
+NO_WORKER_KEY = "scalemani.no-worker-seconds"  # of Dask's configuration, in its place
 SCHEDULER_SECONDS = 45.0  # a scheduler answers in milliseconds; one that was cut off sends no sign that it is gone
 TRIES = 5  # of a task whose workers die, or whose operand was lost with them
 AGAIN = "what is finished is in the store: give the same command again to go on"
@@ -29,6 +36,26 @@ def lost_task(tries: int) -> str:
     )
 
 
+def no_worker_seconds() -> float:
+    """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual.
+
+    Raises
+    ------
+    ScalemaniError
+        If that is no time.
+    """
+    asked = dask.config.get(NO_WORKER_KEY, None)
+    if asked is None:
+        return NO_WORKER_SECONDS
+    try:
+        seconds = float(parse_timedelta(asked, default="s"))
+    except (ValueError, TypeError, KeyError):
+        seconds = math.nan
+    if not seconds > 0:
+        raise ScalemaniError(f"{NO_WORKER_KEY} in Dask's configuration is {asked!r}: give seconds, or a time like '2h'")
+    return seconds
+
+
 class Watch:
     """The time since anything last went on.
 
@@ -41,6 +68,7 @@ class Watch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since = self._looked = clock()
+        self._patience = no_worker_seconds()
 
     def progress(self) -> None:
         """A task is done."""
@@ -61,7 +89,7 @@ class Watch:
             self._since = now
             return None
         waited = now - self._since
-        if waited < NO_WORKER_SECONDS:
+        if waited < self._patience:
             return None
         if not workers:
             return f"the Dask scheduler has had no workers for {waited:.0f} s: start some; {AGAIN}"

@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # errors of a cluster's end
@@ -34,6 +36,16 @@ class QuietLogs:
             if self._users == 0:
                 for handler, level in self._levels:
                     handler.setLevel(level)
+
+    @contextmanager
+    def held_if_it_works(self) -> Iterator[None]:
+        """Hold it for a start, and on from there unless that fails."""
+        self.hold()
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
 
 
 quiet_logs = QuietLogs()

@@ -71,9 +71,9 @@ def read_text(path: str) -> str:
         return ""
 
 
-def read_back(probe: str, token: str) -> bool:
-    """Whether this process sees the file that the client has just written; one that does may run tasks."""
-    if read_text(probe) != token:
+def read_back(path: str, text: str, token: str) -> bool:
+    """Whether this process reads in a file what the client does; one that does may run tasks with the token."""
+    if not text or read_text(path) != text:
         return False
     _passed.add(token)
     return True
