@@ -81,6 +81,7 @@ def check(options: argparse.Namespace, words: list[str]) -> None:
         if getattr(options, name) < 1:
             raise ScalemaniError(f"--{name} {getattr(options, name)} is less than 1; give 1 or more")
     kubernetes.worker_memory(options.memory)
+    fitting.check_goes_on(words)
     context = cli.commands["fit"].make_context("fit", [options.points, options.store, *words])
     if context.params["scheduler"] is not None:
         raise ScalemaniError("--scheduler is not for a workflow that makes its own cluster; leave it out")

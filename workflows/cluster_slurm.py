@@ -30,8 +30,11 @@ from dask_jobqueue import SLURMCluster
 from distributed import Client
 
 from scalemani.errors import ScalemaniError
+from scalemani.terminal.console import Stopped
 
 SECONDS_BETWEEN_LOOKS = 15.0
+SUBMITTING_SECONDS = 300.0  # for sbatch, where Slurm's controller is busy
+NO_WORKER_SECONDS = 86400.0  # all jobs may end at about one time, and those in their place queue for hours
 NOTICE = 180  # seconds before the end of the client's job at which Slurm is asked to say so
 
 
@@ -41,24 +44,43 @@ def main() -> int:
     if options.small:
         return small(options)
     check(options)
+    fitting.check_goes_on(words)
     command = fitting.fit_words(options.points, options.store, words)
     if options.print:
         print(slurm.client_script(options, own, words, NOTICE))
         print(f"\n# ---- and of each worker, which the client submits\n\n{worker_script(options)}")
         return 0
     requeue = on_time_limit()
+    try:
+        code = fit(options, command)
+    except (Stopped, KeyboardInterrupt):  # before the fit has begun, or at its end
+        if not requeue.is_set():
+            raise
+        code = 1
+    return requeued(code, options.store) if code != 0 and requeue.is_set() else code
+
+
+def fit(options: argparse.Namespace, command: list[str]) -> int:
     with running(options) as client:
-        code = fitting.fit_on(client, command, options.wait)
-    if code != 0 and requeue.is_set():
-        job = os.environ["SLURM_JOB_ID"]
-        say(f"the time is up: job {job} goes back into the queue and goes on from {options.store}")
-        subprocess.run(["scontrol", "requeue", job], check=True)
+        return fitting.fit_on(client, options, command, hoped=math.ceil(options.jobs / 2))
+
+
+def requeued(code: int, store: str) -> int:
+    """Put this job back into the queue; the exit code, which Slurm then takes no notice of."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        say(f"stopped by SIGUSR1, and this is no job of Slurm's: the same command goes on from {store}")
+        return code
+    say(f"the time is up: job {job} goes back into the queue and goes on from {store}")
+    done = subprocess.run(["scontrol", "requeue", job], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        say(f"scontrol refused ({' '.join(done.stderr.split())}): submit the same script again")
     return code
 
 
 def read_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    fitting.add_common(parser, "cluster-slurm")
+    fitting.add_common(parser, "cluster-slurm", wait=None, no_worker=NO_WORKER_SECONDS)
     parser.add_argument("--interface", help="network that nodes see each other on, such as ib0 (ip -br address)")
     parser.add_argument("--jobs", type=int, default=4, help="worker jobs to keep in the queue (default: %(default)s)")
     parser.add_argument("--cores", type=int, default=8, help="cores of a job, each a thread (default: %(default)s)")
@@ -136,15 +158,42 @@ def running(options: argparse.Namespace) -> Iterator[Client]:
                 yield client
         finally:
             done.set()
-            keeper.join()
+            keeper.join(SUBMITTING_SECONDS)
 
 
 def keep_jobs(cluster: SLURMCluster, jobs: int, done: threading.Event) -> None:
-    """Submit jobs, and each again that has ended: dask-jobqueue looks for lost ones when it is told to scale."""
-    while True:
-        cluster.scale(jobs=jobs)
-        if done.wait(SECONDS_BETWEEN_LOOKS):
-            return
+    """Submit jobs, and each again that has ended; what Slurm refuses is said and tried again."""
+    said = ""
+    while not done.is_set():
+        try:
+            cluster.sync(submitted, cluster, jobs, callback_timeout=SUBMITTING_SECONDS)
+            said = ""
+        except Exception as error:  # of any kind: without this thread no job is ever replaced
+            line = " ".join(f"{type(error).__name__}: {error}".split())
+            if line != said:
+                say(f"a job could not be submitted, which is tried again every {SECONDS_BETWEEN_LOOKS:g} s: {line}")
+            said = line
+        done.wait(SECONDS_BETWEEN_LOOKS)
+
+
+async def submitted(cluster: SLURMCluster, jobs: int) -> None:
+    """Have `jobs` jobs, those that are lacking submitted now; on the cluster's loop.
+
+    This is what its `scale` does later and unseen. That takes a job for submitted whose sbatch failed.
+
+    Raises
+    ------
+    Exception
+        What sbatch said.
+    """
+    while len(cluster.worker_spec) < jobs:
+        cluster.worker_spec.update(cluster.new_worker_spec())
+    try:
+        await cluster._correct_state()
+    finally:
+        for name, job in list(cluster.workers.items()):
+            if job.job_id is None:
+                del cluster.workers[name]
 
 
 def on_time_limit() -> threading.Event:
@@ -175,7 +224,7 @@ def small(options: argparse.Namespace) -> int:
         addresses = [client.scheduler.address, *client.scheduler_info(n_workers=-1)["workers"]]
         if not all(address.startswith("tcp://127.0.0.1:") for address in addresses):
             raise RuntimeError(f"not on lo alone: {addresses}")
-        code = fitting.fit_on(client, command, options.wait)
+        code = fitting.fit_on(client, options, command, hoped=options.jobs)
     for job in queue.submitted():
         slurm.inspect(job.read_text(), options)
     left = [process for process in queue.processes() if fitting.alive(process)]

@@ -42,7 +42,7 @@ def main() -> int:
     hosts = check(options)
     command = fitting.fit_words(options.points, options.store, words)
     with running(hosts, options) as client:
-        return fitting.fit_on(client, command, options.wait)
+        return fitting.fit_on(client, options, command, hoped=len(hosts))
 
 
 def read_options(arguments: list[str]) -> argparse.Namespace:
@@ -131,7 +131,7 @@ def end_together(workers: list[Remote]) -> None:
     for worker in workers:
         worker.let_go()
     for worker in workers:
-        worker.end()
+        worker.end()  # which raises nothing, so that each gets its turn
 
 
 def free_port() -> int:
@@ -166,7 +166,7 @@ def small(options: argparse.Namespace) -> int:
     after = read_options([str(points), str(store), "--hosts", "127.0.0.1", *common, "--tunnel"])
     command = fitting.fit_words(after.points, after.store, fitting.SMALL_WORDS)
     with running(check(after), after) as client:
-        code = fitting.fit_on(client, command, 60)
+        code = fitting.fit_on(client, after, command)
     if code != 0:
         raise RuntimeError(f"the fit ended with code {code}")
     fitting.check_same_bits(points, store)

@@ -15,12 +15,14 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+import dask
 import numpy as np
 from distributed import Client
 
 from scalemani import load
 from scalemani.demonstration.datasets import swiss_roll
-from scalemani.errors import ScalemaniError
+from scalemani.engine.cluster_watch import NO_WORKER_KEY
+from scalemani.errors import ClusterLostError, ScalemaniError
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import Stopped, run
 from scalemani.terminal.files import open_points
@@ -29,6 +31,8 @@ STOPPED_BY = (signal.SIGTERM, signal.SIGINT)
 
 #: One thread of BLAS and OpenMP a task: the tasks of a worker are as many as its cores.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+GATHERING = 60.0  # seconds from the first worker on
 
 SMALL_POINTS, SMALL_WORDS = 700, ("--components", "3", "--memory-limit", "1GB")
 
@@ -40,11 +44,21 @@ def halves(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:cut], words[cut + 1 :]
 
 
-def add_common(parser: argparse.ArgumentParser, name: str) -> None:
-    """Arguments that all three have; --out holds what --small leaves."""
+def add_common(
+    parser: argparse.ArgumentParser, name: str, *, wait: float | None = 600, no_worker: float | None = None
+) -> None:
+    """Arguments that all three have, with defaults of the waits; --out holds what --small leaves."""
     parser.add_argument("points", nargs="?", help="rows: .npy, .npz:key, .csv or .zarr:path, on the shared file system")
     parser.add_argument("store", nargs="?", help="store of the fit, on the shared file system")
-    parser.add_argument("--wait", type=float, default=600, help="seconds to wait for a worker (default: %(default)s)")
+    first = "as long as it takes" if wait is None else f"{wait:g}"
+    later = "300, or Dask's configuration" if no_worker is None else f"{no_worker:g}"
+    parser.add_argument("--wait", type=float, default=wait, help=f"seconds to wait for a worker (default: {first})")
+    parser.add_argument(
+        "--no-worker-seconds",
+        type=float,
+        default=no_worker,
+        help=f"seconds that a fit goes on waiting when all workers have gone (default: {later})",
+    )
     parser.add_argument("--out", type=Path, default=Path(name), help="directory of what --small makes")
 
 
@@ -74,18 +88,45 @@ def absolute(spec: str) -> str:
     return f"{Path(path).absolute()}{colon}{member}"
 
 
-def fit_on(client: Client, words: Sequence[str], wait: float) -> int:
-    """Fit on a client's workers as soon as there is one; the exit code of ``scalemani fit``.
+def check_goes_on(words: Sequence[str]) -> None:
+    """Refuse a command that starts over, where it is given again and again by itself.
 
-    More may come and go while it runs. Signals are held afterwards, so that nothing breaks off the ending.
+    Raises
+    ------
+    ScalemaniError
+    """
+    if "--overwrite" in words:
+        raise ScalemaniError(
+            "--overwrite would start the fit over each time the client comes back: leave it out (remove an old store)"
+        )
+
+
+def fit_on(client: Client, options: argparse.Namespace, words: Sequence[str], *, hoped: int = 1) -> int:
+    """Fit on a client's workers as soon as there is one, or soon after; the exit code of ``scalemani fit``.
+
+    The fit is planned for the workers that are there. So `hoped` of them are waited for, but `GATHERING` seconds at
+    the most; more may come and go while it runs. Signals are held afterwards, so that nothing breaks off the ending.
+
+    Parameters
+    ----------
+    options : Namespace
+        With `wait` and `no_worker_seconds`, as :func:`add_common` has them.
+
+    Raises
+    ------
+    ClusterLostError
+        If no worker comes in time.
     """
     try:
-        client.wait_for_workers(1, timeout=wait)
+        client.wait_for_workers(1, timeout=options.wait)
     except TimeoutError:
-        raise ScalemaniError(f"no worker has come within {wait:g} s: look at the logs of the jobs") from None
+        raise ClusterLostError(f"no worker has come within {options.wait:g} s: look at the logs of the jobs") from None
+    with contextlib.suppress(TimeoutError):
+        client.wait_for_workers(hoped, timeout=GATHERING)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     say(f"{len(workers)} workers, {sum(worker['nthreads'] for worker in workers)} threads; more are used as they come")
-    with client.as_current():
+    own = {} if options.no_worker_seconds is None else {NO_WORKER_KEY: options.no_worker_seconds}
+    with client.as_current(), dask.config.set(own):
         code = run(cli, list(words))
     hold_signals()
     return code
@@ -111,6 +152,8 @@ def ended_by(main: Callable[[], int]) -> NoReturn:
         code = _refused(error.format_message(), 2)
     except ScalemaniError as error:
         code = _refused(str(error), 2)
+    except ClusterLostError as error:
+        code = _refused(str(error), 1)
     except (Stopped, KeyboardInterrupt):
         code = _refused("stopped; the same command goes on", 1)
     except (OSError, RuntimeError) as error:

@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Self
 
+from clusters.fitting import say
+
+KILLING = 30  # seconds for a second login
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 
 # The program's output is the connection's; `cat` ends with the connection's input.
@@ -111,19 +114,31 @@ class Remote:
             self._local.stdin.close()
 
     def end(self, seconds: float = 20) -> None:
-        """End the program: as SIGTERM does, or by its number where that does not come through in time."""
+        """End the program: as SIGTERM does, or by its number where that does not come through in time.
+
+        A host that gives no answer is named; nothing is raised, for the others are to be ended too.
+        """
         self.let_go()
         try:
             self._local.wait(seconds)
         except subprocess.TimeoutExpired:
             if self.process is not None:
-                command = [*shell_words(self.shell, self.host), f"kill -KILL {self.process}"]
-                subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+                self._kill()
             self._local.kill()
             self._local.wait()
         self._reader.join(5)
         if self._local.stdout is not None:
             self._local.stdout.close()
+
+    def _kill(self) -> None:
+        command = [*shell_words(self.shell, self.host), f"kill -KILL {self.process}"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=KILLING, check=False)
+            answered = done.returncode == 0
+        except (subprocess.TimeoutExpired, OSError):
+            answered = False
+        if not answered:
+            say(f"{self.host} gives no answer: process {self.process} may still run there: end it")
 
     def __exit__(self, *_: object) -> None:
         self.end()
