@@ -13,20 +13,21 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.distance_counts import DISTANCE_COUNTS, new_counts
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.row_check import check_rows
 from scalemani.engine.row_shares import RowShares, row_shares
+from scalemani.engine.shared_runs import once_per_process, shared_run
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
-from scalemani.engine.store import RunStore, shared_run
+from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, ScalemaniError
 
@@ -83,7 +84,7 @@ def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
     store.write_array("graph_weights", (np.asarray(matrix.data, np.float64) / scale).astype(np.float32))
 
 
-@lru_cache(maxsize=2)
+@once_per_process("graph_")
 def shared_graph(path: str, identity: str) -> sp.csr_array:
     """The scaled graph of a run, read once in each process.
 
@@ -99,13 +100,13 @@ def shared_graph(path: str, identity: str) -> sp.csr_array:
     n = len(indptr) - 1
     graph = sp.csr_array((weights, indices, indptr), shape=(n, n))
     if not graph.has_canonical_format:
-        raise DamagedStoreError(f"{path!r}: the neighbour graph has edges out of order; fit again with overwrite")
+        raise DamagedStoreError(f"{path!r}: the neighbour graph has edges out of order; {REMEDY}")
     if (graph != graph.T).nnz:
-        raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; fit again with overwrite")
+        raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; {REMEDY}")
     return graph
 
 
-@lru_cache(maxsize=2)
+@once_per_process("graph_")
 def shared_paths(path: str, identity: str) -> PathGraph:
     """The graph of a run as the kernels take it, with their workspace: made once in each process."""
     return PathGraph(shared_graph(path, identity))
@@ -134,7 +135,8 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
     Raises
     ------
     DamagedStoreError
-        If the ledger does not name every tile row afterwards.
+        If the ledger does not name a tile row that its task has written. The task asks, on the host that wrote it: a
+        network's folder may be remembered elsewhere as it was.
 
     Warns
     -----
@@ -154,9 +156,6 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
             done += 1
             report("geodesics", done, total)
     warn_remade(store, remade)
-    left = store.missing_rows()
-    if left:
-        raise DamagedStoreError(f"{store.path!r}: {len(left)} of {total} tile rows of D were not written")
     store.write_array(DISTANCE_COUNTS, counts)
     return found
 
@@ -229,7 +228,13 @@ def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
             pass  # it is made again below
     upper = _upper_rows(store, row, work.memory)
     shares = row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
+    _check_written(store, row)
     return replace(shares, remade=done)
+
+
+def _check_written(store: RunStore, row: int) -> None:
+    if not store.tile_row_done(row):
+        raise DamagedStoreError(f"{store.path!r}: tile row {row} of D was not written; {REMEDY}")
 
 
 def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> NDArray[np.float32]:
@@ -260,3 +265,4 @@ def _remade(path: str, identity: str, row: int, memory: RowMemory) -> None:
     """One task."""
     store = shared_run(path, identity)
     store.write_tile_row(row, _upper_rows(store, row, memory))
+    _check_written(store, row)

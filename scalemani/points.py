@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
@@ -206,7 +207,7 @@ def load_rows(store: RunStore) -> Any:
     check_lists(store.path, "the points", indptr, data, indices)
     said, state = store.read_array("points_shape").tolist(), store.stage("data")
     if state is not None and said != [state["n_distinct"], state["fields"]["n_features"]]:
-        raise DamagedStoreError(f"{store.path!r}: the points are not of this run; 'scalemani verify' says what to do")
+        raise DamagedStoreError(f"{store.path!r}: the points are not of this run; {REMEDY}")
     return csr_array((data, indices, indptr), shape=tuple(said))
 
 

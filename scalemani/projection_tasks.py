@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from scalemani.engine.store import shared_run
+from scalemani.engine.shared_runs import shared_run
 from scalemani.projection import Attachments, Projector
 from scalemani.search.metric_functions import import_for
 

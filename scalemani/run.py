@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
-from scalemani.engine.kept import KeptResults, kept_results
+from scalemani.engine.kept import KeptResults, drop_finished, kept_results
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
+from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
 from scalemani.projection_blocks import Placing, Report
@@ -122,9 +123,19 @@ class Run:
         return None if names is None else list(names)
 
     def name_features(self, names: list[str] | None) -> None:
-        """Record the names of the features in the store."""
+        """Record the names of the features in the store.
+
+        Raises
+        ------
+        StoreInUseError
+            If a fit is at work there.
+        ScalemaniError
+            If it was fitted again since, or is gone.
+        """
         if names != self.feature_names:
-            self.store.finish("names", {"features": names})
+            with Writer(self.store.path, beats=not self.folder.temporary) as writer:
+                self._check_current()
+                RunStore(self.store.path).guarded(writer.check).finish("names", {"features": names})
             self.stages = self.store.document["stages"]
 
     def embedding(self) -> NDArray[np.float64]:
@@ -235,6 +246,7 @@ class Run:
         if np.isnan(T.shape[0]):
             raise ScalemaniError("X has rows that nobody has counted: call X.compute_chunk_sizes() first")
         total = int(T.shape[0])
+        drop_finished(out)
         refuse_existing(out)
         check_writable(out)
         lost = 0

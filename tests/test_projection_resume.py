@@ -421,7 +421,7 @@ def test_writers_say_what_they_needed(tmp_path, monkeypatch, kind):
 
     write(np.zeros((2, 2)))
     before = contents(out)
-    monkeypatch.setattr(outputs, "_rename", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+    monkeypatch.setattr(outputs, "take_place", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
     with pytest.raises(DiskFullError, match=r"[1-9][\d,]* bytes were to be written and [1-9][\d,]* bytes are free"):
         write(np.ones((2, 2)))
     assert contents(out) == before and [path.name for path in tmp_path.iterdir()] == [out.name]

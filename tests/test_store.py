@@ -13,7 +13,8 @@ from data import random_distances, store_of
 
 from scalemani.engine import tile_files
 from scalemani.engine.objects import put_once
-from scalemani.engine.store import RunStore, check_writable, checksum, kind_of, shared_run
+from scalemani.engine.shared_runs import shared_run
+from scalemani.engine.store import RunStore, check_writable, checksum, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 N, TILE = 37, 8  # five blocks, the last of five
@@ -330,7 +331,6 @@ def test_a_replaced_run_is_not_read_under_its_old_identity(run):
     identity = run.document["id"]
     assert shared_run(run.path, identity) is shared_run(run.path, identity)
     RunStore.create(run.path, replace=True)
-    shared_run.cache_clear()
     with pytest.raises(DamagedStoreError, match="was replaced"):
         shared_run(run.path, identity)
 

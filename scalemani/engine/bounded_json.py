@@ -5,6 +5,7 @@ refused: NaN, repeated keys, text that is not UTF-8. What is no plain file (a li
 that nothing hangs and no path leads out of the store.
 """
 
+import io
 import json
 import math
 import os
@@ -17,7 +18,7 @@ from scalemani.errors import DamagedStoreError
 DEPTH = 32  # levels of lists and objects; a run's document has 7
 DIGITS = 400  # of an integer: float64's largest has 309
 MAY_BE_INFINITE = "metric_params"  # Minkowski's p; the one place where a run records an infinity
-REMEDY = "look at it with 'scalemani verify', or fit again with overwrite"
+REMEDY = "'scalemani verify' says what can be mended, or fit again with overwrite"  # about all that is damaged
 
 
 def damaged(where: str, what: str) -> DamagedStoreError:
@@ -35,26 +36,44 @@ def read_plain(path: str | os.PathLike[str], most_bytes: int) -> bytes:
         If it is missing, larger, or anything but a plain file.
     """
     where = repr(os.fspath(path))
-    try:  # a pipe would wait for a writer without O_NONBLOCK; O_NOFOLLOW refuses a link as the last part of the path
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        with open_plain(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most_bytes:
+                raise damaged(where, f"has {size:,} bytes, where at most {most_bytes:,} are expected")
+            content = _up_to(file, size + 1)  # a reader takes memory for what it is asked for, not for what is there
     except (OSError, ValueError) as error:
         why = "it is a symbolic link, which a store never holds" if os.path.islink(path) else _reason(error)
         raise damaged(where, f"can't be read: {why}") from error
-    try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise damaged(where, "is not a plain file")
-        if state.st_size > most_bytes:
-            raise damaged(where, f"has {state.st_size:,} bytes, where at most {most_bytes:,} are expected")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(state.st_size + 1)  # a reader takes memory for what it is asked for, not for what is there
-    except OSError as error:
-        raise damaged(where, f"can't be read: {_reason(error)}") from error
-    finally:
-        os.close(descriptor)
-    if len(content) > state.st_size:
+    if len(content) > size:
         raise damaged(where, "grew while it was read")
     return content
+
+
+def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> io.FileIO:
+    """A plain file, open without a buffer; nothing is waited for, and no link is followed at the end of the path.
+
+    Raises
+    ------
+    OSError
+        As the system says; a link is ELOOP.
+    ValueError
+        If it is anything but a plain file.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe waits for its other end
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a plain file")
+        return io.FileIO(descriptor, "rb" if flags == os.O_RDONLY else "rb+")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _up_to(file: io.FileIO, most: int) -> bytes:
+    """What a file still has, but for what is beyond `most` bytes; one read need not give all of it."""
+    with io.BufferedReader(file) as whole:
+        return whole.read(most)
 
 
 def read_json(path: str | os.PathLike[str], most_bytes: int) -> Any:
@@ -109,26 +128,32 @@ def parsed(content: bytes, where: str) -> Any:
     return value
 
 
-def check_no_links(folder: str | os.PathLike[str]) -> None:
-    """Refuse a store that holds anything but folders and plain files, at any depth; the folder itself may be a link.
+def check_no_links(folder: str | os.PathLike[str], levels: int = DEPTH) -> None:
+    """Refuse a store that holds anything but folders and plain files; the folder itself may be a link.
 
     One entry costs no more than its name: kinds come with the listing.
+
+    Parameters
+    ----------
+    folder : path
+    levels : int
+        Of folders that are listed.
 
     Raises
     ------
     DamagedStoreError
         Naming the first that is found.
     """
-    left = [os.fspath(folder)]
+    left = [(os.fspath(folder), levels - 1)]
     while left:
-        at = left.pop()
+        at, below = left.pop()
         try:
             with os.scandir(at) as entries:
                 for entry in entries:
                     if entry.is_symlink():
                         raise damaged(repr(entry.path), "is a symbolic link, which a store never holds")
                     if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
+                        left += [(entry.path, below - 1)] if below else []
                     elif not entry.is_file(follow_symlinks=False):
                         raise damaged(repr(entry.path), "is neither a folder nor a plain file")
         except FileNotFoundError:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.objects import checksum_of, put
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_METADATA_BYTES, checked_document, parsed, read_plain
 from scalemani.errors import DamagedStoreError
@@ -17,7 +18,6 @@ from scalemani.errors import DamagedStoreError
 KEY = "scalemani"
 SEALED = 3  # the last format version whose checksum is known to be made so
 ROOT, COPY = "zarr.json", "document.json"
-REPAIR = "'scalemani verify --repair' restores what can be"
 
 
 class RunDocument:
@@ -101,7 +101,7 @@ def _attribute(group: Any, place: Path) -> Any:
     """The document in the attributes of the root group."""
     attributes = group.get("attributes") if isinstance(group, dict) else None
     if not isinstance(attributes, dict) or KEY not in attributes:
-        raise DamagedStoreError(f"{str(place)!r} holds no run; {REPAIR}")
+        raise DamagedStoreError(f"{str(place)!r} holds no run; {REMEDY}")
     return attributes[KEY]
 
 
@@ -114,7 +114,7 @@ def checked(document: Any, place: Path) -> dict[str, Any]:
     """
     found = checked_document(document, str(place))
     if found["format_version"] <= SEALED and "crc32c" in found and seal(found) != found:
-        raise DamagedStoreError(f"{str(place)!r} is damaged (checksum differs); {REPAIR}")
+        raise DamagedStoreError(f"{str(place)!r} is damaged (checksum differs); {REMEDY}")
     return found
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.bounded_json import REMEDY
 from scalemani.errors import DamagedStoreError
 
-__all__ = ["REMEDY", "check_lists", "check_size", "checked_array", "fault_of"]
+__all__ = ["check_lists", "check_size", "checked_array", "fault_of"]
 
 REAL = "a real dtype"
 BINS = "2042"  # of counted distances; not imported, since their kernel would come along
-REMEDY = "'scalemani verify' says what to do"
 Bound = int | str | None
 
 

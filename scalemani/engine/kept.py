@@ -7,7 +7,8 @@ result by its name and that digest. What is missing, damaged, or was made from a
 model, other blocks) is not found, and made again; nothing has to be compared beforehand, however long the test set is.
 
 The folder has a fixed name beside the output, and goes when the output is in place. Of an output that is there no
-part was ever under its name.
+part was ever under its name. Before an output gets its name the folder is told which file that will be, so that a
+folder which a kill left behind a complete output is known, and goes (:func:`drop_finished`).
 """
 
 import hashlib
@@ -22,11 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.bounded_json import read_plain
 from scalemani.engine.objects import checksum_of, put, room_for
 from scalemani.engine.writer import Writer
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError
 
 SUFFIX = ".kept"
+WHOLE = "whole.txt"  # names what gets the output's name
+MOST_BYTES = 1 << 50  # of a result
 DTYPES = ("<f8", "<i8")  # what a result may hold
 _CRC_DIGITS = 8
 
@@ -69,8 +73,8 @@ class KeptResults:
             What :func:`digest` says of everything it is made from.
         """
         try:
-            arrays = _unpacked((self.folder / f"{name}{SUFFIX}").read_bytes(), name, of)
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            arrays = _unpacked(read_plain(self.folder / f"{name}{SUFFIX}", MOST_BYTES), name, of)
+        except (DamagedStoreError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         self.found += 1
         return arrays
@@ -85,6 +89,39 @@ class KeptResults:
         self.check()
         put(self.folder / f"{name}{SUFFIX}", _packed(name, of, arrays))
         self.made += 1
+
+
+def name_next(folder: Path, whole: Path) -> None:
+    """Say in a folder of kept results that what is whole there gets the output's name next.
+
+    Raises
+    ------
+    DiskFullError
+    """
+    put(folder / WHOLE, _file_of(whole))
+
+
+def drop_finished(out: str | os.PathLike[str]) -> None:
+    """Remove the kept results of an output that is complete, which a process left that was killed just then."""
+    target, folder = Path(out).absolute(), _folder_of(out)
+    try:
+        if folder.is_symlink() or read_plain(folder / WHOLE, 100) != _file_of(target):
+            return
+        with Writer(target, "projection"):
+            shutil.rmtree(folder, ignore_errors=True)
+    except (DamagedStoreError, OSError, StoreInUseError):
+        return  # nothing is there, or another process is at it
+
+
+def _file_of(path: Path) -> bytes:
+    """What a file or folder is, whatever its name."""
+    state = path.lstat()
+    return f"{state.st_dev} {state.st_ino}".encode()
+
+
+def _folder_of(out: str | os.PathLike[str]) -> Path:
+    target = Path(out).absolute()
+    return target.with_name(f".{target.name}.scalemani.partial")
 
 
 def digest(model: Sequence[str], *arrays: NDArray[Any]) -> str:
@@ -115,8 +152,7 @@ def kept_results(out: str | os.PathLike[str], what: str = "projection") -> Itera
     ScalemaniError
         If something that is no folder has the name.
     """
-    target = Path(out).absolute()
-    folder = target.with_name(f".{target.name}.scalemani.partial")
+    target, folder = Path(out).absolute(), _folder_of(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     with Writer(target, what) as writer:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):

@@ -1,11 +1,13 @@
 """Objects of a store: takes a name and bytes, puts them in place whole or not at all, and says so where a disk is full.
 
 Every file of a store is written beside its name and renamed, or linked where the first to come must stay, so that
-what has a name is whole; a process that is killed leaves a `.partial`, which nothing reads.
+what has a name is whole; a process that is killed leaves a `.partial`, which nothing reads. A folder that takes the
+place of another sets that aside first, as `.old.partial`, and :func:`settle` puts it back after a kill in between.
 """
 
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -21,7 +23,10 @@ from scalemani.engine.resources import free_disk
 from scalemani.errors import DiskFullError
 
 PARTIAL = ".partial"  # how the names end of what is being made
+OLD = ".old"  # before that, of what another is taking the place of
+LEFT = re.compile(rf"\.[0-9a-f]{{32}}({OLD})?{PARTIAL}\Z")
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_LINKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EACCES)  # of SMB and FUSE mounts
 
 
 def checksum(array: NDArray[Any]) -> int:
@@ -82,10 +87,73 @@ def remove_partials(folder: str | os.PathLike[str], *below: str) -> None:
     """Remove what a killed process was making in a folder, and in those below it that match; others are left alone."""
     for place in ("", *below):
         for left in Path(folder).glob(f"{place}*{PARTIAL}"):
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
+            discard(left)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there; of a link itself."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def take_place(new: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Give a file or folder that is whole its name, in the place of what has that.
+
+    Raises
+    ------
+    OSError
+        What was there is there again.
+    """
+    place = Path(target)
+    folders = Path(new).is_dir() or (place.is_dir() and not place.is_symlink())
+    if not folders or not os.path.lexists(place):
+        os.replace(new, place)
+        return
+    whole = beside(place)  # a folder can't be renamed over one that has files in it
+    old = whole.with_name(f"{whole.name.removesuffix(PARTIAL)}{OLD}{PARTIAL}")
+    os.rename(place, old)
+    try:
+        os.rename(new, place)
+    except BaseException:
+        if not os.path.lexists(place):
+            os.rename(old, place)
+        raise
+    discard(old)
+
+
+def set_aside(path: str | os.PathLike[str]) -> Path | None:
+    """What had the name of a path at which nothing is now, since what was to take its place was killed in between."""
+    target = Path(path).absolute()
+    if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
+        return None
+    return max((left for left in _left_beside(target) if left.stem.endswith(OLD)), default=None)
+
+
+def settle(path: str | os.PathLike[str]) -> None:
+    """Put back what was set aside, and remove what a killed process was making beside a path; for its sole writer.
+
+    Raises
+    ------
+    OSError
+        It can't be put back; nothing was removed.
+    """
+    target = Path(path).absolute()
+    old = set_aside(target)
+    if old is not None:
+        os.rename(old, target)
+    for left in _left_beside(target):
+        discard(left)
+
+
+def _left_beside(target: Path) -> list[Path]:
+    """Entries that have the name of one that was, or was to be, at a path."""
+    if not target.parent.is_dir():
+        return []
+    start = len(target.name)
+    names = [name for name in os.listdir(target.parent) if name.startswith(target.name) and LEFT.match(name, start)]
+    return [target.with_name(name) for name in names]
 
 
 def put(path: str | os.PathLike[str], content: Any) -> None:
@@ -112,6 +180,9 @@ def put(path: str | os.PathLike[str], content: Any) -> None:
 def put_once(path: str | os.PathLike[str], content: Any) -> bool:
     """Write a file whole unless one is there, which stays; whether this one was put.
 
+    Where the file system has no links it is made under its name, and a reader may find a part of it: what is read as
+    JSON with a schema is none until it is whole, and a part that a killed process left can be replaced.
+
     Raises
     ------
     DiskFullError
@@ -123,8 +194,24 @@ def put_once(path: str | os.PathLike[str], content: Any) -> bool:
             os.link(partial, target)
         except FileExistsError:
             return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            return _created(target, content)
         finally:
             partial.unlink(missing_ok=True)
+    return True
+
+
+def _created(target: Path, content: Any) -> bool:
+    """Whether a file was made where none was."""
+    try:
+        _write(target, content)
+    except FileExistsError:
+        return False
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
     return True
 
 

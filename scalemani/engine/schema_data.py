@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = ["BY_AXIS", "DTYPE_BYTES", "LATER_BY_AXIS", "MOST_BLOCKS", "SCHEMAS"]
 
+MOST_ARRAYS = 1 << 20  # three of each read of D that is kept
 MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
 
 Schema = dict[str, Any]
@@ -158,7 +159,7 @@ _DOCUMENT: Schema = {
             "type": "object",
             "propertyNames": {"pattern": r"^[a-z][a-z0-9_]*\Z", "maxLength": 64},
             "additionalProperties": _CRC32C,
-            "maxProperties": 1000,
+            "maxProperties": MOST_ARRAYS,
         },
         "stages": {
             "type": "object",

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
+from scalemani.engine.bounded_json import REMEDY, check_inside
+from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for, take_place
 from scalemani.engine.schemas import MOST_METADATA_BYTES, array_bytes, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
@@ -44,13 +45,7 @@ def write(folder: Path, name: str, array: NDArray[Any]) -> int:
             put(partial / "zarr.json", text)
             for number, at in enumerate(range(0, len(data), rows) if data.size else ()):
                 _write_chunk(_chunk(partial, number, data.ndim), data[at : at + rows], rows)
-            if target.exists():
-                old = beside(target)
-                target.rename(old)
-                partial.rename(target)
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                partial.rename(target)
+            take_place(partial, target)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -102,15 +97,13 @@ def found(folder: Path) -> dict[str, int]:
     return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
 
 
-def read(folder: Path, name: str, metadata_sum: int | None, remedy: str) -> NDArray[Any]:
+def read(folder: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
     """Read an array whole and check it.
 
     Parameters
     ----------
     metadata_sum : int or None
         What :func:`write` gave, where it is known.
-    remedy : str
-        What to do about damage, for messages.
 
     Raises
     ------
@@ -119,12 +112,12 @@ def read(folder: Path, name: str, metadata_sum: int | None, remedy: str) -> NDAr
     """
     place = folder / name
     if not (place / "zarr.json").exists():
-        raise DamagedStoreError(f"{str(folder)!r} lacks {name!r}; {remedy}")
+        raise DamagedStoreError(f"{str(folder)!r} lacks {name!r}; {REMEDY}")
     try:
         return _read(place, name, metadata_sum)
     except (ValueError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {remedy}") from error
+        raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {REMEDY}") from error
 
 
 def _read(place: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
@@ -147,6 +140,7 @@ def _read(place: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
         raise ValueError(f"{there:,} bytes in {len(files)} files of {size + 4 * sealed:,}")
     data = np.zeros(shape, dtype)
     for number, file in enumerate(files):
+        check_inside(place.parent, str(file.relative_to(place.parent)))
         found = read_plain(file, size + 4 * sealed)
         if sealed and checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
             raise ValueError("checksum differs")

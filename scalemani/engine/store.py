@@ -10,7 +10,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,19 @@ from numpy.typing import NDArray
 
 from scalemani.engine import small_arrays
 from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal, versions
-from scalemani.engine.expected_arrays import REMEDY, check_size, checked_array
-from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for
+from scalemani.engine.expected_arrays import check_size, checked_array
+from scalemani.engine.model_copy import write_copy
+from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for, set_aside, take_place
 from scalemani.engine.schemas import check_no_links
-from scalemani.engine.store_place import check_writable, kind_of
+from scalemani.engine.store_place import check_writable, kind_of, put_back
 from scalemani.engine.tiles import Tiles
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
-__all__ = ["RunStore", "check_writable", "checksum", "kind_of", "shared_run"]
+__all__ = ["RunStore", "check_writable", "checksum", "kind_of"]
 
 FORMAT_VERSION = 3
-LEFT_OUT = ("first_", "neighbors_", "solver_", "piece_")  # arrays that a model does without
+PIECES = "piece_"  # of a stage that is not finished, however many; they go with its end, and no document names them
+LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model does without
 READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
@@ -44,17 +45,23 @@ class RunStore(Tiles):
     ------
     ScalemaniError
         If there is no run at `path`, or one of another format version.
+    DamagedStoreError
+        If a link leads out of it, as far as two folders down; what is below is looked at when it is used.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(path)
+        put_back(self.path)
         found = kind_of(self.path)
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
+            old = set_aside(self.path)
+            what += f" (the run that was to be replaced is {str(old)!r}: give it its name again)" if old else ""
             raise ScalemaniError(
                 f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
                 "with the model that made it)"
             )
+        check_no_links(self.path, levels=2)
         self._document = RunDocument(Path(self.path))
         document = self._document.read()
         super().__init__(self.path, document["id"])
@@ -122,21 +129,19 @@ class RunStore(Tiles):
         ScalemaniError
             If another process makes a run there at this moment.
         """
-        target, old = Path(path).absolute(), beside(path)
-        if replace and kind_of(target) == "run":
-            target.rename(old)
+        target = Path(path).absolute()
         try:
-            Path(self.path).rename(target)
+            if replace and kind_of(target) == "run":
+                take_place(self.path, target)
+            else:
+                Path(self.path).rename(target)
         except OSError as error:
             self.remove()
-            if old.exists():
-                old.rename(target)
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
             raise ScalemaniError(
                 f"another fit is making a run at {str(path)!r}: wait for it, or give another path"
             ) from error
-        shutil.rmtree(old, ignore_errors=True)
         return RunStore(target)
 
     # ---- the document: written by the client alone ----------------------------------------------
@@ -152,9 +157,14 @@ class RunStore(Tiles):
         return dict(self._document.read())
 
     def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
-        self._guard()
+        self._check_right()
         changed = {**self.document, "format_version": FORMAT_VERSION, "stages": stages, "arrays": arrays}
         self._document.write(changed)
+
+    def _check_right(self) -> None:
+        """Before anything of the run is changed: it is this writer's still, and the run that was opened."""
+        self._guard()
+        self.check_identity()
 
     def check_identity(self) -> None:
         """Refuse to write into another run than the one that was opened.
@@ -196,6 +206,7 @@ class RunStore(Tiles):
 
     def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
         """Before arrays are replaced or removed: a checksum is never that of another one."""
+        self._check_right()
         self._written = {name: value for name, value in self._written.items() if not gone(name)}
         arrays = self._arrays()
         kept = {name: value for name, value in arrays.items() if not gone(name)}
@@ -214,7 +225,9 @@ class RunStore(Tiles):
         DiskFullError
         """
         self._forget_arrays(lambda other: other == name)
-        self._written[name] = small_arrays.write(Path(self.path), name, array)
+        found = small_arrays.write(Path(self.path), name, array)
+        if not name.startswith(PIECES):
+            self._written[name] = found
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`.expected_arrays`).
@@ -226,7 +239,7 @@ class RunStore(Tiles):
         """
         document = self.document
         known = {**document.get("arrays", {}), **self._written}.get(name)
-        found = small_arrays.read(Path(self.path), name, known, REMEDY)
+        found = small_arrays.read(Path(self.path), name, known)
         return checked_array(self.path, name, found, document["stages"])
 
     def remove_array(self, name: str) -> None:
@@ -271,29 +284,13 @@ class RunStore(Tiles):
         DamagedStoreError
             If an array of the model is not what was written.
         """
-        target = Path(path).absolute()
-        if kind_of(target) != "nothing":
-            raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
-        check_writable(target)
-        partial = beside(target)
-        check_no_links(self.path)  # their contents would be copied
-        document, folder = self.document, Path(self.path)
+        folder = Path(self.path)
+        document = {**self.document, "format_version": FORMAT_VERSION}
         names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
         kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
-        try:
-            with room_for(target, 1 << 20):
-                partial.mkdir()
-                sums = {name: small_arrays.write(partial, name, self.read_array(name)) for name in kept}
-                RunDocument(partial).write({**document, "format_version": FORMAT_VERSION, "arrays": sums})
-            partial.replace(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        write_copy(Path(path).absolute(), document, kept, self.read_array)
 
-
-@lru_cache(maxsize=4)
-def shared_run(path: str, identity: str) -> RunStore:
-    """The run at a path, opened once in each process; `identity` is its id, so that a new run is opened anew."""
-    store = RunStore(path)
-    if store.document["id"] != identity:
-        raise DamagedStoreError(f"the run at {path!r} was replaced while it was in use")
-    return store
+    def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
+        """Names and checksums of the arrays that begin so: other arrays, another state."""
+        arrays: dict[str, int] = self.document.get("arrays", {})
+        return tuple(sorted(item for item in arrays.items() if item[0].startswith(prefixes)))

@@ -1,11 +1,14 @@
 """A path for a run: takes it, says what is there and whether a run can be made; makes nothing that stays."""
 
+import contextlib
 import os
 import uuid
 from pathlib import Path
 
 from scalemani.engine.document import COPY, KEY, ROOT
+from scalemani.engine.objects import set_aside
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, read_json
+from scalemani.engine.writer import Writer
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 
@@ -27,6 +30,19 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         except (DamagedStoreError, KeyError, TypeError):
             continue
     return "other"
+
+
+def put_back(path: str | os.PathLike[str]) -> None:
+    """Put back a run that was to be replaced at a path, if the one that was to replace it was killed in between.
+
+    Raises
+    ------
+    StoreInUseError
+        If a fit is replacing it now.
+    """
+    if set_aside(path) is not None:
+        with contextlib.suppress(OSError), Writer(path):
+            pass  # it settles what it finds
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

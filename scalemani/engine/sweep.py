@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore, shared_run
+from scalemani.engine.shared_runs import shared_run
+from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 
 Share = Callable[[NDArray[np.float32], NDArray[Any], NDArray[Any] | None], tuple[NDArray[Any], NDArray[Any] | None]]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
+from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain
 from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, room_for
 from scalemani.engine.schemas import MOST_METADATA_BYTES, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
@@ -54,6 +55,11 @@ class TileFiles:
     metadata_sum : int, optional
         CRC32C of its metadata's text, where that is known.
 
+    Attributes
+    ----------
+    metadata_sum : int
+        What it is.
+
     Raises
     ------
     DamagedStoreError
@@ -64,14 +70,13 @@ class TileFiles:
         self.folder = folder
         place = folder / "zarr.json"
         content = read_plain(place, MOST_METADATA_BYTES)
-        if metadata_sum is not None and checksum_of(content) != metadata_sum:
-            raise DamagedStoreError(
-                f"{str(place)!r} is not what was written; 'scalemani verify --repair' writes it again"
-            )
+        self.metadata_sum = checksum_of(content)
+        if metadata_sum not in (None, self.metadata_sum):
+            raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
         found = checked_array_metadata(parsed(content, str(place)), str(place), MOST_BYTES, tiles=True)
         shape, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
         if found["data_type"] != "float32" or 4 * chunk[0] ** 2 > MOST_TILE:
-            raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; fit again with overwrite")
+            raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; {REMEDY}")
         blosc = [codec["configuration"] for codec in found["codecs"] if codec["name"] == "blosc"]
         self.blocks = Blocks(shape[0], chunk[0])
         self._codec: Any = None
@@ -101,6 +106,10 @@ class TileFiles:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
+    def _inside(self, row: int, column: int) -> Path:
+        """Where a tile is, unless a link leads there."""
+        return check_inside(self.folder.parent, f"{self.folder.name}/c/{row}/{column}")
+
     def inside(self, row: int, column: int, buffer: Tile) -> Tile:
         """The part of a buffer that is the tile."""
         return buffer[: self.blocks.length(row), : self.blocks.length(column)]
@@ -115,7 +124,7 @@ class TileFiles:
         rows, columns = self.inside(row, column, buffer).shape
         buffer[rows:], buffer[:, columns:] = np.nan, np.nan
         content = buffer if self._codec is None else self._codec.encode(buffer)
-        place = self.file(row, column)
+        place = self._inside(row, column)
         with room_for(place, buffer.nbytes):
             folder_at(place.parent)
         put(place, content)
@@ -134,8 +143,9 @@ class TileFiles:
         DamagedStoreError
             Naming the tile.
         """
+        place = self._inside(row, column)
         try:
-            content: Any = self._bytes(self.file(row, column), buffer)
+            content: Any = self._bytes(place, buffer)
             if not of_numbers and checksum_of(content) != wanted:
                 raise ValueError("checksum differs")
             if self._codec is not None:
@@ -150,14 +160,13 @@ class TileFiles:
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise DamagedStoreError(
-                f"{str(self.folder.parent)!r}: tile ({row}, {column}) of D is damaged ({why}); 'scalemani verify "
-                "--repair' makes it again"
+                f"{str(self.folder.parent)!r}: tile ({row}, {column}) of D is damaged ({why}); {REMEDY}"
             ) from error
         return tile
 
     def _bytes(self, path: Path, buffer: Tile) -> Any:
         """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
-        with path.open("rb", buffering=0) as stream:
+        with open_plain(path) as stream:
             if self._codec is not None:
                 return stream.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most
             place, done = memoryview(buffer.data).cast("B"), 0

@@ -9,6 +9,7 @@ lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
+from scalemani.engine.bounded_json import REMEDY, check_inside
 from scalemani.engine.objects import beside, folder_at, put, put_once, room_for
 from scalemani.engine.schemas import MOST_LINE_BYTES, checked_line, read_json
 from scalemani.engine.tile_files import Tile, TileFiles
@@ -74,7 +76,7 @@ class Tiles:
         """
         self.drop_distances()
         with room_for(self.path, 1):
-            (Path(self.path) / "ledger").mkdir()
+            self._ledger.mkdir()
         self._opened = TileFiles.create(Path(self.path) / "distances", n, tile, compression)
 
     def drop_distances(self) -> None:
@@ -84,7 +86,7 @@ class Tiles:
         dropped = beside(distances)
         if distances.exists():
             distances.rename(dropped)  # at once: a stop in between leaves no half of it in place
-        shutil.rmtree(Path(self.path) / "ledger", ignore_errors=True)
+        shutil.rmtree(self._ledger, ignore_errors=True)
         shutil.rmtree(dropped, ignore_errors=True)
         for found in Path(self.path).iterdir():
             if self._goes_with_distances(found.name):
@@ -112,6 +114,11 @@ class Tiles:
             self.check_size(opened.blocks.n)
             self._opened = opened
         return self._opened
+
+    def refresh(self) -> None:
+        """Forget what was opened of a D that is not the run's any more: processes live longer than what they opened."""
+        if self._opened is not None and self._opened.metadata_sum != self.metadata_sum():
+            self._opened, self._lines = None, {}
 
     def check_size(self, n: int) -> None:
         """Refuse D of n vertices where another number is known."""
@@ -162,7 +169,11 @@ class Tiles:
 
     def line_file(self, row: int) -> Path:
         """Where the line of a row of tiles is."""
-        return Path(self.path) / "ledger" / f"{row}.json"
+        return self._ledger / f"{row}.json"
+
+    @property
+    def _ledger(self) -> Path:
+        return Path(self.path) / "ledger"
 
     def check_identity(self) -> None:
         """Refuse to write into another run than the one that was opened."""
@@ -171,14 +182,16 @@ class Tiles:
     def _confirm(self, row: int, sums: list[int]) -> None:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self.check_identity()
+        check_inside(self.path, f"ledger/{row}.json")
         self._lines.pop(row, None)
         line = line_text(self.identity, row, sums)
-        folder_at(self.line_file(row).parent)
+        folder_at(self._ledger)
         if not put_once(self.line_file(row), line) and self.line(row) != Line(sums, False):
             put(self.line_file(row), line)
 
     def unfinish(self, row: int) -> None:
         """Take a row's line out of the ledger: its tiles will be made again."""
+        self.check_identity()
         self._lines.pop(row, None)
         self.line_file(row).unlink(missing_ok=True)
 
@@ -195,11 +208,10 @@ class Tiles:
     def _recorded(self, row: int) -> Line:
         if row not in self._lines:
             found = self.line(row)
+            if found is None and f"{row}.json" in self._listed():  # a network's directory may be remembered without it
+                found = self.line(row)
             if found is None:
-                raise DamagedStoreError(
-                    f"{self.path!r}: the ledger of tile row {row} is missing or damaged; 'scalemani verify --repair' "
-                    "makes it again"
-                )
+                raise DamagedStoreError(f"{self.path!r}: the ledger of tile row {row} is missing or damaged; {REMEDY}")
             self._lines[row] = found
         return self._lines[row]
 
@@ -208,8 +220,18 @@ class Tiles:
         return self.line(row) is not None
 
     def missing_rows(self) -> list[int]:
-        """Rows of tiles that the ledger does not have."""
-        return [row for row in range(len(self.blocks)) if not self.tile_row_done(row)]
+        """Rows of tiles that the ledger does not have.
+
+        Its folder is listed: a host that asked for a line before there was one may be told so for a while after.
+        """
+        there, rows = self._listed(), range(len(self.blocks))
+        return [row for row in rows if f"{row}.json" not in there or not self.tile_row_done(row)]
+
+    def _listed(self) -> set[str]:
+        try:
+            return set(os.listdir(self._ledger))
+        except OSError:
+            return set()
 
     # ---- reading ---------------------------------------------------------------------------------
 

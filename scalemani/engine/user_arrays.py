@@ -11,6 +11,7 @@ import zarr
 from numpy.typing import NDArray
 
 from scalemani.engine.foreign_zarr import arrays_in, check_array, kind_of_node
+from scalemani.engine.kept import name_next
 from scalemani.engine.objects import room_for
 from scalemani.errors import ScalemaniError
 
@@ -39,7 +40,7 @@ class NewOutput:
     Parameters
     ----------
     folder : Path
-        On the disk of the output; an unfinished array that is there is replaced.
+        Of kept results, on the disk of the output; an unfinished array that is there is replaced.
     shape : tuple of int
 
     Raises
@@ -76,6 +77,7 @@ class NewOutput:
             If something has come to be there.
         """
         refuse_existing(path)
+        name_next(self._partial.parent, self._partial)
         os.rename(self._partial, os.path.abspath(path))
 
 

@@ -2,9 +2,10 @@
 
 Locks of files fail on network file systems and object stores have none, so a writer puts an object beside what it
 writes, `.<name>.writer.json`, and puts it again with a higher beat every few seconds. One that comes later takes the
-path over where the first is dead: at once if it was a process of the same machine that is gone, else when the object
-did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long that
-it was taken over notices (:meth:`Writer.check`), and must stop.
+path over where the first is dead: at once if it was a process of the same machine that is surely gone, else when the
+object did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long
+that it was taken over notices (:meth:`Writer.check`), and must stop. The right brings what a killed writer left beside
+the path into order (:func:`scalemani.engine.objects.settle`).
 """
 
 import json
@@ -19,8 +20,9 @@ from typing import Any
 
 import psutil
 
-from scalemani.engine.objects import put, put_once
-from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, read_json
+from scalemani.engine.bounded_json import open_plain
+from scalemani.engine.objects import put, put_once, settle
+from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, parsed, read_plain
 from scalemani.errors import DamagedStoreError, DiskFullError, StoreInUseError
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
@@ -69,6 +71,7 @@ class Writer:
         try:
             self._make_room()
             self._claim()
+            self._settle()
         except BaseException:
             self._forget()
             raise
@@ -100,7 +103,7 @@ class Writer:
                 found = self._found()
             except DamagedStoreError:
                 return
-            self._lost = found is not None and found["writer"] != self._id
+            self._lost = found is None or found["writer"] != self._id  # none: the other one is done already
         if self._lost:
             raise self._in_use("another process, which took over while this one stood still")
 
@@ -126,15 +129,26 @@ class Writer:
                 continue
             return
 
+    def _settle(self) -> None:
+        try:
+            settle(self._target)
+        except OSError:
+            return  # nothing was removed, and who opens the run says where the old one is
+        except BaseException:
+            self._object.unlink(missing_ok=True)
+            raise
+
     def _refuse_living(self, before: bytes) -> None:
         try:
             found = self._found()
         except DamagedStoreError:
             found = None
         if found is not None and found.get("boot") == _machine():
-            if found["pid"] == os.getpid() or not _runs(found["pid"], found.get("started", 0.0)):
+            runs = found["pid"] != os.getpid() and _runs(found["pid"], found.get("started", 0.0))
+            if runs is False:
                 return
-            raise self._in_use(f"process {found['pid']} on this machine")
+            if runs:
+                raise self._in_use(f"process {found['pid']} on this machine")
         seconds = min(float(found["seconds"]), 60.0) if found else BEAT
         waited = 0.0
         while waited < DEAD_AFTER * seconds:
@@ -173,16 +187,21 @@ class Writer:
         return json.dumps(said).encode().ljust(LENGTH)
 
     def _content(self) -> bytes | None:
+        """What the object holds, nothing where it can't be read; None where there is none."""
         try:
-            return self._object.read_bytes()
-        except FileNotFoundError:
-            return None
+            return read_plain(self._object, MOST_WRITER_BYTES)
+        except DamagedStoreError as error:
+            return None if isinstance(error.__cause__, FileNotFoundError) else b""
 
     def _found(self) -> dict[str, Any] | None:
         """Who is said to write; None where nobody is."""
-        if not self._object.exists():
-            return None
-        return checked_writer(read_json(self._object, MOST_WRITER_BYTES), str(self._object))
+        try:
+            content = read_plain(self._object, MOST_WRITER_BYTES)
+        except DamagedStoreError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+        return checked_writer(parsed(content, repr(str(self._object))), str(self._object))
 
     def _beats(self) -> None:
         while not self._ended.wait(BEAT):
@@ -199,9 +218,9 @@ class Writer:
 
     def _beat_in_place(self) -> None:
         try:
-            with self._object.open("r+b", buffering=0) as stream:
+            with open_plain(self._object, os.O_RDWR) as stream:
                 stream.write(self._text())
-        except OSError:
+        except (OSError, ValueError):
             return
 
 
@@ -215,10 +234,22 @@ def _machine() -> str:
         return f"{socket.gethostname()} {psutil.boot_time()}"
 
 
-def _runs(pid: int, started: float) -> bool:
-    """Whether a process is there and is the one that was meant: numbers are given again."""
+def _runs(pid: int, started: float) -> bool | None:
+    """Whether a process is there and is the one that was meant; None where only its beats can tell.
+
+    Another user's may be hidden (/proc with hidepid), which the system's own word that there is none is not subject to.
+    A process that began at another time has a number that was given again, or the clock was set.
+    """
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # it is another user's
     try:
         process = psutil.Process(pid)
-        return bool(abs(process.create_time() - started) < 1 and process.status() != psutil.STATUS_ZOMBIE)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return True if abs(process.create_time() - started) < 1 else None
     except psutil.Error:
-        return False
+        return None

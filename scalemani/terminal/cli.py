@@ -172,10 +172,11 @@ def project(
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
-    from scalemani.engine.kept import kept_results
+    from scalemani.engine.kept import drop_finished, kept_results
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
+    drop_finished(out)
     check_output(out, ids=id_column is not None, overwrite=overwrite)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     from scalemani import load

@@ -7,7 +7,6 @@ so that a failure leaves nothing half-written.
 import contextlib
 import csv
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.engine.objects import room_for
+from scalemani.engine.kept import name_next
+from scalemani.engine.objects import discard, room_for, take_place
 from scalemani.engine.user_arrays import write_table
 from scalemani.errors import ScalemaniError
 
@@ -139,7 +139,7 @@ def write_coordinates(
     overwrite : bool
         Replace what is there.
     folder : Path, optional
-        Where files are written before they get their names, on the same disk; beside them unless given.
+        Of kept results, on the same disk: where files are written until they get their names; beside them unless given.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
     needed : int
         Bytes that it will take, for the message of a full disk.
     folder : Path, optional
-        Where it is written, on the disk of ``path``; beside it unless given.
+        Of kept results, on the disk of ``path``: where it is written; beside it unless given.
 
     Raises
     ------
@@ -189,24 +189,12 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
     with room_for(path, needed):
         try:
             yield partial
-            _rename(partial, path)
+            if folder is not None:
+                name_next(folder, partial)
+            take_place(partial, path)
         except BaseException:
-            if partial.is_dir():
-                shutil.rmtree(partial, ignore_errors=True)
-            else:
-                partial.unlink(missing_ok=True)
+            discard(partial)
             raise
-
-
-def _rename(partial: Path, path: Path) -> None:
-    """Put what is complete in the place of what is there."""
-    if path.is_dir():  # a directory can't be renamed over one that has files in it
-        old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
-        path.rename(old)
-        partial.rename(path)
-        shutil.rmtree(old)
-    else:
-        os.replace(partial, path)
 
 
 def _csv_bytes(coordinates: NDArray[np.floating[Any]], ids: Sequence[str] | None) -> int:

@@ -1,0 +1,54 @@
+"""A model without D: takes a run's document and arrays, writes them as a run of their own at another path."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from scalemani.engine import small_arrays
+from scalemani.engine.document import RunDocument
+from scalemani.engine.objects import beside, room_for
+from scalemani.engine.store_place import check_writable, kind_of
+from scalemani.engine.writer import Writer
+from scalemani.errors import ScalemaniError
+
+
+def write_copy(
+    target: Path, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
+) -> None:
+    """Write a run, whole or not at all.
+
+    Parameters
+    ----------
+    target : Path
+        Absolute; folders above it are made.
+    document : dict
+        Its "arrays" are replaced by those that are written.
+    names : iterable of str
+        Of the arrays.
+    read : callable
+        Name -> array, checked.
+
+    Raises
+    ------
+    ScalemaniError
+        If something is at `target`.
+    StoreInUseError
+        If a fit is at work there.
+    DiskFullError
+    """
+    check_writable(target)
+    with Writer(target):
+        if kind_of(target) != "nothing":
+            raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
+        partial = beside(target)
+        try:
+            with room_for(target, 1 << 20):
+                partial.mkdir()
+                sums = {name: small_arrays.write(partial, name, read(name)) for name in names}
+                RunDocument(partial).write({**document, "arrays": sums})
+            partial.replace(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
