@@ -1,5 +1,6 @@
 """One writer at a time: a second one is refused while the first lives, takes over when it is dead, and is noticed."""
 
+import errno
 import json
 import os
 import signal
@@ -12,17 +13,25 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from stored_models import X, fitted, same
 
 from scalemani import KernelIsomap
+from scalemani.engine import objects
 from scalemani.engine import writer as writer_module
+from scalemani.engine.objects import beside, put_once
+from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.writer import DEAD_AFTER, LENGTH, Writer
 from scalemani.errors import ScalemaniError, StoreInUseError
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+
+
+class Killed(BaseException):
+    """As a kill is: nothing is cleared up behind it."""
 
 
 def object_of(path):
@@ -225,3 +234,129 @@ def test_a_beat_needs_no_room_on_the_disk(quick, tmp_path, monkeypatch):
         before = said(tmp_path / "run")["beat"]
         until(lambda: said(tmp_path / "run")["beat"] > before + 1)
         writer.check()
+
+
+# ---- who is dead, and what a dead one left -----------------------------------------------------
+
+
+def test_a_writer_that_was_taken_over_and_outlived_has_lost(tmp_path):
+    """The other one is done, and has removed the object."""
+    with Writer(tmp_path / "run") as writer:
+        writer.check()
+        object_of(tmp_path / "run").unlink()
+        with pytest.raises(StoreInUseError, match="took over while this one stood still"):
+            writer.check()
+    assert not object_of(tmp_path / "run").exists()
+
+
+def denied(*_):
+    raise psutil.AccessDenied
+
+
+def hidden(*_):
+    raise psutil.NoSuchProcess(1)
+
+
+@pytest.mark.parametrize("answer", [denied, hidden])
+def test_a_process_that_may_live_is_waited_for(elsewhere, monkeypatch, answer):
+    """Another user's is there, though nothing is told of it; one that is surely gone is not waited for."""
+    with Writer(elsewhere()) as writer:
+        boot = said(writer._target)["boot"]
+    waited = []
+    monkeypatch.setattr(writer_module.time, "sleep", waited.append)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: 1.0)  # also for what this writer says of itself
+    monkeypatch.setattr(psutil.Process, "status", answer)
+    with Writer(elsewhere(boot=boot, pid=os.getppid(), seconds=7.0)):
+        assert sum(waited) >= DEAD_AFTER * 7
+    waited.clear()
+    with Writer(elsewhere(boot=boot, pid=2**31, seconds=7.0)):
+        assert sum(waited) < 7
+
+
+def test_a_pipe_in_the_place_of_the_object_is_waited_for_as_an_unreadable_one_is(quick, tmp_path):
+    os.mkfifo(object_of(tmp_path / "run"))
+    with Writer(tmp_path / "run"):
+        assert said(tmp_path / "run")["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS])
+def test_a_file_system_without_links_has_one_writer_too(quick, tmp_path, monkeypatch, number):
+    def link(*_):
+        raise OSError(number, "no links")
+
+    monkeypatch.setattr(objects.os, "link", link)
+    with Writer(tmp_path / "run"):
+        assert not put_once(object_of(tmp_path / "run"), b"another")
+        with ThreadPoolExecutor(8) as pool:
+            put = list(pool.map(lambda i: put_once(tmp_path / "line", f"{i}".encode() * 999), range(40)))
+    assert put.count(True) == 1 and [entry.name for entry in tmp_path.iterdir()] == ["line"]
+    assert (tmp_path / "line").read_text() == f"{put.index(True)}" * 999
+    monkeypatch.setattr(objects.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+    with pytest.raises(OSError, match="broken"):
+        put_once(tmp_path / "other", b"")
+
+
+def test_names_are_recorded_by_a_writer_alone_and_in_the_fit_that_they_are_of(tmp_path):
+    model = fitted(tmp_path / "run")
+    with Writer(tmp_path / "run"), pytest.raises(StoreInUseError):
+        model.name_features(["a"] * X.shape[1])
+    assert RunStore(tmp_path / "run").stage("names") is None
+    model.name_features([f"x{i}" for i in range(X.shape[1])])
+    assert model._run.feature_names[0] == "x0" and not object_of(tmp_path / "run").exists()
+    RunStore.create(tmp_path / "run", replace=True)
+    with pytest.raises(ScalemaniError, match="fitted again since"):
+        model.name_features(None)
+
+
+# Between the renames of an overwrite nothing is at the path; before and after them the rest is rubbish.
+def test_a_run_whose_overwriting_was_killed_is_at_its_path_again(tmp_path, monkeypatch):
+    """At each rename; for who loads it, and for the next fit; the old one or the new one, and nothing beside."""
+    store = RunStore.create(tmp_path / "run")
+    store.finish("first", {})
+    real = os.rename
+    for stop in (1, 2):
+        calls = []
+
+        def rename(*names, calls=calls, stop=stop):
+            calls.append(names)
+            if len(calls) == stop:
+                raise Killed
+            real(*names)
+
+        new = RunStore.create(beside(tmp_path / "run"))
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(objects.os, "rename", rename)
+            patch.setattr(objects.os.path, "lexists", lambda path: True)  # no clearing up after a kill
+            new.moved_to(tmp_path / "run", replace=True)
+        assert kind_of(tmp_path / "run") == ("run" if stop == 1 else "nothing")
+        assert len(list(tmp_path.iterdir())) == 2
+        assert RunStore(tmp_path / "run").stage("first") is not None
+        with Writer(tmp_path / "run"):
+            assert sorted(path.name for path in tmp_path.iterdir()) == [".run.writer.json", "run"]
+
+
+def test_only_what_a_writer_of_that_path_left_is_removed(tmp_path):
+    ours, old = f"run.{'0' * 32}.partial", f"run.{'1' * 32}.old.partial"
+    others = ["run.partial", f"run.{'0' * 31}.partial", f"run2.{'0' * 32}.partial", f"run.{'0' * 32}.partial.txt"]
+    for name in (ours, old, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.txt").write_text(name)
+    with Writer(tmp_path / "run"):
+        assert (tmp_path / "run" / "thesis.txt").read_text() == old, "what had the name has it again"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["run", *others])
+    with Writer(tmp_path / "run"), Writer(tmp_path / "run2"):
+        pass
+    assert not (tmp_path / others[2]).exists()
+
+
+def test_an_old_run_that_cannot_be_put_back_is_named_and_stays(tmp_path, monkeypatch):
+    old = tmp_path / f"run.{'1' * 32}.old.partial"
+    RunStore.create(old)
+    monkeypatch.setattr(objects.os, "rename", denied_rename)
+    with pytest.raises(ScalemaniError, match=r"holds no run: nothing is there \(the run that was to be replaced is .*old"):
+        RunStore(tmp_path / "run")
+    assert kind_of(old) == "run"
+
+
+def denied_rename(*_):
+    raise PermissionError(errno.EPERM, "denied")
