@@ -22,6 +22,12 @@ from scalemani.run import StoreFolder
 REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
 
 
+def recorded_graph(store: RunStore) -> dict[str, int]:
+    """Checksums of the arrays that D was made from, by name, as the document has them."""
+    arrays = store.document.get("arrays", {})
+    return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
+
+
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.
 

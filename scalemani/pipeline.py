@@ -26,7 +26,7 @@ from scalemani.inputs import GeodesicInput, Input, read_input
 from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
-from scalemani.opening import REDO, differing, in_place, open_run, sole_writer
+from scalemani.opening import REDO, differing, in_place, open_run, recorded_graph, sole_writer
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
 from scalemani.run import Run, StoreFolder
@@ -197,7 +197,6 @@ def _graph(
     again = store.stage(REDO)
     if store.stage("graph") is not None and again is None:
         return
-    before = store.document.get("arrays", {})
     report("graph", 0, 1)
     graph = _connected(given, lists, parameters)
     n = len(graph.order)
@@ -223,17 +222,13 @@ def _graph(
         n_bridges=len(graph.bridges),
     )
     if again is not None:
-        _after_another_graph(store, before)
+        # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
+        # the mark goes last, so that a stop in between leaves this to be decided again.
+        if recorded_graph(store) != again["fields"].get("arrays"):
+            store.forget("fit", "solve", "geodesics", "start", "reads")
+            store.drop_distances()
+        store.forget(REDO)
     report("graph", 1, 1)
-
-
-def _after_another_graph(store: RunStore, before: dict[str, int]) -> None:
-    """After a damaged graph was made again: D stays if that is the same to the bit, else goes with what hangs on it."""
-    now = store.document["arrays"]
-    if any(now[name] != before.get(name) for name in now if name.startswith("graph_") or name == "order"):
-        store.forget("fit", "solve", "geodesics", "start", "reads")
-        store.drop_distances()
-    store.forget(REDO)
 
 
 def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters) -> Graph:

@@ -24,16 +24,14 @@ from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
 from scalemani.errors import SelfCheckError
 from scalemani.kernel_shares import FirstRead, first_reader
-from scalemani.opening import REDO
+from scalemani.opening import REDO, recorded_graph
 from scalemani.parameters import Parameters
 from scalemani.solving import solve_run
 from scalemani.starting_block import STAGE as START
 from scalemani.starting_block import kept_block
-from scalemani.verification import Report, Verification, stage_of, verify
+from scalemani.verification import FINISHED_BY, MODEL, Report, Verification, stage_of, verify
 
 ROUNDS = 4  # what was hidden behind damage shows when that is mended
-FINISHED_BY = {"graph": "graph", "first read": "geodesics", "solve": "solve", "neighbors": None, "reads": None}
-SOLVED = ("vectors", "eigenvalues", "means")
 
 
 def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tuple[list[str], Verification]:
@@ -88,7 +86,7 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
     if "metadata" in by_kind:
         return done + _metadata(store)
     if "graph" in by_kind and store.stage(REDO) is None:
-        store.finish(REDO, {"stages": ["graph"]})
+        store.finish(REDO, {"stages": ["graph"], "arrays": recorded_graph(store)})
         done.append("left to the same fit with the same points, which goes on: the graph")
     broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
     if not broken:
@@ -152,7 +150,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
         shutil.rmtree(store.files.file(row, row).parent, ignore_errors=True)
     if broken & {"solve", "model"}:
         store.forget("fit", "solve")
-        for name in SOLVED:
+        for name in MODEL:
             store.remove_array(name)
     if broken & {"row", "first read"} or not store.has_distances:
         store.forget("geodesics")
@@ -184,14 +182,14 @@ def _solved_again(store: RunStore, cluster: Cluster, report: Report) -> list[str
     """Axes and constant, from D."""
     solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
     assert solved is not None and graph is not None
-    store.forget("fit", "solve")
     fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
     parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
     start, n = store.stage(START), graph["n_vertices"]
     usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
     columns = min(n - 1, usual) if start is None else int(start["most_columns"])
     try:
-        solve_run(store, None, parameters, cluster, columns, {"solve": solved["fields"]}, report, keep_reads=True)
+        asked = {"solve": solved["fields"]}
+        solve_run(store, None, parameters, cluster, columns, asked, report, keep_reads=True, again=True)
     except SelfCheckError:
         store.forget("geodesics")
         store.drop_distances()

@@ -39,6 +39,7 @@ def solve_run(
     report: Report,
     *,
     keep_reads: bool,
+    again: bool = False,
 ) -> None:
     """Solve for the correction that is asked for, and record the model; nothing if that is there already.
 
@@ -55,6 +56,8 @@ def solve_run(
     report : callable
     keep_reads : bool
         Whether each read of D is kept in the store until the model is recorded there.
+    again : bool
+        Whether a model for this correction that is there is solved for again: it stays until the new one is recorded.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def solve_run(
         If what was found contradicts itself; nothing is recorded then.
     """
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"]:
+    if state is not None and state["fields"] == fields["solve"] and not again:
         drop_reads(store)
         return
     assert graph is not None and distances is not None

@@ -25,12 +25,13 @@ from scalemani.engine.audit import (
     row_faults,
 )
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.distance_counts import DISTANCE_COUNTS
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics import shared_graph
-from scalemani.kernel_shares import FirstRead
+from scalemani.kernel_shares import FIRST_BLOCK, FIRST_FOUND, FirstRead
 from scalemani.self_check import CHECKED, check_stored
 
 Report = Callable[[str, int, int], None]
@@ -44,6 +45,15 @@ STAGE_OF = {  # whose arrays begin so
     "eigenvalues": "solve",
     "means": "solve",
 }
+MODEL = ("vectors", "eigenvalues", "means")
+MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
+GRAPH = {  # besides the maps, by what was given
+    "features": ("graph_indptr", "graph_indices", "graph_weights", "digests"),
+    "distances": ("graph_indptr", "graph_indices", "graph_weights", "tie_rank"),
+    "graph": ("graph_indptr", "graph_indices", "graph_weights", "tie_rank"),
+    "geodesic": (),
+}
+FINISHED_BY = {"graph": "graph", "first read": "geodesics", "solve": "solve"}  # the stage that records them
 MENDS = {  # by kind of fault or stage of the array: what --repair does
     "document": "restores it",
     "copy": "writes it again",
@@ -87,6 +97,18 @@ class Verification:
 def stage_of(array: str) -> str:
     """The stage that an array is of; "graph" where it is none of the others'."""
     return next((stage for prefix, stage in STAGE_OF.items() if array.startswith(prefix)), "graph")
+
+
+def needed_arrays(store: RunStore) -> set[str]:
+    """The arrays that the finished stages of a run have left, and that a finished fit goes on needing."""
+    stages, needed = store.document["stages"], set[str]()
+    if "graph" in stages:
+        needed |= {*MAPS, *GRAPH[stages["data"]["fields"]["kind"]]}
+    if "solve" in stages:
+        needed |= set(MODEL)
+    if "geodesics" in stages and "start" in stages:  # earlier releases took less of D
+        needed |= {DISTANCE_COUNTS} | ({FIRST_BLOCK, FIRST_FOUND} if store.has_distances else set())
+    return needed
 
 
 def remedy(fault: Fault, *, given: bool, repaired: bool = False) -> str:
@@ -134,7 +156,10 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
     names = store.document.get("arrays", {})
-    faults += [*name_faults(store), *array_faults(store), *metadata_faults(store)]
+    needed = needed_arrays(store)
+    faults += [*name_faults(store, needed.__contains__), *array_faults(store), *metadata_faults(store)]
+    named = {fault.name for fault in faults}
+    faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
     if store.has_distances and not _has(faults, "metadata"):
         faults += ledger_faults(store)

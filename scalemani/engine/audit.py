@@ -6,7 +6,7 @@ metadata, each tile, and the names of all files. What the files hold together is
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,8 +75,14 @@ def document_faults(folder: Path) -> list[Fault]:
     return faults
 
 
-def name_faults(store: RunStore) -> Iterator[Fault]:
-    """Entries of the folder that are none of a run's, or what a stopped run left."""
+def name_faults(store: RunStore, finished: Callable[[str], bool]) -> Iterator[Fault]:
+    """Entries of the folder that are none of a run's, or what a stopped run left.
+
+    Parameters
+    ----------
+    finished : callable
+        Name of an array -> whether it is of a stage that is finished: the document ought to have it.
+    """
     known = {ROOT, COPY, *store.document.get("arrays", {})}
     older = "arrays" not in store.document
     for entry in sorted(Path(store.path).iterdir()):
@@ -87,6 +93,8 @@ def name_faults(store: RunStore) -> Iterator[Fault]:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif name.endswith(PARTIAL) or not store.has_array(name):
             yield _extra(name)
+        elif finished(name):
+            yield Fault("array", name, "the run's document lacks it: it was being written")
         elif "fit" in store.document["stages"]:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
