@@ -326,6 +326,31 @@ def test_a_remote_program_that_fails_says_its_last_line(shell):
         program.wait_for(r"Scheduler at: (\S+)", 20)
 
 
+DEAF = """#!/bin/sh
+case "$*" in
+*kill\\ -KILL*) exec {second};;
+*) echo process 999999; trap '' TERM; exec sleep 60;;
+esac
+"""
+
+
+@pytest.mark.parametrize("second", ["sleep 60", "false"])
+def test_a_host_that_gives_no_answer_is_named_and_the_others_are_ended(tmp_path, monkeypatch, capsys, shell, second):
+    """Neither the end of its input nor a second login comes through."""
+    path = tmp_path / "deaf"
+    path.write_text(DEAF.format(second=second))
+    path.chmod(0o755)
+    monkeypatch.setattr(remote, "KILLING", 0.1)
+    monkeypatch.setattr(remote, "ENDING", 0.1)
+    deaf = remote.Remote([str(path)], "far", ["true"])
+    with remote.Remote(shell, "near", ["sleep", "60"]) as near:
+        process = near.started(20)
+        assert deaf.started(20) == 999999
+        cluster_ssh.end_together([deaf, near])
+        until_dead(process)
+    assert "far gives no answer: process 999999 may still run there" in capsys.readouterr().err
+
+
 # ---- all of them -----------------------------------------------------------------------------------
 
 

@@ -212,7 +212,7 @@ def small(options: argparse.Namespace) -> int:
     """Inspect the scripts, then fit with workers that bash starts from them, by stand-ins for sbatch and scancel."""
     out = options.out.absolute()
     points, store = fitting.small_points(out), out / "run.zarr"
-    own = f"{points} {store} --interface lo --jobs 2 --cores 1 --memory 2GiB --walltime 20:00"
+    own = f"{points} {store} --interface lo --jobs 1 --cores 2 --memory 2GiB --walltime 20:00"
     options = read_options([*shlex.split(own), "--local-directory", str(out), "--wait", "60"])
     check(options)
     slurm.inspect(worker_script(options), options)
@@ -227,10 +227,10 @@ def small(options: argparse.Namespace) -> int:
         code = fitting.fit_on(client, options, command, hoped=options.jobs)
     for job in queue.submitted():
         slurm.inspect(job.read_text(), options)
-    left = [process for process in queue.processes() if fitting.alive(process)]
+    left = fitting.left_of(queue.processes())
     if code != 0 or len(queue.submitted()) < options.jobs or left:
         raise RuntimeError(f"code {code}, {len(queue.submitted())} jobs submitted, processes left: {left}")
-    print(f"{options.jobs} jobs by sbatch, each as inspected, and gone:\n\n{queue.submitted()[0].read_text()}")
+    print(f"{options.jobs} job by sbatch, as inspected, and gone:\n\n{queue.submitted()[0].read_text()}")
     fitting.check_same_bits(points, store)
     return 0
 

@@ -20,7 +20,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,7 +143,7 @@ def free_port() -> int:
 
 
 def small(options: argparse.Namespace) -> int:
-    """Two "hosts" on this machine's loopback, stopped by SIGTERM in mid-run; then one through a tunnel goes on."""
+    """A "host" on this machine's loopback, stopped by SIGTERM as the fit begins; then one through a tunnel goes on."""
     out = options.out.absolute()
     points, store = fitting.small_points(out), out / "run.zarr"
     shell = out / "ssh-stand-in"
@@ -154,15 +153,15 @@ def small(options: argparse.Namespace) -> int:
     print("TLS" if secured else "no TLS: there is no openssl here")
     common = ["--remote-shell", shlex.quote(str(shell)), "--local-directory", str(out), "--memory", "1GiB"]
     tls = ["--tls", str(out / "certificates")] if secured else []
-    before = [str(points), str(store), "--hosts", "127.0.0.1,127.0.0.1", *common, *tls, "--"]
+    before = [str(points), str(store), "--hosts", "127.0.0.1", *common, *tls, "--"]
     lines = stopped_in_mid_run([*before, *fitting.SMALL_WORDS, "--overwrite"])
     processes = [int(line.rpartition("process ")[2]) for line in lines if ": process " in line]
-    left = [process for process in processes if fitting.alive(process)]
-    if len(processes) != 3 or left:
+    left = fitting.left_of(processes)
+    if len(processes) != 2 or left:
         raise RuntimeError(
             f"{len(processes)} processes were started, {len(left)} are left: {left}\n" + "\n".join(lines)
         )
-    print("stopped by SIGTERM; scheduler and two workers are gone; the same store, by a tunnel:")
+    print("stopped by SIGTERM; scheduler and worker are gone; the same store, by a tunnel:")
     after = read_options([str(points), str(store), "--hosts", "127.0.0.1", *common, "--tunnel"])
     command = fitting.fit_words(after.points, after.store, fitting.SMALL_WORDS)
     with running(check(after), after) as client:
@@ -174,20 +173,19 @@ def small(options: argparse.Namespace) -> int:
 
 
 def stopped_in_mid_run(arguments: list[str]) -> list[str]:
-    """Run this workflow and end it by SIGTERM when its fit has begun; the lines that it said."""
+    """Run this workflow and end it by SIGTERM when its workers are there; the lines that it said."""
     command = [sys.executable, __file__, *arguments]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ)
     lines, stopped = [], False
     assert child.stderr is not None
     for line in child.stderr:
         lines.append(line.rstrip())
-        if not stopped and line.startswith("points:"):
+        if not stopped and " threads; " in line:
             child.send_signal(signal.SIGTERM)
             stopped = True
     code = child.wait(30)
-    time.sleep(0.1)  # what was ended is taken from the list of processes by the system
     if not stopped or code != 1:
-        raise RuntimeError(f"SIGTERM in mid-run should end it with code 1, not {code}\n" + "\n".join(lines))
+        raise RuntimeError(f"SIGTERM should end it with code 1, not {code}\n" + "\n".join(lines))
     return lines
 
 

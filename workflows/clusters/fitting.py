@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,10 +20,11 @@ import dask
 import numpy as np
 from distributed import Client
 
-from scalemani import load
 from scalemani.demonstration.datasets import swiss_roll
 from scalemani.engine.cluster_watch import NO_WORKER_KEY
+from scalemani.engine.store import RunStore
 from scalemani.errors import ClusterLostError, ScalemaniError
+from scalemani.run import Run
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import Stopped, run
 from scalemani.terminal.files import open_points
@@ -34,7 +36,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 GATHERING = 60.0  # seconds from the first worker on
 
-SMALL_POINTS, SMALL_WORDS = 700, ("--components", "3", "--memory-limit", "1GB")
+SMALL_POINTS, SMALL_WORDS = 400, ("--components", "3", "--memory-limit", "1GB")
 
 
 def halves(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -185,10 +187,18 @@ def check_same_bits(points: Path, store: Path) -> None:
     """The fit in a store has the bits of one on threads of this process."""
     alone = store.parent / "alone.zarr"
     code = run(cli, ["fit", str(points), str(alone), *SMALL_WORDS, "--quiet", "--overwrite"])
-    found, expected = load(store).embedding_, load(alone).embedding_
+    found, expected = (Run(RunStore(str(path))).embedding() for path in (store, alone))
     if code != 0 or not np.array_equal(found, expected):
         raise RuntimeError(f"{store} and {alone} differ by up to {np.abs(found - expected).max()}")
     print(f"{len(found)} rows, {found.shape[1]} axes: the same bits as on threads of one process")
+
+
+def left_of(processes: Sequence[int], seconds: float = 20) -> list[int]:
+    """Those that are still there after a while in which they may end."""
+    end = time.monotonic() + seconds
+    while (left := [process for process in processes if alive(process)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
 
 
 def alive(process: int) -> bool:

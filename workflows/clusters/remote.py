@@ -8,13 +8,13 @@ file is left, and nothing is looked for by name.
 import re
 import shlex
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Self
 
-from clusters.fitting import say
-
+ENDING = 20  # seconds that a program may take
 KILLING = 30  # seconds for a second login
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 
@@ -113,14 +113,14 @@ class Remote:
         if self._local.stdin is not None and not self._local.stdin.closed:
             self._local.stdin.close()
 
-    def end(self, seconds: float = 20) -> None:
+    def end(self) -> None:
         """End the program: as SIGTERM does, or by its number where that does not come through in time.
 
         A host that gives no answer is named; nothing is raised, for the others are to be ended too.
         """
         self.let_go()
         try:
-            self._local.wait(seconds)
+            self._local.wait(ENDING)
         except subprocess.TimeoutExpired:
             if self.process is not None:
                 self._kill()
@@ -138,7 +138,8 @@ class Remote:
         except (subprocess.TimeoutExpired, OSError):
             answered = False
         if not answered:
-            say(f"{self.host} gives no answer: process {self.process} may still run there: end it")
+            line = f"{self.host} gives no answer: process {self.process} may still run there: end it"
+            print(line, file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         self.end()
