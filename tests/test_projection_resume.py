@@ -64,12 +64,18 @@ class Stop(BaseException):
 IN_FLIGHT = 8  # as many as a cluster of two threads has
 
 
+class SeesAll:
+    """Of a cluster, what is asked before a task is given."""
+
+    check_shared = staticmethod(lambda *_, **__: None)
+
+
 class Watch:
     """Stands for the cluster: counts tasks by their function, lets `results` come back, then stops the run."""
 
     def __init__(self, monkeypatch):
         small_blocks(monkeypatch)
-        monkeypatch.setattr(run, "Cluster", lambda _: contextlib.nullcontext())
+        monkeypatch.setattr(run, "Cluster", lambda _: contextlib.nullcontext(SeesAll))
         monkeypatch.setattr(projection_blocks, "_results", self._results)
         self.again()
 
@@ -466,3 +472,34 @@ def test_a_killed_process_leaves_what_the_next_one_goes_on_from(model, expected,
     assert f"{before} blocks of {PARTS + PIECES} resumed" in done.stdout
     np.testing.assert_array_equal(np.load(out), expected)
     assert not list(files.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["y.zarr", "y.npy", "y.csv"])
+def test_what_is_left_by_a_kill_after_the_output_got_its_name_goes_with_the_next_call(model, tmp_path, name):
+    """The output is complete, and refused; of an unfinished one whose name something else has, the results stay."""
+    out = tmp_path / name
+    (folder_of(out)).mkdir()
+    (folder_of(out) / "a.kept").write_text("")
+    write_coordinates(out, np.ones((3, 2)), folder=folder_of(out))
+    assert folder_of(out).is_dir()  # killed here
+    content = out.read_bytes() if out.is_file() else None
+    with pytest.raises(ScalemaniError, match="exists"):
+        model.transform_to(T, out)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert content is None or out.read_bytes() == content
+    (folder_of(out)).mkdir()
+    (folder_of(out) / "whole.txt").write_text("1 1")
+    with pytest.raises(ScalemaniError, match="exists"):
+        model.transform_to(T, out)
+    assert folder_of(out).is_dir()
+
+
+def test_an_array_that_was_written_by_blocks_is_known_as_complete(model, tmp_path, monkeypatch):
+    out = tmp_path / "y.zarr"
+    with monkeypatch.context() as patched:
+        patched.setattr(kept.shutil, "rmtree", lambda *_, **__: None)  # killed before the folder goes
+        model.transform_to(T, out)
+    assert kept_files(out)
+    with pytest.raises(ScalemaniError, match="exists"):
+        model.transform_to(T, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["y.zarr"]

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from data import random_distances, store_of
 from hostile import DOCUMENT, ESCAPE, HEX, LINE, METADATA, WRITER, one_line
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scalemani import load
 from scalemani.engine.bounded_json import parsed
 from scalemani.engine.schemas import (
     check_no_links,
@@ -20,7 +23,9 @@ from scalemani.engine.schemas import (
     checked_writer,
     read_json,
 )
+from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
+from scalemani.verification import verify
 
 pytestmark = pytest.mark.timeout(20)  # a pipe that is waited for
 
@@ -111,6 +116,20 @@ def test_no_link_and_no_pipe_is_taken_anywhere_in_a_store(tmp_path, where):
         assert where in damaged(check_no_links, store)
         (tmp_path / f"to {kind}").symlink_to(store)
         damaged(check_no_links, tmp_path / f"to {kind}")  # the store's own name may be a link
+
+
+@pytest.mark.parametrize("where", ["distances", "ledger", "vectors/c", "document.json"])
+def test_a_run_with_a_link_or_a_pipe_is_not_opened_by_whoever_asks(tmp_path, where):
+    """What a store is opened by is what refuses; deeper ones are refused where they are used (test_store)."""
+    store = store_of(random_distances(9), 3, tmp_path / "run")
+    store.write_array("vectors", np.eye(9)[:, :2])
+    place = tmp_path / "run" / where
+    place.rename(tmp_path / "outside")
+    for make in (lambda: place.symlink_to(tmp_path / "outside"), lambda: os.mkfifo(place)):
+        make()
+        for opened in (RunStore, load, verify):
+            assert where in damaged(opened, str(tmp_path / "run"))
+        place.unlink()
 
 
 # ---- schemas ---------------------------------------------------------------------------------------------

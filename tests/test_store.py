@@ -12,10 +12,12 @@ import zarr
 from data import random_distances, store_of
 
 from scalemani.engine import tile_files
+from scalemani.engine.document import RunDocument
 from scalemani.engine.objects import put_once
 from scalemani.engine.shared_runs import shared_run
 from scalemani.engine.store import RunStore, check_writable, checksum, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.geodesics import shared_graph, shared_paths
 
 N, TILE = 37, 8  # five blocks, the last of five
 
@@ -388,3 +390,140 @@ def test_dropping_distances_leaves_the_model(run):
     assert not (Path(run.path) / "ledger").exists()
     np.testing.assert_array_equal(RunStore(run.path).read_array("vectors"), np.eye(3))
     run.drop_distances()
+
+
+# ---- what a process keeps ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_process_takes_a_d_that_was_made_again_for_what_it_is(run, distances, compression):
+    """Dropped and made again by another object, as a repair or another process does: other tiles, another codec."""
+    mine = shared_run(run.path, run.identity)
+    mine.read_tile(0, 0)
+    run.drop_distances()
+    run.create_distances(N, 16, compression)
+    again = shared_run(run.path, run.identity)
+    assert again is mine and len(again.blocks) == 3
+    for row, here in enumerate(again.blocks):
+        again.write_tile_row(row, distances[here, here.start :])
+    for row, column in run.blocks.tiles():
+        part = distances[run.blocks[row], run.blocks[column]]
+        np.testing.assert_array_equal(RunStore(run.path).read_tile(row, column), part)
+        np.testing.assert_array_equal(again.read_tile(row, column), part)
+
+
+def test_a_process_takes_a_graph_that_was_made_again_for_what_it_is(run):
+    """Under the same id; one that is the same is read once."""
+
+    def graph(length):
+        for part, array in (("indptr", [0, 1, 2]), ("indices", [1, 0]), ("weights", [length, length])):
+            run.write_array(f"graph_{part}", np.array(array, {"indptr": "i8", "indices": "i4"}.get(part, "f4")))
+        run.finish("other", {})
+        return shared_graph(run.path, run.identity)
+
+    first = graph(1.0)
+    assert shared_graph(run.path, run.identity) is first and graph(1.0) is first
+    assert graph(2.0).data.tolist() == [2, 2]
+    assert shared_paths(run.path, run.identity) is shared_paths(run.path, run.identity)
+
+
+def test_a_process_asks_for_a_run_with_one_reading_of_its_document(run, monkeypatch):
+    """Work is counted: tasks are many."""
+    shared_run(run.path, run.identity).read_tile(0, 0)
+    opened, real = [], os.open
+    monkeypatch.setattr(os, "open", lambda path, *more: (opened.append(os.path.basename(path)), real(path, *more))[1])
+    shared_run(run.path, run.identity)
+    assert set(opened) == {"zarr.json"} and len(opened) <= 2
+
+
+# ---- whose run is written ----------------------------------------------------------------------
+
+
+def test_nothing_is_written_into_another_run_that_came_to_the_path(run, distances):
+    RunStore.create(run.path, replace=True).create_distances(N, TILE)
+    before = tree(run.path)
+    for change in (
+        lambda: run.finish("late", {}),
+        lambda: run.forget("early"),
+        lambda: run.write_array("a", np.arange(3)),
+        lambda: run.remove_array("a"),
+        lambda: run.remove_arrays("a"),
+        run.drop_distances,
+        lambda: run.create_distances(N, TILE),
+        lambda: run.write_tile_row(0, distances[:TILE]),
+        lambda: run.unfinish(0),
+    ):
+        with pytest.raises(DamagedStoreError, match="was replaced while it was in use"):
+            change()
+    assert {name: text for name, text in tree(run.path).items() if "/c/" not in name} == before
+
+
+# ---- the ledger on a network -------------------------------------------------------------------
+
+
+def test_lines_that_are_not_there_are_not_asked_for(distances, tmp_path, monkeypatch):
+    """A host that asked is told so for half a minute after another has put the line; the folder is listed once."""
+    store = RunStore.create(tmp_path / "run")
+    store.create_distances(N, TILE)
+    store.write_tile_row(2, distances[16:24, 16:])
+    asked, listed, real, names = [], [], store.line, os.listdir
+    monkeypatch.setattr(store, "line", lambda row: (asked.append(row), real(row))[1])
+    monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), names(path))[1])
+    assert store.missing_rows() == [0, 1, 3, 4]
+    assert asked == [2] and len(listed) == 1
+    monkeypatch.setattr(store, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
+    assert store.read_tile(2, 3).shape == (TILE, TILE)
+
+
+# ---- a store that leads out of its folder ------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["distances", "ledger", "vectors", "distances/c", "vectors/c", "ledger/1.json"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_store_that_leads_out_of_its_folder_is_not_opened(run, tmp_path, where, kind):
+    run.write_array("vectors", np.eye(3))
+    place = Path(run.path) / where
+    place.rename(tmp_path / "outside")
+    place.symlink_to(tmp_path / "outside") if kind == "link" else os.mkfifo(place)
+    with pytest.raises(DamagedStoreError, match=f"{where}.*(symbolic link|neither a folder nor a plain file)"):
+        RunStore(run.path)
+
+
+@pytest.mark.parametrize("where", ["distances/c/1/3", "distances/c/1", "vectors/c/0", "vectors/c/0/0"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_is_deeper_is_refused_where_it_is_used_and_never_written_through(run, distances, tmp_path, where, kind):
+    """Opening does not look at each of 100,000 tiles; a pipe is not waited for."""
+    run.write_array("vectors", np.eye(3))
+    place, outside = Path(run.path) / where, tmp_path / "outside"
+    place.rename(outside)
+    place.symlink_to(outside) if kind == "link" else os.mkfifo(place)
+    store, before = RunStore(run.path), tree(tmp_path / "outside") or outside.read_bytes()
+    with pytest.raises(DamagedStoreError):
+        store.read_tile(1, 3) if "distances" in where else store.read_array("vectors")
+    if kind == "link" and "distances" in where:
+        with pytest.raises(DamagedStoreError, match="leads out of the store"):
+            store.write_tile_row(1, distances[8:16, 8:])
+    store.write_array("vectors", np.ones((3, 3)))
+    assert (tree(tmp_path / "outside") or outside.read_bytes()) == before
+
+
+# ---- arrays that no document names -------------------------------------------------------------
+
+
+def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
+    store = RunStore.create(tmp_path / "run")
+    for number in range(3):
+        store.write_array(f"piece_{number}", np.arange(number))
+    store.write_array("a", np.arange(3))
+    store.finish("neighbors_", {})
+    assert set(store.document["arrays"]) == {"a"}
+    assert store.read_array("piece_2").tolist() == [0, 1]
+    store.remove_arrays("piece_")
+    assert not store.has_array("piece_2")
+
+
+def test_a_document_may_name_thousands_of_arrays(run):
+    """Three of each read of D that is kept."""
+    document = {**run.document, "arrays": {f"solver_{number}": number for number in range(5000)}}
+    RunDocument(Path(run.path)).write(document)
+    assert len(RunStore(run.path).document["arrays"]) == 5000

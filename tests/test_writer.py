@@ -353,7 +353,7 @@ def test_an_old_run_that_cannot_be_put_back_is_named_and_stays(tmp_path, monkeyp
     old = tmp_path / f"run.{'1' * 32}.old.partial"
     RunStore.create(old)
     monkeypatch.setattr(objects.os, "rename", denied_rename)
-    with pytest.raises(ScalemaniError, match=r"holds no run: nothing is there \(the run that was to be replaced is .*old"):
+    with pytest.raises(ScalemaniError, match=r"nothing is there \(the run that was to be replaced is .*old"):
         RunStore(tmp_path / "run")
     assert kind_of(old) == "run"
 
