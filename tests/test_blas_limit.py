@@ -3,12 +3,14 @@
 No cluster of a whole file may be open here (it would hold the limit).
 """
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from scalemani.engine import blas_threads as blas_threads_module
 from scalemani.engine.blas_threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
 from scalemani.engine.cluster import Cluster
 
@@ -77,3 +79,19 @@ def test_the_workers_of_a_client_are_limited_and_restored(two_blas_threads, clie
     with Cluster() as cluster:
         assert list(cluster.client.run(blas_threads).values()) == [{1}]
     assert blas_threads() == {2}
+
+
+def test_libraries_are_looked_for_where_a_module_has_come_and_not_for_each_task(monkeypatch):
+    """Which takes milliseconds each time, and a task may take less."""
+    looked, controller = [], blas_threads_module.threadpoolctl.ThreadpoolController
+    monkeypatch.setattr(blas_threads_module, "_libraries", (-1, None))
+    monkeypatch.setattr(
+        blas_threads_module.threadpoolctl, "ThreadpoolController", lambda: looked.append(None) or controller()
+    )
+    for _ in range(5):
+        with single_blas_thread():
+            pass
+    assert len(looked) == 1
+    monkeypatch.setitem(sys.modules, "a_module_that_has_come", sys)
+    with single_blas_thread():
+        assert len(looked) == 2

@@ -1,6 +1,7 @@
 """Tasks on a cluster: results in order, errors to the caller, nothing left behind, nothing open to the network."""
 
 import functools
+import logging
 import threading
 import time
 
@@ -14,6 +15,7 @@ from scalemani import KernelIsomap
 from scalemani.engine import cluster as cluster_module
 from scalemani.engine import worker_side
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.quiet_logs import quiet_logs
 from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
 
@@ -188,6 +190,29 @@ def test_a_scheduler_without_workers_is_refused():
         pytest.raises(ScalemaniError, match="no workers: start some"),
     ):
         Cluster(made).__enter__()
+
+
+def levels():
+    return [handler.level for handler in logging.getLogger("distributed").handlers]
+
+
+class Fails:
+    """Of a start that fails after it has begun, as where threads run out."""
+
+    def __init__(self, *_, **__):
+        assert quiet_logs._users > 0
+        raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "part"), [(None, "LocalCluster"), (None, "Client"), ("tcp://127.0.0.1:1", "Client")]
+)
+def test_a_cluster_that_does_not_start_leaves_dasks_log_as_it_was(monkeypatch, scheduler, part):
+    before, users = levels(), quiet_logs._users
+    monkeypatch.setattr(cluster_module, part, Fails)
+    with pytest.raises(RuntimeError, match="new thread"):
+        Cluster(scheduler, threads=1).__enter__()
+    assert (levels(), quiet_logs._users) == (before, users)
 
 
 # ---- the network -------------------------------------------------------------------------------

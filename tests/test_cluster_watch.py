@@ -1,12 +1,14 @@
 """When a cluster is lost: a clock that the test moves, and what a scheduler may say of its workers."""
 
+import dask
 import pytest
 
 from scalemani.engine import cluster_watch
 from scalemani.engine.allowance import Allowance
 from scalemani.engine.budget import Work, choose, peak_bytes, stages
-from scalemani.engine.cluster_watch import LOOK_SECONDS, NO_WORKER_SECONDS, Watch
-from scalemani.errors import DoesNotFitError
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.cluster_watch import LOOK_SECONDS, NO_WORKER_KEY, NO_WORKER_SECONDS, Watch
+from scalemani.errors import DoesNotFitError, ScalemaniError
 
 RUNNING, PAUSED = {"status": "running"}, {"status": "paused"}
 BUSY = {"status": "paused", "metrics": {"task_counts": {"executing": 1}}}
@@ -63,6 +65,25 @@ def test_the_scheduler_is_not_asked_all_the_time(watch, clock):
     watch.look({})
     assert not watch.due
     assert cluster_watch.SCHEDULER_SECONDS + cluster_watch.POLL_SECONDS < 60
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(7200, 7200), ("7200", 7200), ("2h", 7200), ("90 minutes", 5400)])
+def test_dasks_configuration_says_for_how_long_workers_may_be_away(clock, asked, seconds):
+    """Slurm's may queue for hours; DASK_SCALEMANI__NO_WORKER_SECONDS is the same as a variable."""
+    with dask.config.set({NO_WORKER_KEY: asked}):
+        watch = Watch(lambda: clock[0])
+    clock[0] += seconds - 1
+    assert watch.look({}) is None
+    clock[0] += 1
+    assert f"no workers for {seconds} s" in watch.look({})
+    named = dask.config.collect_env({"DASK_SCALEMANI__NO_WORKER_SECONDS": "7200"})
+    assert dask.config.get(NO_WORKER_KEY, config=named) == 7200
+
+
+@pytest.mark.parametrize("asked", [0, -1, "soon", [1], "nan"])
+def test_what_is_no_time_is_refused_in_a_line_before_anything_is_done(asked):
+    with dask.config.set({NO_WORKER_KEY: asked}), pytest.raises(ScalemaniError, match="seconds, or a time like '2h'"):
+        Cluster(threads=1).__enter__()
 
 
 # ---- the workers' own memory -------------------------------------------------------------------

@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,6 +147,7 @@ def small(options: argparse.Namespace) -> int:
     """A "host" on this machine's loopback, stopped by SIGTERM as the fit begins; then one through a tunnel goes on."""
     out = options.out.absolute()
     points, store = fitting.small_points(out), out / "run.zarr"
+    shutil.rmtree(store, ignore_errors=True)
     shell = out / "ssh-stand-in"
     shell.write_text(STAND_IN.format(python=sys.executable))
     shell.chmod(0o755)
@@ -154,7 +156,7 @@ def small(options: argparse.Namespace) -> int:
     common = ["--remote-shell", shlex.quote(str(shell)), "--local-directory", str(out), "--memory", "1GiB"]
     tls = ["--tls", str(out / "certificates")] if secured else []
     before = [str(points), str(store), "--hosts", "127.0.0.1", *common, *tls, "--"]
-    lines = stopped_in_mid_run([*before, *fitting.SMALL_WORDS, "--overwrite"])
+    lines = stopped_in_mid_run([*before, *fitting.SMALL_WORDS])
     processes = [int(line.rpartition("process ")[2]) for line in lines if ": process " in line]
     left = fitting.left_of(processes)
     if len(processes) != 2 or left:

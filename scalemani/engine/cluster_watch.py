@@ -49,7 +49,7 @@ def no_worker_seconds() -> float:
         return NO_WORKER_SECONDS
     try:
         seconds = float(parse_timedelta(asked, default="s"))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         seconds = math.nan
     if not seconds > 0:
         raise ScalemaniError(f"{NO_WORKER_KEY} in Dask's configuration is {asked!r}: give seconds, or a time like '2h'")
