@@ -27,6 +27,7 @@ from scalemani.kernel_shares import FirstRead, first_reader
 from scalemani.opening import REDO, recorded_graph
 from scalemani.parameters import Parameters
 from scalemani.solving import solve_run
+from scalemani.starting_block import FIELDS as START_FIELDS
 from scalemani.starting_block import STAGE as START
 from scalemani.starting_block import kept_block
 from scalemani.verification import FINISHED_BY, MODEL, Report, Verification, stage_of, verify
@@ -78,7 +79,7 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
             done.append(f"{fault.name} was removed: it is made again when it is needed")
         else:
             by_kind.setdefault(kind, []).append(fault)
-    if "copy" in by_kind:
+    if by_kind.keys() & {"copy", "behind"}:
         RunDocument(folder).write(store.document)
         done.append("the document's copy was written again")
     if "leftover" in by_kind:
@@ -168,7 +169,8 @@ def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     assert state is not None
     block = np.zeros((store.blocks.n, 1))
     if start is not None:
-        block = kept_block(store, None, Parameters(**start["fields"]), cluster, int(start["most_columns"]))
+        asked = {name: start["fields"][name] for name in START_FIELDS}
+        block = kept_block(store, None, Parameters(**asked), cluster, int(start["most_columns"]))
     found = geodesics.compute_distances(cluster, store, report, first_reader(block))
     if start is None:
         store.remove_arrays("first_")  # of an earlier release, and the solver reads D again
@@ -178,10 +180,18 @@ def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     return ["D was read again for what is taken of all of it"]
 
 
+def _dropped(store: RunStore) -> list[str]:
+    store.forget("geodesics")
+    store.drop_distances()
+    return ["D contradicts the graph and was dropped: the same fit makes it again"]
+
+
 def _solved_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     """Axes and constant, from D."""
     solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
-    assert solved is not None and graph is not None
+    assert graph is not None
+    if solved is None:  # what the graph contradicts is D
+        return _dropped(store)
     fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
     parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
     start, n = store.stage(START), graph["n_vertices"]
@@ -191,9 +201,7 @@ def _solved_again(store: RunStore, cluster: Cluster, report: Report) -> list[str
         asked = {"solve": solved["fields"]}
         solve_run(store, None, parameters, cluster, columns, asked, report, keep_reads=True, again=True)
     except SelfCheckError:
-        store.forget("geodesics")
-        store.drop_distances()
-        return ["D contradicts the graph and was dropped: the same fit makes it again"]
+        return _dropped(store)
     if fit is not None:
         store.finish("fit", fit["fields"], estimator=fit["estimator"])
     return ["the model was solved again from D"]

@@ -22,6 +22,7 @@ from scalemani.parameters import Parameters
 from scalemani.plan import Plan
 
 STAGE = "start"
+FIELDS = ("n_components", "correction", "random_state")  # of the parameters, which the block follows from
 
 def starting_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int

@@ -57,6 +57,7 @@ FINISHED_BY = {"graph": "graph", "first read": "geodesics", "solve": "solve"}  #
 MENDS = {  # by kind of fault or stage of the array: what --repair does
     "document": "restores it",
     "copy": "writes it again",
+    "behind": "writes it again",
     "metadata": "writes it again",
     "row": "makes it again",
     "leftover": "removes it",
@@ -91,7 +92,7 @@ class Verification:
     @property
     def damaged(self) -> bool:
         """Whether anything is wrong; what a stopped run left is not."""
-        return any(fault.kind not in ("leftover", "stray") for fault in self.faults)
+        return any(fault.kind not in ("leftover", "behind", "stray") for fault in self.faults)
 
 
 def stage_of(array: str) -> str:

@@ -1,5 +1,6 @@
 """A repair, or the fit that it leaves work to, may be stopped anywhere: the store says so, and the next one ends it."""
 
+import numpy as np
 import pytest
 from stored_models import fitted, same
 
@@ -110,3 +111,28 @@ def test_an_array_that_a_finished_stage_needs_is_missed_wherever_it_has_gone(run
     assert {(fault.kind, fault.name) for fault in verify(str(run)).faults} == {
         ("array", name) for name in ("vertex", "vectors", "distance_counts")
     }
+
+
+def test_a_kill_between_the_documents_two_files_is_no_damage(undisturbed, run, capsys):
+    before = (run / "document.json").read_bytes()
+    RunStore(run).finish("names", {"features": ["a", "b", "c"]})
+    (run / "document.json").write_bytes(before)
+    found = verify(str(run))
+    assert [fault.kind for fault in found.faults] == ["behind"] and not found.damaged
+    done, left = mend(str(run))
+    assert len(done) == 1 and not left.faults
+    assert load(run).feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_distances_that_the_graph_contradicts_are_dropped_once(undisturbed, run):
+    """Tiles and their checksums made anew from other numbers, in a run without a model to solve again."""
+    store = RunStore(run)
+    store.forget("fit", "solve")
+    for row, here in enumerate(store.blocks):
+        upper = store.read_rows(np.arange(here.start, here.stop))[:, here.start :]
+        store.unfinish(row)
+        store.write_tile_row(row, upper * np.float32(1.5))
+    assert {fault.kind for fault in verify(str(run)).faults} == {"model"}
+    done, left = mend(str(run))
+    assert len(done) == 1 and "dropped" in done[0] and not left.damaged
+    same(fitted(run), undisturbed)

@@ -29,9 +29,9 @@ class Fault(NamedTuple):
 
     Attributes
     ----------
-    kind : {"document", "copy", "array", "metadata", "row", "stray", "leftover"}
-        "metadata" is that of D, "row" a row of tiles or its line, "leftover" what a stopped run was making, "stray" a
-        file that no run makes.
+    kind : {"document", "copy", "behind", "array", "metadata", "row", "stray", "leftover"}
+        "metadata" is that of D, "row" a row of tiles or its line, "leftover" what a stopped run was making, "behind"
+        a copy of the document that it had not put yet, "stray" a file that no run makes.
     name : str
         The array's, the row's number, or the path below the folder.
     problem : str
@@ -71,7 +71,7 @@ def document_faults(folder: Path) -> list[Fault]:
             return [Fault("document", ROOT, "it is another run's")]
         return [Fault("copy", COPY, "it is another run's")]
     if not faults and len(found) == 2 and found["copy"] != found["document"]:
-        faults.append(Fault("copy", COPY, "it is not the run's document: a run was stopped between the two"))
+        faults.append(Fault("behind", COPY, "it is a stage behind: a run was stopped between the two"))
     return faults
 
 
