@@ -400,6 +400,8 @@ def test_a_process_takes_a_d_that_was_made_again_for_what_it_is(run, distances, 
     """Dropped and made again by another object, as a repair or another process does: other tiles, another codec."""
     mine = shared_run(run.path, run.identity)
     mine.read_tile(0, 0)
+    loaded = RunStore(run.path)
+    loaded.read_rows(np.array([3]))
     run.drop_distances()
     run.create_distances(N, 16, compression)
     again = shared_run(run.path, run.identity)
@@ -410,6 +412,7 @@ def test_a_process_takes_a_d_that_was_made_again_for_what_it_is(run, distances, 
         part = distances[run.blocks[row], run.blocks[column]]
         np.testing.assert_array_equal(RunStore(run.path).read_tile(row, column), part)
         np.testing.assert_array_equal(again.read_tile(row, column), part)
+    np.testing.assert_array_equal(loaded.read_rows(np.array([3, 30])), distances[[3, 30]])
 
 
 def test_a_process_takes_a_graph_that_was_made_again_for_what_it_is(run):

@@ -267,6 +267,7 @@ class Tiles:
 
     def read_rows(self, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked."""
+        self.refresh()
         blocks = self.blocks
         rows = np.empty((len(vertices), blocks.n), np.float32)
         block_of, buffer = vertices // blocks.size, self.files.new_buffer()
