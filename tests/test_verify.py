@@ -247,3 +247,16 @@ def test_a_document_that_is_lost_or_another_runs_comes_from_the_other_file(run, 
         assert RunDocument(run).whole()[0] == mine
     done, left = repair(str(run))
     assert not left.faults and len(done) == 1 and RunStore(run).document == mine
+
+
+def test_a_run_whose_document_is_lost_altogether_may_be_overwritten(run, capsys):
+    """As every message about it says; without that it is left alone."""
+    for name in ("zarr.json", "document.json"):
+        (run / name).write_bytes(b"{")
+    found = verify(str(run))
+    assert {fault.name for fault in found.faults} == {"zarr.json", "document.json"} and found.damaged
+    done, left = repair(str(run))
+    assert done == [] and left.damaged
+    with pytest.raises(DamagedStoreError, match="overwrite"):
+        fitted(run)
+    same(fitted(run, overwrite=True), fitted(None))

@@ -11,6 +11,8 @@ from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, read_json
 from scalemani.engine.writer import Writer
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
+OF_A_RUN = ("digests", "tie_rank", "order", "neighbors_indptr", "ledger")  # folders of a run whose document is lost
+
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """What is at a path: "nothing", "run" (a store of this package) or "other".
@@ -29,7 +31,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
                 return "run"
         except (DamagedStoreError, KeyError, TypeError):
             continue
-    return "other"
+    both = (place / ROOT).is_file() and (place / COPY).is_file()  # unreadable: nothing but overwrite helps
+    return "run" if both and any((place / name).is_dir() for name in OF_A_RUN) else "other"
 
 
 def put_back(path: str | os.PathLike[str]) -> None:
