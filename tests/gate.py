@@ -24,9 +24,11 @@ def wait(stage, first):
     except FileNotFoundError:
         return
     if asked:
-        (GATE / f"held-{os.getpgid(0)}-{uuid.uuid4().hex}").touch()
+        held = GATE / f"held-{os.getpgid(0)}-{uuid.uuid4().hex}"
+        held.touch()
         while hold.exists():
             time.sleep(0.02)
+        held.unlink(missing_ok=True)
 
 
 def geodesic_rows(found, *arguments, **options):

@@ -96,9 +96,8 @@ def same(model, expected):
     return True
 
 
-@pytest.mark.parametrize("stage", ["geodesics", "read"])
-def test_a_worker_killed_in_the_middle_of_a_task_costs_that_task_alone(fleet, expected, tmp_path, stage):
-    fleet.hold(stage, LATE if stage == "geodesics" else 0)
+def test_a_worker_killed_in_the_middle_of_a_task_costs_that_task_alone(fleet, expected, tmp_path):
+    fleet.hold("geodesics", LATE)
     fit = Fit(fleet, tmp_path / "r")
     fleet.held()[0].kill()
     fleet.let_go()
@@ -109,10 +108,9 @@ def test_a_worker_killed_in_the_middle_of_a_task_costs_that_task_alone(fleet, ex
     assert set(computed) == set(range(0, N, TILE))
 
 
-@pytest.mark.parametrize("stage", ["geodesics", "read"])
-def test_what_was_sent_to_workers_that_all_died_is_sent_again(fleet, expected, tmp_path, stage):
+def test_what_was_sent_to_workers_that_all_died_is_sent_again(fleet, expected, tmp_path):
     """The vectors of a read die with the last worker; the run waits for one to come back."""
-    fleet.hold(stage, LATE if stage == "geodesics" else 0)
+    fleet.hold("read")
     fit = Fit(fleet, tmp_path / "r")
     fleet.held(2)
     for worker in fleet.workers:
@@ -143,27 +141,23 @@ def test_a_worker_that_stops_answering_is_done_without(fleet, expected, tmp_path
         stopped.kill()
 
 
-def test_a_client_that_is_killed_goes_on_from_what_is_in_the_store(fleet, expected, tmp_path):
-    fleet.hold("geodesics", LATE)
-    client = fleet.client(*command(fleet, tmp_path / "r"), settings=SMALL)
-    fleet.held(2)
-    client.kill()
-    fleet.let_go()
-    assert same(Fit(fleet, tmp_path / "r").result(), expected)
-    computed = fleet.rows_computed()
-    assert len(computed) - len(set(computed)) <= 2, "more than was in flight was computed twice"
-
-
-def test_sigterm_ends_a_client_while_tasks_run_and_says_how_to_go_on(fleet, expected, tmp_path):
-    fleet.hold("geodesics", LATE)
-    client = fleet.client(*command(fleet, tmp_path / "r"), settings=SMALL)
-    fleet.held(2)
-    client.signal(signal.SIGTERM)
-    assert client.wait(20) == 1, "it waits for tasks that are held"
+def test_clients_that_are_killed_and_stopped_go_on_from_what_is_in_the_store(fleet, expected, tmp_path):
+    """First by SIGKILL; what goes on then by SIGTERM, which says how to go on, while tasks run."""
+    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 1)):
+        fleet.hold("geodesics", LATE)
+        client = fleet.client(*command(fleet, tmp_path / "r"), settings=SMALL)
+        fleet.held(2)
+        client.signal(number)
+        assert client.wait(20) == code, "it waits for tasks that are held"
+        fleet.let_go()
+        until(lambda: not list(fleet.gate.glob("held-*")), what="the end of what the gate held")
+        computed = fleet.rows_computed()
+        assert len(computed) - len(set(computed)) <= 2, "more than was in flight was computed twice"
     assert "stopped; to go on: scalemani fit" in client.errors.read_text().splitlines()[-1]
     assert not client.said("Traceback")
-    fleet.let_go()
     assert same(Fit(fleet, tmp_path / "r").result(), expected)
+    computed = fleet.rows_computed()
+    assert len(computed) - len(set(computed)) <= 4
 
 
 def test_a_run_whose_scheduler_dies_ends_with_one_line_and_goes_on_with_another(fleet, expected, tmp_path):
