@@ -53,8 +53,8 @@ class Plan:
         Bytes a process may hold above its size at the start.
     memory : dict
         Stage -> part -> bytes, of the process that holds most in that stage.
-    disk, disk_distances, disk_free : int
-        Bytes of the store, of D in it, and free where the store will be.
+    disk, disk_distances, disk_solving, disk_free : int
+        Bytes of the store, of D in it, more while it is solved (reads that are kept until then), and free there.
     folder : str
         Where that is.
     refusal : str or None
@@ -81,6 +81,7 @@ class Plan:
     memory: Mapping[str, Mapping[str, int]]
     disk: int
     disk_distances: int
+    disk_solving: int
     disk_free: int
     folder: str
     refusal: str | None = None
@@ -138,8 +139,8 @@ def make_plan(
     distances = budget.stored_bytes(n, chosen.tile, work.compressed)
     model = terms.model_bytes(n, edges, listed, work.columns, work.components, points_bytes(given))
     reads = expected_reads(parameters, n, chosen.most_columns)
+    kept = 0 if parameters.store is None else terms.kept_reads_bytes(n, reads, work.columns)
     if refusal is None and tile is None:
-        kept = 0 if parameters.store is None else terms.kept_reads_bytes(n, reads, work.columns)  # until it is solved
         try:
             budget.check_disk(folder, n, chosen.tile, model + kept, work.compressed)
         except DoesNotFitError as error:
@@ -165,6 +166,7 @@ def make_plan(
         memory={name: stage.parts for name, stage in budget.stages(work, chosen.tile, chosen.most_columns).items()},
         disk=distances + model,
         disk_distances=distances,
+        disk_solving=kept,
         disk_free=free_disk(folder),
         folder=folder,
         refusal=refusal,

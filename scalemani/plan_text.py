@@ -47,8 +47,8 @@ def _verdict(plan: Any) -> str:
         return "fits"
     if plan.memory_peak > plan.memory_limit:
         return f"does not fit: {size(plan.memory_peak)} of memory, {size(plan.memory_limit)} is allowed"
-    if plan.disk > plan.disk_free:
-        return f"does not fit: {size(plan.disk)} of disk, {size(plan.disk_free)} is free"
+    if plan.disk + plan.disk_solving > plan.disk_free:
+        return f"does not fit: {size(plan.disk + plan.disk_solving)} of disk, {size(plan.disk_free)} is free"
     return f"does not fit: {plan.refusal}"
 
 
@@ -77,6 +77,8 @@ def plan_lines(plan: Any) -> list[str]:
         if stage == largest:
             lines += [f"    {name:<27}{size(held):>10}" for name, held in parts.items() if held]
     lines.append(f"disk             {size(plan.disk)}, and {size(plan.disk_free)} is free at {plan.folder}")
+    if plan.disk_solving:
+        lines.append(f"  {'while it is solved, more':<29}{size(plan.disk_solving):>10}")
     if plan.seconds:
         lines.append(f"time             about {duration(sum(plan.seconds.values()))}")
         lines += [f"  {STAGES.get(name, name):<29}{duration(spent):>10}" for name, spent in plan.seconds.items()]

@@ -24,7 +24,7 @@ from scalemani.engine.kept import KeptResults, drop_finished, kept_results
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
-from scalemani.engine.writer import Writer
+from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
 from scalemani.projection_blocks import Placing, Report
@@ -77,9 +77,10 @@ class Run:
         self._id: str = document["id"]
         self.stages: dict[str, Any] = document["stages"]
         if "fit" not in self.stages:
-            done = ", ".join(self.stages) or "none"
+            at_work = who_writes(store.path)
+            what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
             raise ScalemaniError(
-                f"the fit in {store.path!r} is not finished (stages done: {done}): run the same fit again"
+                f"the fit in {store.path!r} is not finished: {what}"
             )
 
     @property

@@ -32,6 +32,7 @@ from scalemani.engine.store import RunStore, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics import shared_graph
 from scalemani.kernel_shares import FIRST_BLOCK, FIRST_FOUND, FirstRead
+from scalemani.opening import REDO
 from scalemani.self_check import CHECKED, check_stored
 
 Report = Callable[[str, int, int], None]
@@ -81,6 +82,8 @@ class Verification:
         How many were looked at.
     finished : bool
         Whether a fit is recorded; if not, the same fit goes on.
+    marked : bool
+        Whether a repair has left the graph to the same fit.
     """
 
     path: str
@@ -88,6 +91,7 @@ class Verification:
     tile_rows: int = 0
     arrays: int = 0
     finished: bool = False
+    marked: bool = False
 
     @property
     def damaged(self) -> bool:
@@ -174,7 +178,8 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
                 if report is not None:
                     report("verify", done, rows)
     faults += _together(store, faults)
-    return Verification(str(path), tuple(faults), rows, len(names), "fit" in store.document["stages"])
+    stages = store.document["stages"]
+    return Verification(str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages)
 
 
 def _has(faults: list[Fault], *kinds: str) -> bool:

@@ -89,7 +89,7 @@ def test_a_lost_tile_is_an_error_in_every_sweep(cluster, tmp_path, distances, op
     store = store_of(distances, 8, tmp_path / "run")
     lose(Path(store.path, "distances", "c", *map(str, tile)))
     for values in (operand, np.zeros_like(operand)):
-        with pytest.raises(DamagedStoreError, match=rf"{tile[0]}, {tile[1]}.*No such file"):
+        with pytest.raises(DamagedStoreError, match=rf"{tile[0]}, {tile[1]}.*its file is missing"):
             sweep(cluster, store, Reader(product, values, 3))
 
 

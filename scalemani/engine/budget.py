@@ -293,7 +293,8 @@ def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0, 
     """
     needed, free = stored_bytes(n, tile, compressed) + model, free_disk(path)
     if needed > free:
+        what, compress = "files" if model else "distances alone", "" if compressed else "compression, "
         raise DoesNotFitError(
-            f"the distances of {n} vertices need {needed:,} bytes and {free:,} are free at {str(path)!r}: "
-            f"give a store on a larger disk, {'' if compressed else 'compression=, '}or free some space"
+            f"the {what} of {n} vertices need {needed:,} bytes and {free:,} are free at {str(path)!r}: give a store on "
+            f"a larger disk, {compress}or free some space"
         )

@@ -158,7 +158,8 @@ class TileFiles:
             if of_numbers and checksum(tile) != wanted:
                 raise ValueError("checksum differs")
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            why = str(getattr(error, "strerror", None) or error)
+            why = "its file is missing" if isinstance(error, FileNotFoundError) else why
             raise DamagedStoreError(
                 f"{str(self.folder.parent)!r}: tile ({row}, {column}) of D is damaged ({why}); {REMEDY}"
             ) from error

@@ -224,6 +224,20 @@ class Writer:
             return
 
 
+def who_writes(path: str | os.PathLike[str]) -> str | None:
+    """Who is at work at a path, for messages, as far as it can be told at once; None where nobody is or may be."""
+    writer = Writer(path)
+    try:
+        found = writer._found()
+    except (DamagedStoreError, OSError):
+        return None
+    if found is None:
+        return None
+    if found.get("boot") != _machine():
+        return f"process {found['pid']} on {found['host']}"
+    return None if _runs(found["pid"], found.get("started", 0.0)) is False else f"process {found['pid']}"
+
+
 @cache
 def _machine() -> str:
     """A name of this machine since it was started, and of what a process number means there."""

@@ -14,7 +14,7 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.terminal.console import IncompleteResult, run
 from scalemani.terminal.options import estimator_options, manners, reading
-from scalemani.terminal.progress import reporting
+from scalemani.terminal.progress import Reporter, reporting
 from scalemani.terminal.report import report as report_command
 from scalemani.terminal.verify import verify as verify_command
 
@@ -79,14 +79,13 @@ def fit(
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
     from scalemani import KernelIsomap
-    from scalemani.terminal.summary import begun_line, correction_in, fit_lines
+    from scalemani.terminal.summary import begun_line, fit_lines, result_in
 
-    before = None if parameters["overwrite"] else correction_in(store)
+    before = None if parameters["overwrite"] else result_in(store)
     begun = None if parameters["overwrite"] or quiet else begun_line(store)
-    if begun is not None:
-        click.echo(begun, err=True)
     with reporting(not quiet) as report:
-        model = KernelIsomap(**_chosen(parameters), store=store, progress=report).fit(source.values)
+        heard = _after_a_line(report, begun)
+        model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
     model.name_features(source.names)
     coordinates = model.embedding_
     if embedding is not None:
@@ -253,6 +252,19 @@ def demo(out: str, quiet: bool, debug: bool) -> None:
 
 cli.add_command(report_command)
 cli.add_command(verify_command)
+
+
+def _after_a_line(report: Reporter, line: str | None) -> Reporter:
+    """A report function that says a line before the first stage that works in the store: none is refused any more."""
+
+    def said(stage: str, done: int, total: int) -> None:
+        nonlocal line
+        if line is not None and stage != "points":
+            click.echo(line, err=True)
+            line = None
+        report(stage, done, total)
+
+    return said
 
 
 def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _say(message: str, code: int) -> int:
 
 @contextlib.contextmanager
 def _signals_raise() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise once; a second one ends the process at once.
+    """SIGTERM, SIGHUP and Ctrl-C raise once; a second one ends the process at once.
 
     The store takes that too: a block that is not in its ledger is made again.
     """
@@ -137,7 +137,11 @@ def _signals_raise() -> Iterator[None]:
 
     # A job that a shell started in the background has SIGINT ignored; it is taken here all the same,
     # so that `kill -INT` is as clean as SIGTERM.
-    before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    closed = getattr(signal, "SIGHUP", None)  # the terminal was closed
+    if closed is not None and signal.getsignal(closed) != signal.SIG_IGN:  # as nohup has it
+        numbers.append(closed)
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:

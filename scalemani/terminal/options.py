@@ -137,7 +137,11 @@ _ESTIMATOR = [
         metavar="SIZE",
         help="Most memory a worker may add to its size at the start, such as 4GB; half of what is free unless given.",
     ),
-    click.option("--overwrite", is_flag=True, help="Replace STORE, and the file of --embedding, if they are there."),
+    click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Replace STORE, and the file of --embedding, if they are there; leave it out to go on with a fit.",
+    ),
     click.option(
         "--keep-distances/--drop-distances",
         default=True,

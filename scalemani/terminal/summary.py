@@ -7,7 +7,7 @@ from typing import Any
 from scalemani.bounds import said_of_list, side, sides, two_digits
 from scalemani.plan_text import plan_lines
 
-__all__ = ["as_json_values", "begun_line", "correction_in", "fit_lines", "info_lines", "info_record", "plan_lines"]
+__all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "plan_lines", "result_in"]
 
 
 def number(value: Any) -> str:
@@ -41,8 +41,8 @@ def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     return said_of_list(words, which or [""] * len(words))
 
 
-def correction_in(store: str) -> str | None:
-    """The correction whose result a store holds; None without a result."""
+def result_in(store: str) -> tuple[str, str] | None:
+    """The correction whose result a store holds, and a name of that result; None without a result."""
     from scalemani.engine.store import RunStore
     from scalemani.errors import ScalemaniError
 
@@ -50,7 +50,7 @@ def correction_in(store: str) -> str | None:
         state = RunStore(store).stage("solve")
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if state is None else state["spectrum"].get("correction")
+    return None if state is None else (state["spectrum"].get("correction"), state["revision"])
 
 
 def begun_line(store: str) -> str | None:
@@ -74,11 +74,13 @@ def begun_line(store: str) -> str | None:
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
-def fit_lines(model: Any, store: str, replaced: str | None = None) -> list[str]:
-    """The lines that ``scalemani fit`` ends with; `replaced` is the correction of an earlier result in the store."""
+def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None) -> list[str]:
+    """The lines that ``scalemani fit`` ends with; `before` is the :func:`result_in` the store when it began."""
     lines = [*_spectrum_lines(model), f"store            {store}"]
-    if replaced not in (None, model.spectrum_["correction"]):
-        lines.append(f"replaced         the result there with correction {replaced}; its distances were used again")
+    if before is not None and before == result_in(store):
+        lines.append("nothing to do    the fit was finished before")
+    elif before is not None and before[0] not in (None, model.spectrum_["correction"]):
+        lines.append(f"replaced         the result there with correction {before[0]}; its distances were used again")
     return lines
 
 

@@ -42,22 +42,21 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
             done, found = mend(store, scheduler, report)
         else:
             found = look(store, scheduler, report)
-    given = _given(store)
+    given, to_the_fit = _given(store), repair or found.marked
     said = {
         "store": store,
         "damaged": found.damaged,
         "finished": found.finished,
         "repaired": done,
         "faults": [
-            {**fault._asdict(), "remedy": remedy(fault, given=given, repaired=repair)} for fault in found.faults
+            {**fault._asdict(), "remedy": remedy(fault, given=given, repaired=to_the_fit)} for fault in found.faults
         ],
         "tile_rows": found.tile_rows,
         "arrays": found.arrays,
     }
     click.echo(json.dumps(said, indent=2) if as_json else "\n".join(map(printable, _lines(said))))
     if found.damaged:
-        left = "is damaged still: give the same fit again" if repair else "is damaged; --repair mends it"
-        raise IncompleteResult(f"{store} {left}")
+        raise IncompleteResult(f"{store} is damaged; {'the same fit again' if to_the_fit else '--repair'} mends it")
 
 
 def _given(store: str) -> bool:
