@@ -169,6 +169,15 @@ def test_a_fit_that_goes_on_says_from_what(tmp_path, capsys):
     said = capsys.readouterr().err
     assert f"{tmp_path / 'run'}: goes on; the neighbours, the graph, 6 of 7 rows of tiles are there\n" in said
     assert run_command(cli, command) == 0
+    printed = capsys.readouterr()
+    assert "goes on" not in printed.err and printed.out.endswith("nothing to do    the fit was finished before\n")
+
+
+def test_a_fit_that_is_refused_does_not_say_that_it_goes_on(tmp_path, capsys):
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "run", progress=stopper("geodesics", 2))
+    assert run_command(cli, ["fit", str(tmp_path / "X.npy"), str(tmp_path / "run"), "-k", "9"]) == 2
     assert "goes on" not in capsys.readouterr().err
 
 

@@ -84,14 +84,15 @@ def fit(
     before = None if parameters["overwrite"] else result_in(store)
     begun = None if parameters["overwrite"] or quiet else begun_line(store)
     with reporting(not quiet) as report:
-        heard = _after_a_line(report, begun)
+        stages: list[str] = []
+        heard = _after_a_line(report, begun, stages)
         model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
     model.name_features(source.names)
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
     if not quiet:
-        click.echo("\n".join(fit_lines(model, store, before)))
+        click.echo("\n".join(fit_lines(model, store, before, worked=bool(stages))))
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
         _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
@@ -254,14 +255,16 @@ cli.add_command(report_command)
 cli.add_command(verify_command)
 
 
-def _after_a_line(report: Reporter, line: str | None) -> Reporter:
-    """A report function that says a line before the first stage that works in the store: none is refused any more."""
+def _after_a_line(report: Reporter, line: str | None, stages: list[str]) -> Reporter:
+    """A report function that says a line before the first stage that works in the store: none is refused any more.
+
+    It puts those stages into a list.
+    """
 
     def said(stage: str, done: int, total: int) -> None:
-        nonlocal line
-        if line is not None and stage != "points":
+        if line is not None and not stages and stage != "points":
             click.echo(line, err=True)
-            line = None
+        stages.extend([stage] if stage != "points" else [])
         report(stage, done, total)
 
     return said

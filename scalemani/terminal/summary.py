@@ -74,10 +74,18 @@ def begun_line(store: str) -> str | None:
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
-def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None) -> list[str]:
-    """The lines that ``scalemani fit`` ends with; `before` is the :func:`result_in` the store when it began."""
+def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, worked: bool = True) -> list[str]:
+    """The lines that ``scalemani fit`` ends with.
+
+    Parameters
+    ----------
+    before : tuple, optional
+        The :func:`result_in` the store when it began.
+    worked : bool
+        Whether any stage was run.
+    """
     lines = [*_spectrum_lines(model), f"store            {store}"]
-    if before is not None and before == result_in(store):
+    if before is not None and not worked:
         lines.append("nothing to do    the fit was finished before")
     elif before is not None and before[0] not in (None, model.spectrum_["correction"]):
         lines.append(f"replaced         the result there with correction {before[0]}; its distances were used again")
