@@ -248,7 +248,9 @@ def _geodesics(
 ) -> None:
     """Stage 4: D as tiles, read for the first time while they are written; a run that stopped goes on."""
     if store.stage("geodesics") is not None:
-        return
+        if store.has_distances or store.stage("solve") is not None:
+            return
+        store.forget("geodesics")  # D was dropped, and the model that was made of it is taken back
     state = store.stage("graph")
     assert state is not None
     n = state["n_vertices"]

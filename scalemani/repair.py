@@ -146,19 +146,19 @@ def _metadata(store: RunStore) -> list[str]:
 
 def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list[str]:
     """What comes from the points alone: stages are taken back, and their arrays, so that the fit makes them again."""
+    model, distances = bool(broken & {"solve", "model"}), bool(broken & {"row", "first read"})
+    distances |= not store.has_distances
+    store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
         shutil.rmtree(store.files.file(row, row).parent, ignore_errors=True)
-    if broken & {"solve", "model"}:
-        store.forget("fit", "solve")
-        for name in MODEL:
-            store.remove_array(name)
-    if broken & {"row", "first read"} or not store.has_distances:
-        store.forget("geodesics")
+    for name in MODEL if model else ():
+        store.remove_array(name)
+    if distances:
         store.remove_array("distance_counts")
         store.remove_arrays("first_")
-    read, model = "what was read of D", "the model"
-    names = {"row": f"{len(rows)} rows of D", "first read": read, "solve": model, "model": model}
+    read, axes = "what was read of D", "the model"
+    names = {"row": f"{len(rows)} rows of D", "first read": read, "solve": axes, "model": axes}
     what = " and ".join(dict.fromkeys(name for kind, name in names.items() if kind in broken))
     return [f"left to the same fit with the same points, which goes on: {what}"]
 

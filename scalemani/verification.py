@@ -160,7 +160,7 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
     if any(fault.kind == "document" for fault in faults):
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
-    names = store.document.get("arrays", {})
+    names = store.named_arrays()
     needed = needed_arrays(store)
     faults += [*name_faults(store, needed.__contains__), *array_faults(store), *metadata_faults(store)]
     named = {fault.name for fault in faults}

@@ -78,24 +78,17 @@ def stopped(reads, path, after, **arguments):
     reads.stop = None
 
 
-def test_a_stop_anywhere_costs_no_read(reads, expected, tmp_path):
-    total = expected.n_passes_
+def test_stops_anywhere_cost_no_read(reads, expected, tmp_path):
+    """Before the first, in the middle and in the last, one after another."""
+    total, path = expected.n_passes_, tmp_path / "run"
     assert total >= 5
-    for after in (0, total - 1):
-        path, reads.made = tmp_path / f"{after}", 0
+    for after in (0, 2, total - 1):
         stopped(reads, path, after)
         assert len(kept(path)) == 3 * after
-        resumed = fitted(path)
-        assert reads.made == total == resumed.n_passes_
-        same(resumed, expected)
-        assert not kept(path) and RunStore(path).stage("reads") is None
-
-
-def test_stops_one_after_another(reads, expected, tmp_path):
-    for after in (1, 2, 4):
-        stopped(reads, tmp_path / "run", after)
-    same(fitted(tmp_path / "run"), expected)
-    assert reads.made == expected.n_passes_
+    resumed = fitted(path)
+    assert reads.made == total == resumed.n_passes_
+    same(resumed, expected)
+    assert not kept(path) and RunStore(path).stage("reads") is None
 
 
 @pytest.mark.parametrize("change", [{"correction": None}, {"n_components": 3}, {"tol": 1e-6}, {"random_state": 1}])

@@ -321,5 +321,5 @@ def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     model.spectrum_.update(given)
     told = "correction       number: constant c = 2,000, about 4.0 times the median distance of about 500"
     assert told in info_lines(model)
-    assert [line for line in fit_lines(model, "r", "none") if line.startswith("replaced")]
-    assert not [line for line in fit_lines(model, "r", "number") + fit_lines(model, "r") if line.startswith("replaced")]
+    assert [line for line in fit_lines(model, "r", ("none", "a")) if line.startswith("replaced")]
+    assert not [line for line in fit_lines(model, "r", ("number", "a")) + fit_lines(model, "r") if line.startswith("replaced")]

@@ -191,15 +191,15 @@ class RunStore(Tiles):
             If another writer has taken over.
         """
         stages = {**self.document["stages"], name: {"fields": fields, **found}}
-        self._change(stages, {**self._arrays(), **self._written})
+        self._change(stages, {**self.named_arrays(), **self._written})
         self._written = {}
 
     def forget(self, *names: str) -> None:
         """Take stages back: they will be run again."""
         stages = {key: value for key, value in self.document["stages"].items() if key not in names}
-        self._change(stages, self._arrays())
+        self._change(stages, self.named_arrays())
 
-    def _arrays(self) -> dict[str, int]:
+    def named_arrays(self) -> dict[str, int]:
         """What is recorded; where an earlier release recorded nothing, what is there: a change must not lose it."""
         found = self.document.get("arrays")
         return small_arrays.found(Path(self.path)) if found is None else dict(found)
@@ -208,7 +208,7 @@ class RunStore(Tiles):
         """Before arrays are replaced or removed: a checksum is never that of another one."""
         self._check_right()
         self._written = {name: value for name, value in self._written.items() if not gone(name)}
-        arrays = self._arrays()
+        arrays = self.named_arrays()
         kept = {name: value for name, value in arrays.items() if not gone(name)}
         if kept != arrays:
             self._change(self.document["stages"], kept)
@@ -256,7 +256,7 @@ class RunStore(Tiles):
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
         content = (Path(self.path) / "distances" / "zarr.json").read_bytes()
-        self._change(self.document["stages"], {**self._arrays(), "distances": checksum_of(content)})
+        self._change(self.document["stages"], {**self.named_arrays(), "distances": checksum_of(content)})
 
     @property
     def has_distances(self) -> bool:
