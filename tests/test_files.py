@@ -11,8 +11,9 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scalemani.engine import objects
 from scalemani.engine.store import RunStore
-from scalemani.errors import DiskFullError, ScalemaniError
+from scalemani.errors import DiskFullError, ScalemaniError, StoreInUseError
 from scalemani.terminal import outputs
 from scalemani.terminal.files import open_points
 from scalemani.terminal.outputs import check_output, write_coordinates
@@ -253,3 +254,66 @@ def test_outputs_refused_before_any_work(tmp_path):
         check_output(str(tmp_path / "run.zarr"), overwrite=True)
     with pytest.raises(ScalemaniError, match="3 rows"):
         write_coordinates(tmp_path / "z.csv", COORDINATES, ids=["a"])
+
+
+class Killed(BaseException):
+    """As a kill is: nothing is cleared up behind it."""
+
+
+@pytest.mark.parametrize("name", ["y.csv", "y.npy", "y.zarr", "y.html"])
+def test_what_a_killed_process_left_beside_an_output_goes_with_the_next_one(tmp_path, monkeypatch, name):
+    write = outputs.write_page if name == "y.html" else write_coordinates
+    content = "<p>" if name == "y.html" else COORDINATES
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(outputs, "take_place", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(outputs, "discard", lambda _: None)
+        write(tmp_path / name, content)
+    assert len(list(tmp_path.iterdir())) == 1
+    (tmp_path / f".{name}.theirs.partial").touch()
+    write(tmp_path / name, content)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".{name}.theirs.partial", name]
+
+
+def test_what_is_being_written_is_not_removed_by_another(tmp_path):
+    with outputs.renamed_when_complete(tmp_path / "y.csv", 1) as partial:
+        partial.write_text("whole")
+        with pytest.raises(StoreInUseError, match="another command is at work on"):
+            write_coordinates(tmp_path / "y.csv", COORDINATES)
+    assert (tmp_path / "y.csv").read_text() == "whole" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_an_output_whose_replacing_was_killed_between_the_renames_is_there_again(tmp_path, monkeypatch, link):
+    out, other = tmp_path / "y.zarr", tmp_path / "other"
+    write_coordinates(out, COORDINATES)
+    if link:
+        other.mkdir()
+        (other / "y.zarr").symlink_to(out)
+        out = other / "y.zarr"
+    real = objects.os.rename
+
+    def rename(old, new):
+        if Path(new) == out:
+            raise Killed
+        real(old, new)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(objects.os, "rename", rename)
+        patch.setattr(objects.os, "replace", rename)
+        patch.setattr(objects.os.path, "lexists", lambda _: True)
+        patch.setattr(outputs, "discard", lambda _: None)
+        write_coordinates(out, COORDINATES + 1, overwrite=True)
+    with pytest.raises(ScalemaniError, match=r"y\.zarr exists; give --overwrite"):
+        check_output(str(out))
+    np.testing.assert_array_equal(open_points(str(out)).values[:], COORDINATES)
+    write_coordinates(out, COORDINATES + 1, overwrite=True)
+    assert [path.name for path in out.parent.iterdir() if path != other] == ["y.zarr"]
+
+
+def test_a_long_name_is_written_and_one_that_is_too_long_refused_before_any_work(tmp_path):
+    long = "ü" * 113 + ".npy"  # 230 bytes
+    write_coordinates(tmp_path / long, COORDINATES, ids=["a", "b", "c"])
+    assert len(list(tmp_path.iterdir())) == 2
+    for check, name in ((check_output, "y" + long), (outputs.check_page, "y" * 251 + ".html")):
+        with pytest.raises(ScalemaniError, match="longer than 230 bytes; give a shorter one"):
+            check(str(tmp_path / name))

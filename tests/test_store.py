@@ -327,6 +327,8 @@ def test_checking_a_path_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ScalemaniError, match="can't be written"):
         check_writable(tmp_path / "file" / "run.zarr")
+    with pytest.raises(ScalemaniError, match="File name too long; give another path"):
+        check_writable(tmp_path / ("r" * 256))
 
 
 def test_a_replaced_run_is_not_read_under_its_old_identity(run):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from scalemani.engine.objects import beside, put_once
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.writer import DEAD_AFTER, LENGTH, Writer
 from scalemani.errors import ScalemaniError, StoreInUseError
+from scalemani.repair import repair
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run as run_command
 
@@ -361,3 +363,65 @@ def test_an_old_run_that_cannot_be_put_back_is_named_and_stays(tmp_path, monkeyp
 
 def denied_rename(*_):
     raise PermissionError(errno.EPERM, "denied")
+
+
+@pytest.mark.parametrize("by", ["the overwrite itself", "the next writer"])
+def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monkeypatch, by):
+    """Killed with half of it removed; then the user removes the store."""
+    path = tmp_path / "run"
+    RunStore.create(path).finish("first", {})
+
+    def killed(left):
+        (Path(left) / "zarr.json").unlink()
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(objects, "discard", killed)
+        if by == "the overwrite itself":
+            RunStore.create(beside(path)).moved_to(path, replace=True)
+        else:
+            RunStore.create(tmp_path / f"run.{'1' * 32}.old.partial")  # as one killed right after the second rename
+            Writer(path).__enter__()
+    assert len([left for left in tmp_path.iterdir() if left.suffix == ".partial"]) == 1
+    shutil.rmtree(path)
+    assert kind_of(path) == "nothing"
+    with pytest.raises(ScalemaniError, match=r"nothing is there; make one"):
+        RunStore(path)
+    with Writer(path):
+        assert kind_of(path) == "nothing"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["r" * 255, "ü" * 127, "r" + "ü" * 126])
+def test_a_name_as_long_as_the_file_system_takes(tmp_path, monkeypatch, name):
+    path = tmp_path / name
+    RunStore.create(path).finish("first", {})
+    new = RunStore.create(beside(path))
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(objects, "discard", lambda *_: (_ for _ in ()).throw(Killed))
+        new.moved_to(path, replace=True)
+    assert len(list(tmp_path.iterdir())) == 2
+    with Writer(path), pytest.raises(StoreInUseError), Writer(path):
+        pass
+    assert [left.name for left in tmp_path.iterdir()] == [name]
+    path.rename(beside(path).with_suffix(".old.partial"))
+    assert RunStore(path).path == str(path)
+    with Writer(path), Writer(tmp_path / (name[:-1] + "x")):
+        pass  # another long name is another path
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path, monkeypatch, number):
+    RunStore.create(tmp_path / "run")
+
+    def denied(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(objects, "_write", denied)
+    with pytest.raises(ScalemaniError, match=r"right to write there") as caught:
+        repair(tmp_path / "run")
+    message = str(caught.value)
+    assert "\n" not in message and repr(str(tmp_path)) in message and os.strerror(number) in message
+    monkeypatch.undo()
+    with Writer(tmp_path / "run"):
+        pass  # it is not taken to be at work

@@ -3,9 +3,11 @@
 Every file of a store is written beside its name and renamed, or linked where the first to come must stay, so that
 what has a name is whole; a process that is killed leaves a `.partial`, which nothing reads. A folder that takes the
 place of another sets that aside first, as `.old.partial`, and :func:`settle` puts it back after a kill in between.
+Once the other is in place the old one loses that name before anything of it is removed: it is rubbish and never a run.
 """
 
 import errno
+import hashlib
 import os
 import re
 import shutil
@@ -24,6 +26,7 @@ from scalemani.errors import DiskFullError
 
 PARTIAL = ".partial"  # how the names end of what is being made
 OLD = ".old"  # before that, of what another is taking the place of
+MOST_NAME = 100  # bytes of a name that names beside it begin with; file systems take 255, or 143
 LEFT = re.compile(rf"\.[0-9a-f]{{32}}({OLD})?{PARTIAL}\Z")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_LINKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EACCES)  # of SMB and FUSE mounts
@@ -43,7 +46,16 @@ def checksum_of(content: Any) -> int:
 def beside(path: str | os.PathLike[str]) -> Path:
     """A name beside a path that nothing has: what is made there is renamed when it is whole."""
     target = Path(path).absolute()
-    return target.with_name(f"{target.name}.{uuid.uuid4().hex}{PARTIAL}")
+    return target.with_name(f"{short(target.name)}.{uuid.uuid4().hex}{PARTIAL}")
+
+
+def short(name: str) -> str:
+    """What names beside one begin with: itself, or where it is long its beginning and a digest, the same each time."""
+    content = os.fsencode(name)
+    if len(content) <= MOST_NAME:
+        return name
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return f"{content[: MOST_NAME - 20].decode(errors='ignore')}-{digest}"  # no part of a character
 
 
 def folder_at(path: Path) -> None:
@@ -120,7 +132,7 @@ def take_place(new: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
         if not os.path.lexists(place):
             os.rename(old, place)
         raise
-    discard(old)
+    _discard_old(old, place)
 
 
 def set_aside(path: str | os.PathLike[str]) -> Path | None:
@@ -144,15 +156,29 @@ def settle(path: str | os.PathLike[str]) -> None:
     if old is not None:
         os.rename(old, target)
     for left in _left_beside(target):
-        discard(left)
+        _discard_old(left, target)
+
+
+def _discard_old(left: Path, target: Path) -> None:
+    """Remove what has no use beside a path that has what it should.
+
+    What was set aside is renamed first: killed in between, half of it would be put back once the path is free.
+    """
+    if left.stem.endswith(OLD):
+        rubbish = beside(target)
+        try:
+            left = left.rename(rubbish)
+        except OSError:
+            return  # it is whole, and goes the next time
+    discard(left)
 
 
 def _left_beside(target: Path) -> list[Path]:
     """Entries that have the name of one that was, or was to be, at a path."""
     if not target.parent.is_dir():
         return []
-    start = len(target.name)
-    names = [name for name in os.listdir(target.parent) if name.startswith(target.name) and LEFT.match(name, start)]
+    start = short(target.name)
+    names = [name for name in os.listdir(target.parent) if name.startswith(start) and LEFT.match(name, len(start))]
     return [target.with_name(name) for name in names]
 
 

@@ -9,7 +9,7 @@ from scalemani.engine.document import COPY, KEY, ROOT
 from scalemani.engine.objects import set_aside
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, read_json
 from scalemani.engine.writer import Writer
-from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError
 
 OF_A_RUN = ("digests", "tie_rank", "order", "neighbors_indptr", "ledger")  # folders of a run whose document is lost
 
@@ -43,9 +43,15 @@ def put_back(path: str | os.PathLike[str]) -> None:
     StoreInUseError
         If a fit is replacing it now.
     """
-    if set_aside(path) is not None:
-        with contextlib.suppress(OSError), Writer(path):
+    if set_aside(path) is None:
+        return
+    try:
+        with Writer(path):
             pass  # it settles what it finds
+    except StoreInUseError:
+        raise
+    except (ScalemaniError, OSError):
+        return  # no right to write there: who opens the run says where the old one is
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -61,6 +67,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         parent = parent.parent
     probe = parent / f".scalemani-{uuid.uuid4().hex}"
     try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(path)  # its name may be too long
         probe.mkdir()
         probe.rmdir()
     except OSError as error:

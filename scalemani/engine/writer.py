@@ -21,9 +21,9 @@ from typing import Any
 import psutil
 
 from scalemani.engine.bounded_json import open_plain
-from scalemani.engine.objects import put, put_once, settle
+from scalemani.engine.objects import put, put_once, settle, short
 from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, parsed, read_plain
-from scalemani.errors import DamagedStoreError, DiskFullError, StoreInUseError
+from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, StoreInUseError
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
@@ -50,12 +50,14 @@ class Writer:
     ------
     StoreInUseError
         On entering, if another writer lives.
+    ScalemaniError
+        On entering, if nothing can be put beside the path.
     """
 
     def __init__(self, path: str | os.PathLike[str], what: str = "fit", *, beats: bool = True) -> None:
         target = Path(os.path.realpath(path))
         self._shown, self._what, self._target = os.fspath(path), what, str(target)
-        self._object = target.with_name(f".{target.name}.writer.json")
+        self._object = target.with_name(f".{short(target.name)}.writer.json")
         self._id, self._beat = uuid.uuid4().hex, 0
         self._made: list[Path] = []  # folders, where the path's own are not there yet
         self._ended, self._lost, self._public = threading.Event(), False, beats
@@ -72,6 +74,12 @@ class Writer:
             self._make_room()
             self._claim()
             self._settle()
+        except OSError as error:
+            self._forget()
+            raise ScalemaniError(
+                f"a {self._what} on {self._shown!r} needs to put a file into {str(self._object.parent)!r} while it "
+                f"works: {error.strerror or error}; get the right to write there, or work on a copy elsewhere"
+            ) from error
         except BaseException:
             self._forget()
             raise

@@ -1,7 +1,8 @@
 """Files that are written: takes coordinates and ids, gives a .npy, .csv or .zarr; takes a page, gives an .html.
 
 What is written appears under its own name only when it is complete: it is written beside it and renamed,
-so that a failure leaves nothing half-written.
+so that a failure leaves nothing half-written. Who writes holds the right to it meanwhile, and with that removes
+what a killed process left beside it (:class:`scalemani.engine.writer.Writer`).
 """
 
 import contextlib
@@ -17,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.kept import name_next
-from scalemani.engine.objects import discard, room_for, take_place
+from scalemani.engine.objects import PARTIAL, beside, discard, room_for, settle, take_place
 from scalemani.engine.user_arrays import write_table
+from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError
 
 __all__ = ["check_output", "check_page", "write_coordinates", "write_page"]
 
 _WRITABLE = (".npy", ".csv", ".zarr")
+_MOST_NAME = 230  # bytes, of the 255 that file systems take: names of ids and of kept results are longer
 
 
 def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, option: str = "--overwrite") -> Path:
@@ -42,18 +45,23 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     Raises
     ------
     ScalemaniError
-        Unknown kind, no such directory, no right to write there, or the file (or that of the ids)
-        exists and ``overwrite`` is false.
+        Unknown kind, no such directory, a name that is too long, no right to write there, or the file (or that of
+        the ids) exists and ``overwrite`` is false.
+    StoreInUseError
+        What is there is being replaced now.
     """
+    from scalemani.engine.store_place import put_back
+
     path = Path(spec)
     if path.suffix.lower() not in _WRITABLE:
         raise ScalemaniError(f"{spec}: coordinates are written to .npy, .csv or .zarr; end the name so")
     _check_directory(path)
-    beside = _ids_beside(path)
-    for written in [path, beside] if ids and path.suffix.lower() == ".npy" else [path]:
+    put_back(path)
+    of_ids = _ids_beside(path)
+    for written in [path, of_ids] if ids and path.suffix.lower() == ".npy" else [path]:
         if os.path.lexists(written) and not overwrite:
             raise ScalemaniError(f"{written} exists; give {option} to replace it, or another name")
-        if written is beside and written.is_dir():
+        if written is of_ids and written.is_dir():
             raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
     if path.is_dir():
         from scalemani.engine.store import kind_of
@@ -93,8 +101,10 @@ def write_page(path: Path, page: str) -> None:
 
 
 def _check_directory(path: Path) -> None:
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise ScalemaniError(f"{path}: there is no directory {path.parent}; make it first")
+    if len(os.fsencode(path.name)) > _MOST_NAME:
+        raise ScalemaniError(f"{path}: the name is longer than {_MOST_NAME} bytes; give a shorter one")
 
 
 def _check_right(path: Path) -> None:
@@ -184,9 +194,15 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
     Raises
     ------
     DiskFullError
+    StoreInUseError
+        Another process is writing it; not looked at with a ``folder``, whose results are one process's already.
     """
-    partial = (folder or path.parent) / f".{path.name}.{uuid.uuid4().hex}.partial"
-    with room_for(path, needed):
+    partial = beside(path) if folder is None else folder / f".{uuid.uuid4().hex}{PARTIAL}"
+    with contextlib.ExitStack() as held, room_for(path, needed):
+        if folder is None:
+            held.enter_context(Writer(path, "command"))
+            with contextlib.suppress(OSError):
+                settle(path)  # of a link itself: the writer's is what it leads to
         try:
             yield partial
             if folder is not None:
