@@ -1,12 +1,18 @@
 """The command line gives what the library gives, in files, and says with its exit code whether it did."""
 
+import contextlib
+import gc
 import inspect
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
+import weakref
 
+import click
 import numpy as np
 import pytest
 import zarr
@@ -261,6 +267,137 @@ def test_a_stopped_fit_names_the_command_that_ends_it_with_the_same_bits(files, 
     assert program(f"{again} --quiet")[0] == 0
     assert {path: path.stat().st_mtime_ns for path in written} == made, "finished blocks were made again"
     np.testing.assert_array_equal(np.load("y.npy"), np.load("whole.npy"))
+
+
+class Dropping:
+    """Ways to have an exception dropped: whatever `work` raises goes nowhere."""
+
+    def gc_callback(self, work):
+        def collected(phase, _):
+            if phase == "start":
+                work()
+
+        gc.callbacks.append(collected)
+        try:
+            gc.collect()
+        finally:
+            gc.callbacks.remove(collected)
+
+    def finaliser(self, work):
+        type("Finalised", (), {"__del__": lambda _: work()})()
+
+    def weak_reference(self, work):
+        thing = threading.Event()
+        reference = weakref.ref(thing, lambda _: work())
+        del thing
+        assert reference() is None
+
+    def catch_all(self, work):
+        with contextlib.suppress(BaseException):
+            work()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("way", ["gc_callback", "finaliser", "weak_reference", "catch_all"])
+@pytest.mark.parametrize("wait", [True, False], ids=["works on", "is done at once"])
+def test_a_stop_that_python_drops_is_raised_again_without_a_traceback(capfd, way, number, wait):
+    """And while it is raised again the user's second signal keeps its default, which ends the process."""
+    raised, kept = [], []
+    taken = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)
+    before = [signal.getsignal(s) for s in taken], sys.unraisablehook
+
+    def signalled():
+        raised.append(number)
+        signal.raise_signal(number)
+
+    @click.command()
+    def work():
+        drop = getattr(Dropping(), way)
+        drop(signalled)
+        kept.append(signal.getsignal(number))
+        if wait:
+            drop(lambda: threading.Event().wait(60))  # dropped a second time
+            threading.Event().wait(60)
+            kept.append("the wait was not ended")
+
+    assert run(work, []) == 1
+    err = capfd.readouterr().err
+    assert (raised, kept) == ([number], [signal.SIG_DFL])
+    assert err.split("\n", 2)[1].startswith("scalemani: stopping")
+    said = [line for line in err.splitlines()[2:] if line]  # Click ends the line where the cursor is
+    assert said == ["scalemani: stopped"], "said twice, or a traceback"
+    assert ([signal.getsignal(s) for s in taken], sys.unraisablehook) == before
+
+
+def test_a_stop_on_its_way_is_not_raised_again_while_things_are_put_in_order(capfd):
+    done = []
+
+    @click.command()
+    def work():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            gc.collect()
+            done.append(threading.Event().wait(0.3))
+
+    assert run(work, []) == 1
+    assert done == [False], "the clean-up was broken off"
+
+
+def test_other_exceptions_that_python_drops_are_still_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(given.exc_type))
+
+    @click.command()
+    def work():
+        Dropping().finaliser(lambda: [].pop())
+
+    assert (run(work, []), told) == (0, [IndexError])
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_nothing_is_said_into_a_file_when_standard_streams_are_closed(tmp_path, closed):
+    """A file that is opened gets their numbers, were they not taken at the start."""
+    code = (
+        "import os, signal, sys, click; from scalemani.terminal.console import give_missing_streams, run\n"
+        "give_missing_streams()\n"
+        "@click.command()\n"
+        "def work():\n"
+        "    assert os.open('data', os.O_CREAT | os.O_WRONLY) > 2\n"
+        "    assert all(os.get_inheritable(number) for number in range(3))\n"
+        "    click.echo('out'); print('err', file=sys.stderr, flush=True)\n"
+        "    open('reached', 'w').close(); signal.raise_signal(signal.SIGTERM)\n"
+        "sys.exit(run(work, []))"
+    )
+    shell = f"exec {shlex.join([sys.executable, '-c', code])} {closed}"
+    assert (
+        subprocess.run(["/bin/sh", "-c", shell], cwd=tmp_path, stdout=subprocess.DEVNULL, check=False).returncode == 1
+    )
+    assert (tmp_path / "reached").exists()
+    assert (tmp_path / "data").read_bytes() == b""
+
+
+@pytest.mark.slow  # a process that imports everything
+def test_a_fit_with_closed_standard_streams_writes_its_output(files):
+    fit = [sys.executable, "-m", "scalemani", *shlex.split("fit train.npy run.zarr -k 8 --embedding y.npy")]
+    assert subprocess.run(["/bin/sh", "-c", f"exec {shlex.join(fit)} >&- 2>&-"], check=False).returncode == 0
+    assert np.load("y.npy").shape == (120, 2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_without_room_is_one_plain_line(files, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scalemani", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            check=False,
+        )
+    said = "scalemani: standard output can't be written: No space left on device; send it where there is room\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,12 @@ def test_without_a_terminal_lines_are_given(monkeypatch, capsys):
     assert capsys.readouterr().err == "points: 0 s\n"
 
 
+def test_closed_standard_error_gets_nothing_and_standard_output_neither(monkeypatch, capsys):
+    monkeypatch.setattr(progress.sys, "stderr", None)
+    terminal_reporter()("points", 1, 1)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_reporter_is_closed_when_the_work_fails_and_a_callers_is_not(monkeypatch):
     closed = []
 

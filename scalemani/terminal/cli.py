@@ -12,7 +12,7 @@ import click
 
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.terminal.console import IncompleteResult, run
+from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
 from scalemani.terminal.options import estimator_options, manners, reading
 from scalemani.terminal.progress import Reporter, reporting
 from scalemani.terminal.report import report as report_command
@@ -23,6 +23,7 @@ __all__ = ["cli", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.terminal.console` states."""
+    give_missing_streams()
     sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
 
 

@@ -4,12 +4,16 @@
 the input, the parameters, a store that doesn't fit). 1: everything else, an interrupt included.
 """
 
+import _thread
 import contextlib
 import os
 import shlex
 import signal
 import sys
+import threading
+import time
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -29,12 +33,16 @@ from scalemani.errors import (
 )
 from scalemani.terminal.printable import printable
 
-__all__ = ["IncompleteResult", "Stopped", "resume_command", "run"]
+__all__ = ["IncompleteResult", "Stopped", "give_missing_streams", "resume_command", "run"]
 
 
 # Said in their own words; what a script may try again, or elsewhere, is no wrong use.
 SAID = (ClusterLostError, DamagedStoreError, DiskFullError, SelfCheckError, SolverError)
 NO_WRONG_USE = (DoesNotFitError, StoreInUseError)
+# What raises a dropped stop again: not the user's signal, of which a second one ends the process. Where it
+# comes too late it is ignored. Windows has none: there a dropped stop is told when the command is done.
+AGAIN: int | None = getattr(signal, "SIGURG", None)
+AGAIN_SECONDS = 0.05  # longer than a callback of the garbage collector
 
 
 class Stopped(KeyboardInterrupt):
@@ -43,6 +51,23 @@ class Stopped(KeyboardInterrupt):
 
 class IncompleteResult(Exception):
     """The work is done and rows of it are NaN, which was not asked for."""
+
+
+def give_missing_streams() -> None:
+    """Put the null device where the program was started with standard streams closed (``2>&-``).
+
+    To be called before any file is opened: the next one would get the number 2, and what is said on
+    standard error would be written into it. Worker processes inherit the numbers.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is given, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
@@ -58,6 +83,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     try:
         with _signals_raise(), _one_line_warnings(everything=debug):
             code = command.main(list(arguments), prog_name="scalemani", standalone_mode=False)
+            _flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -80,14 +106,16 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         again = resume_command(arguments)
         return _say(f"stopped; to go on: {again}" if again else "stopped", 1)
     except BrokenPipeError:
-        # The reader of a pipe has gone; what is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader of a pipe has gone
         return 1
     except IncompleteResult as error:
         return _say(str(error), 1)
     except Exception as error:
+        lost = _output_lost(error) if isinstance(error, OSError) else None
         if debug:
             raise
+        if lost:
+            return _say(f"standard output can't be written: {lost}; send it where there is room", 1)
         cause = " ".join(str(error).split()) or "no message"
         return _say(f"{type(error).__name__}: {cause} (--debug shows where)", 1)
 
@@ -118,8 +146,81 @@ def resume_command(arguments: Sequence[str]) -> str | None:
 
 
 def _say(message: str, code: int) -> int:
-    print(f"scalemani: {printable(message)}", file=sys.stderr)
+    if sys.stderr is not None:  # or print takes standard output
+        print(f"scalemani: {printable(message)}", file=sys.stderr)
     return code
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """What is still buffered has nowhere to go, and would fail once more when the interpreter ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _output_lost(error: OSError) -> str | None:
+    """Why standard output can't be written, in the system's words; ``None`` of a failure elsewhere.
+
+    Whether it fails again can't be asked: without buffering nothing is left to write. So where it was
+    raised is looked at: all output goes through :func:`click.echo`.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code not in (click.echo.__code__, _flush.__code__):
+        return None
+    _drop_output()
+    return error.strerror or type(error).__name__
+
+
+class _Stops:
+    """Raises :class:`Stopped` in the main thread, and again when it was dropped on its way.
+
+    Python drops what is raised in a callback of the garbage collector, in ``__del__`` or in a callback of
+    a weak reference, and any library may catch all. An exception lives as long as it is on its way or is
+    handled, clean-up included: when it dies and the command has not ended, it was dropped.
+    """
+
+    def __init__(self) -> None:
+        self.taken = self.over = False
+        self._thread = threading.get_ident()
+        self._watched: list[weakref.ref[Stopped]] = []
+
+    def first(self, number: int, frame: FrameType | None) -> NoReturn:
+        self.taken = True
+        signal.signal(number, signal.SIG_DFL)
+        if sys.stderr is not None:
+            # Not print: the signal may have come in the middle of one. Tasks that run can't be broken off.
+            # With SIGHUP the terminal may have gone.
+            with contextlib.suppress(OSError):
+                os.write(2, b"\nscalemani: stopping when the tasks that run are done; once more stops at once\n")
+        raise self._stopped()
+
+    def again(self, number: int, frame: FrameType | None) -> None:
+        if not self.over:
+            raise self._stopped()
+
+    def _stopped(self) -> Stopped:
+        # No frame of its traceback may hold it, or it would live on in that cycle.
+        stopped = Stopped()
+        self._watched.append(weakref.ref(stopped, self._dropped))
+        return stopped
+
+    def _dropped(self, reference: "weakref.ref[Stopped]") -> None:
+        # What is raised here would be dropped too. A thread of `threading` takes locks to start, which the
+        # main thread may hold just now.
+        if not self.over and AGAIN is not None:
+            _thread.start_new_thread(self._wake, (AGAIN,))
+
+    def _wake(self, number: int) -> None:
+        time.sleep(AGAIN_SECONDS)
+        if not self.over:
+            signal.pthread_kill(self._thread, number)  # to the main thread: ends its waits
 
 
 @contextlib.contextmanager
@@ -128,12 +229,12 @@ def _signals_raise() -> Iterator[None]:
 
     The store takes that too: a block that is not in its ledger is made again.
     """
+    stops = _Stops()
+    unraisable = sys.unraisablehook
 
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_DFL)
-        # Not print: the signal may have come in the middle of one. Tasks that run can't be broken off.
-        os.write(2, b"\nscalemani: stopping when the tasks that run are done; once more stops at once\n")
-        raise Stopped
+    def pass_over(given: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(given.exc_type, Stopped):  # that is raised again: no traceback
+            unraisable(given)
 
     # A job that a shell started in the background has SIGINT ignored; it is taken here all the same,
     # so that `kill -INT` is as clean as SIGTERM.
@@ -141,10 +242,18 @@ def _signals_raise() -> Iterator[None]:
     closed = getattr(signal, "SIGHUP", None)  # the terminal was closed
     if closed is not None and signal.getsignal(closed) != signal.SIG_IGN:  # as nohup has it
         numbers.append(closed)
-    before: dict[int, Any] = {number: signal.signal(number, stop) for number in numbers}
+    before: dict[int, Any] = {}
+    if AGAIN is not None:
+        before[AGAIN] = signal.signal(AGAIN, stops.again)
+    before.update({number: signal.signal(number, stops.first) for number in numbers})
+    sys.unraisablehook = pass_over
     try:
         yield
+        if stops.taken:  # and dropped, too late to be raised again
+            raise Stopped
     finally:
+        stops.over = True
+        sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -19,7 +19,7 @@ Reporter = Callable[[str, int, int], None]
 
 def terminal_reporter() -> "TerminalReporter | LineReporter":
     """The library's own progress, as ``progress=True`` asks for: bars on a terminal, lines elsewhere."""
-    return TerminalReporter() if sys.stderr.isatty() else LineReporter()
+    return TerminalReporter() if sys.stderr is not None and sys.stderr.isatty() else LineReporter()
 
 
 @contextlib.contextmanager
@@ -160,4 +160,6 @@ class LineReporter:
 
     def _say(self, line: str) -> None:
         # sys.stderr is looked up now, since it may have been replaced since the start.
-        print(line, file=self._file or sys.stderr, flush=True)
+        file = self._file or sys.stderr
+        if file is not None:  # closed at the start of the process; print would take standard output
+            print(line, file=file, flush=True)
