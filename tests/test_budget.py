@@ -265,8 +265,7 @@ def test_the_check_of_rows_may_search_again_in_float64():
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("columns", [16, 150])
+@pytest.mark.parametrize(("columns", "precision"), [(150, "float32"), (16, "float64")])
 @pytest.mark.parametrize(("n", "tile"), SIZES)
 def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, precision):
     """Both kinds of read: the first one takes sums as well."""

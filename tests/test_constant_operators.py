@@ -137,6 +137,7 @@ def test_so_it_does_when_it_restarts():
     np.testing.assert_allclose(solution.constant, naive.constant_by_fourier(torus_steps(100, 200)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_constant_and_the_planes_of_a_torus_of_a_hundred_thousand():
     """2e-8 from the closed form was seen, after 7 products; the longer side's waves come first."""
     steps = torus_steps(250, 400)

@@ -70,6 +70,7 @@ def test_tables_are_of_the_same_points(demo):
         np.testing.assert_array_equal([list(map(float, row.split(",")[1:])) for row in rows], values)
 
 
+@pytest.mark.slow
 def test_a_second_demo_takes_the_place_of_the_first(demo):
     out, outcomes, _ = demo
     with pytest.warns(AdditiveConstantWarning):

@@ -112,7 +112,7 @@ def stored(tmp_path_factory):
     return store
 
 
-@pytest.mark.parametrize("columns", [16, 200])
+@pytest.mark.parametrize("columns", [16, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_read_of_d(stored, columns):
     """The client's part and the tasks', which are threads of one process."""
     store, n, tile = stored, stored.blocks.n, stored.blocks.size
