@@ -166,7 +166,7 @@ def operand_bytes(n: int, columns: int, size: int) -> int:
 
 
 def sweep_task_bytes(n: int, tile: int, columns: int, size: int, compressed: bool = False) -> int:
-    """One task of a read of D: a tile and Zarr's copy, a panel at work, and the sums of the first read."""
+    """One task of a read of D: a tile on its way, a panel at work, and the sums of the first read."""
     return tile_bytes(tile, compressed) + panel_bytes(tile, columns, size) + share_bytes(n, columns)
 
 

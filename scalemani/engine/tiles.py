@@ -11,6 +11,7 @@ lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 import json
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +42,8 @@ def line_text(run: str, row: int, sums: list[int]) -> bytes:
     return json.dumps({"run": run, "row": row, "crc32c": sums}).encode()
 
 
-class Tiles:
-    """The distances of a run's folder.
+class Tiles(ABC):
+    """The distances of a run's folder; what the run says of them is for :class:`.store.RunStore` to answer.
 
     Parameters
     ----------
@@ -120,12 +121,13 @@ class Tiles:
         if self._opened is not None and self._opened.metadata_sum != self.metadata_sum():
             self._opened, self._lines = None, {}
 
+    @abstractmethod
     def check_size(self, n: int) -> None:
         """Refuse D of n vertices where another number is known."""
 
+    @abstractmethod
     def metadata_sum(self) -> int | None:
         """CRC32C of the metadata of D, where it is known."""
-        return None
 
     @property
     def blocks(self) -> Blocks:
@@ -175,9 +177,9 @@ class Tiles:
     def _ledger(self) -> Path:
         return Path(self.path) / "ledger"
 
+    @abstractmethod
     def check_identity(self) -> None:
         """Refuse to write into another run than the one that was opened."""
-        raise NotImplementedError
 
     def _confirm(self, row: int, sums: list[int]) -> None:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
