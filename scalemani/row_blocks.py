@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from scalemani.errors import ScalemaniError
+from scalemani.labelled_rows import is_labelled, labelled_rows
 
 Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
 
@@ -70,6 +71,8 @@ def as_source(X: Any, name: str) -> Any:
     """Return ``X`` as something with shape, dtype and row slices, checked as far as its dtype tells."""
     if hasattr(X, "to_dask_array"):  # a Dask DataFrame
         X = X.to_dask_array()
+    if is_labelled(X):
+        X = labelled_rows(X, name)
     sliceable = hasattr(X, "shape") and hasattr(X, "dtype") and hasattr(X, "chunks")  # Dask, Zarr, HDF5
     if not issparse(X) and not sliceable:
         if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
