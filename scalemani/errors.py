@@ -30,6 +30,10 @@ class StoreInUseError(ScalemaniError):
     """Another fit is at work on a store; the message names its host and process."""
 
 
+class StoreUnreachableError(RuntimeError):
+    """A bucket can't be reached, or refuses; the message says which and why. What was finished is in the store."""
+
+
 class ClusterLostError(RuntimeError):
     """The Dask scheduler or its workers are gone, or can't go on; what was finished is in the store."""
 

@@ -345,6 +345,7 @@ def test_compiled_functions_and_static_methods_are_found(monkeypatch):
         ("DamagedStoreError", 1),
         ("SelfCheckError", 1),
         ("SolverError", 1),
+        ("StoreUnreachableError", 1),
         ("StoreInUseError", 1),
         ("DoesNotFitError", 1),
         ("StoreMismatchError", 2),

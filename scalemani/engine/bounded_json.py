@@ -10,9 +10,10 @@ import json
 import math
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.places import Named, Place, place
 from scalemani.errors import DamagedStoreError
 
 DEPTH = 32  # levels of lists and objects; a run's document has 7
@@ -27,15 +28,24 @@ def damaged(where: str, what: str) -> DamagedStoreError:
     return DamagedStoreError(f"{where}: {shown if len(shown) <= 240 else shown[:237] + '...'}; {REMEDY}")
 
 
-def read_plain(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """The bytes of a plain file of a store, no more than `most_bytes`.
+def read_plain(path: Named, most_bytes: int) -> bytes:
+    """The bytes of a plain file, or an object, of a store, no more than `most_bytes`.
 
     Raises
     ------
     DamagedStoreError
         If it is missing, larger, or anything but a plain file.
+    StoreUnreachableError
+        If nobody can say which.
     """
-    where = repr(os.fspath(path))
+    where = repr(str(path))
+    if isinstance(path, ObjectPath):
+        try:
+            return path.read_up_to(most_bytes)
+        except ValueError as error:
+            raise damaged(where, str(error)) from error
+        except FileNotFoundError as error:
+            raise damaged(where, f"can't be read: {_reason(error)}") from error
     try:
         with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -76,7 +86,7 @@ def _up_to(file: io.FileIO, most: int) -> bytes:
         return whole.read(most)
 
 
-def read_json(path: str | os.PathLike[str], most_bytes: int) -> Any:
+def read_json(path: Named, most_bytes: int) -> Any:
     """The value in a JSON file of a store.
 
     Parameters
@@ -99,7 +109,7 @@ def read_json(path: str | os.PathLike[str], most_bytes: int) -> Any:
     >>> read_json(name, 100)
     {'a': [1, 2]}
     """
-    return parsed(read_plain(path, most_bytes), repr(os.fspath(path)))
+    return parsed(read_plain(path, most_bytes), repr(str(path)))
 
 
 def parsed(content: bytes, where: str) -> Any:
@@ -128,7 +138,7 @@ def parsed(content: bytes, where: str) -> Any:
     return value
 
 
-def check_no_links(folder: str | os.PathLike[str], levels: int = DEPTH) -> None:
+def check_no_links(folder: Named, levels: int = DEPTH) -> None:
     """Refuse a store that holds anything but folders and plain files; the folder itself may be a link.
 
     One entry costs no more than its name: kinds come with the listing.
@@ -144,6 +154,8 @@ def check_no_links(folder: str | os.PathLike[str], levels: int = DEPTH) -> None:
     DamagedStoreError
         Naming the first that is found.
     """
+    if isinstance(folder, ObjectPath):
+        return  # there are none
     left = [(os.fspath(folder), levels - 1)]
     while left:
         at, below = left.pop()
@@ -162,14 +174,14 @@ def check_no_links(folder: str | os.PathLike[str], levels: int = DEPTH) -> None:
             raise damaged(repr(at), f"can't be listed: {_reason(error)}") from error
 
 
-def check_inside(folder: str | os.PathLike[str], name: str) -> Path:
+def check_inside(folder: Named, name: str) -> Place:
     """The path of a store's entry, whose parts are checked one by one: no links, no way up.
 
     Raises
     ------
     DamagedStoreError
     """
-    path = Path(folder)
+    path = place(folder)
     for part in name.split("/"):
         path = path / part
         if part in ("", ".", "..") or "\0" in part or path.is_symlink():

@@ -1,17 +1,17 @@
 """The document of a run: takes a folder, gives the JSON object of its root's attributes, checked, or an error.
 
 It is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and once more
-in `document.json`, so that one damaged byte does not take a run with it. Both are put by rename, the copy second: it
+in `document.json`, so that one damaged byte does not take a run with it. Both are put whole, the copy second: it
 may be a stage behind, and then that stage is done again.
 """
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from scalemani.engine.bounded_json import REMEDY
-from scalemani.engine.objects import checksum_of, put
+from scalemani.engine.objects import checksum_of, put, put_once
+from scalemani.engine.places import Place
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_METADATA_BYTES, checked_document, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
@@ -25,10 +25,10 @@ class RunDocument:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ObjectPath
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self.folder = folder
         self._content: bytes | None = None
         self._parsed = dict[str, Any]()
@@ -59,6 +59,19 @@ class RunDocument:
         checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
         put(self.folder / ROOT, as_group(sealed))
         put(self.folder / COPY, canonical(sealed))
+
+    def begin(self, document: dict[str, Any]) -> bool:
+        """Put the first document of a run; whether none was there, which stays.
+
+        Raises
+        ------
+        DiskFullError
+        """
+        sealed = seal(document)
+        begun = put_once(self.folder / ROOT, as_group(sealed))
+        if begun:
+            put(self.folder / COPY, canonical(sealed))
+        return begun
 
     def copy(self) -> dict[str, Any]:
         """What the second file holds.
@@ -97,7 +110,7 @@ class RunDocument:
         return count
 
 
-def _attribute(group: Any, place: Path) -> Any:
+def _attribute(group: Any, place: Place) -> Any:
     """The document in the attributes of the root group."""
     attributes = group.get("attributes") if isinstance(group, dict) else None
     if not isinstance(attributes, dict) or KEY not in attributes:
@@ -105,7 +118,7 @@ def _attribute(group: Any, place: Path) -> Any:
     return attributes[KEY]
 
 
-def checked(document: Any, place: Path) -> dict[str, Any]:
+def checked(document: Any, place: Place) -> dict[str, Any]:
     """A document that has its schema's form and its own checksum (earlier releases wrote none).
 
     Raises

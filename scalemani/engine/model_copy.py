@@ -2,27 +2,29 @@
 
 import shutil
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from scalemani.engine import small_arrays
 from scalemani.engine.document import RunDocument
+from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, room_for
+from scalemani.engine.places import Place
+from scalemani.engine.replacing import making
 from scalemani.engine.store_place import check_writable, kind_of
 from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError
 
 
 def write_copy(
-    target: Path, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
+    target: Place, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
 ) -> None:
     """Write a run, whole or not at all.
 
     Parameters
     ----------
-    target : Path
+    target : Path or ObjectPath
         Absolute; folders above it are made.
     document : dict
         Its "arrays" are replaced by those that are written.
@@ -43,12 +45,22 @@ def write_copy(
     with Writer(target):
         if kind_of(target) != "nothing":
             raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
-        partial = beside(target)
+        if isinstance(target, ObjectPath):
+            with making(target):
+                _write(target, document, names, read)
+            return
+        partial = target.with_name(beside(target).name)
         try:
             with room_for(target, 1 << 20):
                 partial.mkdir()
-                sums = {name: small_arrays.write(partial, name, read(name)) for name in names}
-                RunDocument(partial).write({**document, "arrays": sums})
+                _write(partial, document, names, read)
             partial.replace(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(
+    place: Place, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
+) -> None:
+    sums = {name: small_arrays.write(place, name, read(name)) for name in names}
+    RunDocument(place).write({**document, "arrays": sums})

@@ -4,6 +4,9 @@ Every file of a store is written beside its name and renamed, or linked where th
 what has a name is whole; a process that is killed leaves a `.partial`, which nothing reads. A folder that takes the
 place of another sets that aside first, as `.old.partial`, and :func:`settle` puts it back after a kill in between.
 Once the other is in place the old one loses that name before anything of it is removed: it is rubbish and never a run.
+
+In object storage a put is whole by itself, and one may be told to leave what is there; how a run takes the place of
+another there is in :mod:`.replacing`.
 """
 
 import errno
@@ -21,6 +24,9 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine import replacing
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.places import Named, Place, place
 from scalemani.engine.resources import free_disk
 from scalemani.errors import DiskFullError
 
@@ -43,9 +49,15 @@ def checksum_of(content: Any) -> int:
     return int(google_crc32c.value(content if isinstance(content, bytes) else np.frombuffer(content, np.uint8)))
 
 
-def beside(path: str | os.PathLike[str]) -> Path:
-    """A name beside a path that nothing has: what is made there is renamed when it is whole."""
-    target = Path(path).absolute()
+def beside(path: Named) -> Place:
+    """A name beside a path that nothing has: what is made there takes its place when it is whole."""
+    target = place(path).absolute()
+    if isinstance(target, ObjectPath):
+        return replacing.beside(target)
+    return _beside(target)
+
+
+def _beside(target: Path) -> Path:
     return target.with_name(f"{short(target.name)}.{uuid.uuid4().hex}{PARTIAL}")
 
 
@@ -58,7 +70,7 @@ def short(name: str) -> str:
     return f"{content[: MOST_NAME - 20].decode(errors='ignore')}-{digest}"  # no part of a character
 
 
-def folder_at(path: Path) -> None:
+def folder_at(path: Place) -> None:
     """Make a folder and those above it; a file that has its name, which no run makes, goes."""
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -68,7 +80,7 @@ def folder_at(path: Path) -> None:
 
 
 @contextmanager
-def room_for(path: str | os.PathLike[str], needed: int) -> Iterator[None]:
+def room_for(path: Named, needed: int) -> Iterator[None]:
     """Turn the system's word that a disk is full into an error with numbers.
 
     Parameters
@@ -95,22 +107,27 @@ def room_for(path: str | os.PathLike[str], needed: int) -> Iterator[None]:
         ) from error
 
 
-def remove_partials(folder: str | os.PathLike[str], *below: str) -> None:
+def remove_partials(folder: Named, *below: str) -> None:
     """Remove what a killed process was making in a folder, and in those below it that match; others are left alone."""
-    for place in ("", *below):
-        for left in Path(folder).glob(f"{place}*{PARTIAL}"):
+    root = place(folder)
+    if isinstance(root, ObjectPath):
+        return  # there a put leaves nothing
+    for at in ("", *below):
+        for left in root.glob(f"{at}*{PARTIAL}"):
             discard(left)
 
 
-def discard(path: Path) -> None:
+def discard(path: Place) -> None:
     """Remove a file or a folder, if it is there; of a link itself."""
-    if path.is_dir() and not path.is_symlink():
+    if isinstance(path, ObjectPath):
+        path.remove_all()
+    elif path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
 
 
-def take_place(new: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+def take_place(new: Named, target: Named) -> None:
     """Give a file or folder that is whole its name, in the place of what has that.
 
     Raises
@@ -118,42 +135,56 @@ def take_place(new: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     OSError
         What was there is there again.
     """
-    place = Path(target)
-    folders = Path(new).is_dir() or (place.is_dir() and not place.is_symlink())
-    if not folders or not os.path.lexists(place):
-        os.replace(new, place)
+    comes, there = place(new), place(target)
+    if isinstance(comes, ObjectPath) or isinstance(there, ObjectPath):
+        assert isinstance(comes, ObjectPath) and isinstance(there, ObjectPath)
+        replacing.take_place(comes, there)
         return
-    whole = beside(place)  # a folder can't be renamed over one that has files in it
+    folders = comes.is_dir() or (there.is_dir() and not there.is_symlink())
+    if not folders or not os.path.lexists(there):
+        os.replace(comes, there)
+        return
+    whole = _beside(there.absolute())  # a folder can't be renamed over one that has files in it
     old = whole.with_name(f"{whole.name.removesuffix(PARTIAL)}{OLD}{PARTIAL}")
-    os.rename(place, old)
+    os.rename(there, old)
     try:
-        os.rename(new, place)
+        os.rename(comes, there)
     except BaseException:
-        if not os.path.lexists(place):
-            os.rename(old, place)
+        if not os.path.lexists(there):
+            os.rename(old, there)
         raise
-    _discard_old(old, place)
+    _discard_old(old, there)
 
 
-def set_aside(path: str | os.PathLike[str]) -> Path | None:
-    """What had the name of a path at which nothing is now, since what was to take its place was killed in between."""
-    target = Path(path).absolute()
+def set_aside(path: Named) -> Place | None:
+    """What had the name of a path at which nothing is now, since what was to take its place was killed in between.
+
+    In object storage it is the new one, which will take it.
+    """
+    target = place(path).absolute()
+    if isinstance(target, ObjectPath):
+        return replacing.coming(target)
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         return None
     return max((left for left in _left_beside(target) if left.stem.endswith(OLD)), default=None)
 
 
-def settle(path: str | os.PathLike[str]) -> None:
+def settle(path: Named) -> None:
     """Put back what was set aside, and remove what a killed process was making beside a path; for its sole writer.
+
+    In object storage what was begun is finished instead.
 
     Raises
     ------
     OSError
         It can't be put back; nothing was removed.
     """
-    target = Path(path).absolute()
+    target = place(path).absolute()
+    if isinstance(target, ObjectPath):
+        replacing.settle(target)
+        return
     old = set_aside(target)
-    if old is not None:
+    if isinstance(old, Path):
         os.rename(old, target)
     for left in _left_beside(target):
         _discard_old(left, target)
@@ -165,7 +196,7 @@ def _discard_old(left: Path, target: Path) -> None:
     What was set aside is renamed first: killed in between, half of it would be put back once the path is free.
     """
     if left.stem.endswith(OLD):
-        rubbish = beside(target)
+        rubbish = _beside(target.absolute())
         try:
             left = left.rename(rubbish)
         except OSError:
@@ -182,7 +213,7 @@ def _left_beside(target: Path) -> list[Path]:
     return [target.with_name(name) for name in names]
 
 
-def put(path: str | os.PathLike[str], content: Any) -> None:
+def put(path: Named, content: Any) -> None:
     """Write a file whole, in the place of one that is there.
 
     Parameters
@@ -193,7 +224,11 @@ def put(path: str | os.PathLike[str], content: Any) -> None:
     ------
     DiskFullError
     """
-    target, partial = Path(path), beside(path)
+    target = place(path)
+    if isinstance(target, ObjectPath):
+        target.write_bytes(content)
+        return
+    partial = _beside(target.absolute())
     with room_for(target, memoryview(content).nbytes):
         try:
             _write(partial, content)
@@ -203,7 +238,7 @@ def put(path: str | os.PathLike[str], content: Any) -> None:
             raise
 
 
-def put_once(path: str | os.PathLike[str], content: Any) -> bool:
+def put_once(path: Named, content: Any) -> bool:
     """Write a file whole unless one is there, which stays; whether this one was put.
 
     Where the file system has no links it is made under its name, and a reader may find a part of it: what is read as
@@ -213,7 +248,14 @@ def put_once(path: str | os.PathLike[str], content: Any) -> bool:
     ------
     DiskFullError
     """
-    target, partial = Path(path), beside(path)
+    target = place(path)
+    if isinstance(target, ObjectPath):
+        try:
+            target.write_bytes(content, once=True)
+        except FileExistsError:
+            return False
+        return True
+    partial = _beside(target.absolute())
     with room_for(target, memoryview(content).nbytes):
         try:
             _write(partial, content)

@@ -1,13 +1,12 @@
 """Arrays of a run that are read whole: takes a folder, a name and numbers, gives them back with their bits or an error.
 
-Each is written as plain files in the layout of a Zarr array, chunks of whole rows with Zarr's codec crc32c behind each
-(Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all of its numbers is in its attributes, and
-that of its metadata's text goes into the run's document. The array's name is there, too, so that none stands for
-another, even of those that the document does not know yet.
+Each is written as plain files, or objects, in the layout of a Zarr array, chunks of whole rows with Zarr's codec crc32c
+behind each (Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all of its numbers is in its
+attributes, and that of its metadata's text goes into the run's document. The array's name is there, too, so that none
+stands for another, even of those that the document does not know yet.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.bounded_json import REMEDY, check_inside
-from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for, take_place
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import beside, checksum, checksum_of, discard, put, room_for, take_place
+from scalemani.engine.places import Place
 from scalemani.engine.schemas import MOST_METADATA_BYTES, array_bytes, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
@@ -23,7 +24,7 @@ CHUNK_BYTES = 32 << 20
 MOST_BYTES = 1 << 50
 
 
-def write(folder: Path, name: str, array: NDArray[Any]) -> int:
+def write(folder: Place, name: str, array: NDArray[Any]) -> int:
     """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
 
     Raises
@@ -37,17 +38,25 @@ def write(folder: Path, name: str, array: NDArray[Any]) -> int:
         raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
     data = data.astype(data.dtype.newbyteorder("<"), copy=False)
     rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
-    target, partial = folder / name, beside(folder / name)
-    text = metadata_text(name, data, rows)
+    target, text = folder / name, metadata_text(name, data, rows)
+    parts = list(enumerate(range(0, len(data), rows) if data.size else ()))
+    if isinstance(target, ObjectPath):  # the metadata last: without them there is no array
+        target.remove_all()
+        for number, at in parts:
+            whole = _filled(data[at : at + rows], rows)
+            put(_chunk(target, number, data.ndim), whole.tobytes() + checksum(whole).to_bytes(4, "little"))
+        put(target / "zarr.json", text)
+        return checksum_of(text)
+    partial = beside(target)
     with room_for(target, data.nbytes):
         try:
             partial.mkdir()
             put(partial / "zarr.json", text)
-            for number, at in enumerate(range(0, len(data), rows) if data.size else ()):
+            for number, at in parts:
                 _write_chunk(_chunk(partial, number, data.ndim), data[at : at + rows], rows)
             take_place(partial, target)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            discard(partial)
             raise
     return checksum_of(text)
 
@@ -75,29 +84,35 @@ def _chunk_shape(shape: tuple[int, ...], rows: int) -> list[int]:
     return [rows, *(max(1, side) for side in shape[1:])]
 
 
-def _chunk(place: Path, number: int, axes: int) -> Path:
+def _chunk(place: Place, number: int, axes: int) -> Any:
     return place / "c" / "/".join([str(number), *["0"] * (axes - 1)])
 
 
+def _filled(part: NDArray[Any], rows: int) -> NDArray[Any]:
+    """A chunk's numbers: zeros where the last one has no rows."""
+    if len(part) == rows:
+        return part
+    whole = np.zeros((rows, *part.shape[1:]), part.dtype)
+    whole[: len(part)] = part
+    return whole
+
+
 def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
-    """A chunk's bytes, zeros where the last one has no rows, and their CRC32C."""
-    whole = part
-    if len(part) < rows:
-        whole = np.zeros((rows, *part.shape[1:]), part.dtype)
-        whole[: len(part)] = part
+    """A chunk's bytes and their CRC32C."""
+    whole = _filled(part, rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as stream:
         stream.write(whole.data)
         stream.write(checksum(whole).to_bytes(4, "little"))
 
 
-def found(folder: Path) -> dict[str, int]:
+def found(folder: Place) -> dict[str, int]:
     """The arrays that are there, with the CRC32C of their metadata."""
     files = sorted(folder.glob("*/zarr.json"))
     return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
 
 
-def read(folder: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
+def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
     """Read an array whole and check it.
 
     Parameters
@@ -120,7 +135,7 @@ def read(folder: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
         raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {REMEDY}") from error
 
 
-def _read(place: Path, name: str, metadata_sum: int | None) -> NDArray[Any]:
+def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
     content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
     if metadata_sum is not None and checksum_of(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")

@@ -1,4 +1,4 @@
-"""One run on disk: takes arrays and stage states, gives them back whole. D itself is in :mod:`.tiles`.
+"""One run in its store: takes arrays and stage states, gives them back whole. D itself is in :mod:`.tiles`.
 
 A run is one Zarr v3 group. Its document (:mod:`.document`) holds the format version, the package versions, a checksum
 of each array's metadata, and a state per finished stage: fields that identify it (its fingerprint) and what it found.
@@ -6,8 +6,6 @@ Small arrays are in :mod:`.small_arrays`. Nothing here is ever unpickled, nothin
 """
 
 import errno
-import os
-import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +14,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from scalemani.engine import small_arrays
-from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal, versions
+from scalemani.engine.document import RunDocument, canonical, versions
 from scalemani.engine.expected_arrays import check_size, checked_array
 from scalemani.engine.model_copy import write_copy
-from scalemani.engine.objects import beside, checksum, checksum_of, put, room_for, set_aside, take_place
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import beside, checksum, checksum_of, discard, room_for, set_aside, take_place
+from scalemani.engine.places import Named, absolute, place
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.store_place import check_writable, kind_of, put_back
 from scalemani.engine.tiles import Tiles
@@ -39,7 +39,7 @@ class RunStore(Tiles):
     Parameters
     ----------
     path : str
-        The folder; made absolute.
+        The folder, made absolute, or a URL.
 
     Raises
     ------
@@ -49,8 +49,8 @@ class RunStore(Tiles):
         If a link leads out of it, as far as two folders down; what is below is looked at when it is used.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(path)
+    def __init__(self, path: Named) -> None:
+        self.path = str(absolute(path))
         put_back(self.path)
         found = kind_of(self.path)
         if found != "run":
@@ -61,8 +61,8 @@ class RunStore(Tiles):
                 f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
                 "with the model that made it)"
             )
-        check_no_links(self.path, levels=2)
-        self._document = RunDocument(Path(self.path))
+        check_no_links(place(self.path), levels=2)
+        self._document = RunDocument(place(self.path))
         document = self._document.read()
         super().__init__(self.path, document["id"])
         self._written: dict[str, int] = {}
@@ -76,9 +76,7 @@ class RunStore(Tiles):
             )
 
     @classmethod
-    def create(
-        cls, path: str | os.PathLike[str], *, replace: bool = False, stages: dict[str, Any] | None = None
-    ) -> "RunStore":
+    def create(cls, path: Named, *, replace: bool = False, stages: dict[str, Any] | None = None) -> "RunStore":
         """Make a run with no stage but the given ones; one that is there goes only when `replace` is true.
 
         Raises
@@ -86,29 +84,30 @@ class RunStore(Tiles):
         ScalemaniError
             If something else is at `path` (never removed), or a run is and `replace` is false.
         """
-        target = os.path.abspath(path)
+        target = absolute(path)
         found = kind_of(target)
         if found == "other":
-            raise ScalemaniError(f"{target!r} exists and is not a scalemani run: it is left alone; give another path")
+            raise ScalemaniError(f"'{target}' exists and is not a scalemani run: it is left alone; give another path")
         if found == "run" and not replace:
-            raise ScalemaniError(f"a run exists at {target!r}: resume it, or replace it with overwrite")
-        document = seal(
-            {
-                "format_version": FORMAT_VERSION,
-                "id": uuid.uuid4().hex,
-                "versions": versions(),
-                "stages": stages or {},
-                "arrays": {},
-            }
-        )
+            raise ScalemaniError(f"a run exists at {str(target)!r}: resume it, or replace it with overwrite")
+        document = {
+            "format_version": FORMAT_VERSION,
+            "id": uuid.uuid4().hex,
+            "versions": versions(),
+            "stages": stages or {},
+            "arrays": {},
+        }
+        if isinstance(target, ObjectPath) and found == "nothing":
+            if not RunDocument(target).begin(document):
+                raise _also_made(path)
+            return cls(target)
         partial = beside(target)
         try:
-            with room_for(target, len(as_group(document))):
+            with room_for(target, len(canonical(document))):
                 partial.mkdir(parents=True)
-            put(partial / ROOT, as_group(document))
-            put(partial / COPY, canonical(document))
+            RunDocument(partial).begin(document)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            discard(partial)
             raise
         return cls(partial).moved_to(target, replace=replace)
 
@@ -119,9 +118,9 @@ class RunStore(Tiles):
 
     def remove(self) -> None:
         """Remove the whole run."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        discard(place(self.path))
 
-    def moved_to(self, path: str | os.PathLike[str], *, replace: bool) -> "RunStore":
+    def moved_to(self, path: Named, *, replace: bool) -> "RunStore":
         """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
 
         Raises
@@ -129,19 +128,17 @@ class RunStore(Tiles):
         ScalemaniError
             If another process makes a run there at this moment.
         """
-        target = Path(path).absolute()
+        here, target = place(self.path), place(path).absolute()
         try:
-            if replace and kind_of(target) == "run":
-                take_place(self.path, target)
+            if isinstance(target, ObjectPath) or (replace and kind_of(target) == "run"):
+                take_place(here, target)
             else:
                 Path(self.path).rename(target)
         except OSError as error:
             self.remove()
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            raise ScalemaniError(
-                f"another fit is making a run at {str(path)!r}: wait for it, or give another path"
-            ) from error
+            raise _also_made(path) from error
         return RunStore(target)
 
     # ---- the document: written by the client alone ----------------------------------------------
@@ -202,7 +199,7 @@ class RunStore(Tiles):
     def named_arrays(self) -> dict[str, int]:
         """What is recorded; where an earlier release recorded nothing, what is there: a change must not lose it."""
         found = self.document.get("arrays")
-        return small_arrays.found(Path(self.path)) if found is None else dict(found)
+        return small_arrays.found(place(self.path)) if found is None else dict(found)
 
     def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
         """Before arrays are replaced or removed: a checksum is never that of another one."""
@@ -225,7 +222,7 @@ class RunStore(Tiles):
         DiskFullError
         """
         self._forget_arrays(lambda other: other == name)
-        found = small_arrays.write(Path(self.path), name, array)
+        found = small_arrays.write(place(self.path), name, array)
         if not name.startswith(PIECES):
             self._written[name] = found
 
@@ -239,23 +236,23 @@ class RunStore(Tiles):
         """
         document = self.document
         known = {**document.get("arrays", {}), **self._written}.get(name)
-        found = small_arrays.read(Path(self.path), name, known)
+        found = small_arrays.read(place(self.path), name, known)
         return checked_array(self.path, name, found, document["stages"])
 
     def remove_array(self, name: str) -> None:
         """Remove one array, if it is there."""
         self._forget_arrays(lambda other: other == name)
-        shutil.rmtree(Path(self.path) / name, ignore_errors=True)
+        discard(place(self.path) / name)
 
     def remove_arrays(self, prefix: str) -> None:
         """Remove the arrays whose names begin so."""
         self._forget_arrays(lambda name: name.startswith(prefix))
-        for found in Path(self.path).glob(f"{prefix}*"):
-            shutil.rmtree(found, ignore_errors=True)
+        for found in place(self.path).glob(f"{prefix}*"):
+            discard(found)
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
-        content = (Path(self.path) / "distances" / "zarr.json").read_bytes()
+        content = (place(self.path) / "distances" / "zarr.json").read_bytes()
         self._change(self.document["stages"], {**self.named_arrays(), "distances": checksum_of(content)})
 
     @property
@@ -274,7 +271,7 @@ class RunStore(Tiles):
         self._forget_arrays(self._goes_with_distances)
         super().drop_distances()
 
-    def copy_without_distances(self, path: str | os.PathLike[str]) -> None:
+    def copy_without_distances(self, path: Named) -> None:
         """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
 
         Raises
@@ -284,13 +281,17 @@ class RunStore(Tiles):
         DamagedStoreError
             If an array of the model is not what was written.
         """
-        folder = Path(self.path)
+        folder = place(self.path)
         document = {**self.document, "format_version": FORMAT_VERSION}
         names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
         kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
-        write_copy(Path(path).absolute(), document, kept, self.read_array)
+        write_copy(place(path).absolute(), document, kept, self.read_array)
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
         arrays: dict[str, int] = self.document.get("arrays", {})
         return tuple(sorted(item for item in arrays.items() if item[0].startswith(prefixes)))
+
+
+def _also_made(path: Named) -> ScalemaniError:
+    return ScalemaniError(f"another fit is making a run at {str(path)!r}: wait for it, or give another path")

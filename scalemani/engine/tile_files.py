@@ -1,4 +1,4 @@
-"""One tile, one file: takes a folder in the layout of a Zarr array, gives tiles written and read, checked.
+"""One tile, one file or object: takes a folder in the layout of a Zarr array, gives tiles written and read, checked.
 
 A tile is a chunk of the array: float32 in C order, NaN where the last blocks have nothing, plain or compressed
 by Blosc. Any Zarr reader reads it. Here it is read into memory of the caller's, which is faster than Zarr's own way by
@@ -6,7 +6,6 @@ more than the checksum of the file takes; which CRC32C it must have is for the l
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numcodecs
@@ -15,9 +14,11 @@ from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain
+from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, room_for
+from scalemani.engine.places import Place
 from scalemani.engine.schemas import MOST_METADATA_BYTES, checked_array_metadata, parsed, read_plain
-from scalemani.errors import DamagedStoreError
+from scalemani.errors import DamagedStoreError, StoreUnreachableError
 
 COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones are slower than the paths and save 2 %
 MOST_BYTES = 1 << 56  # of D: any disk's
@@ -51,7 +52,7 @@ class TileFiles:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ObjectPath
     metadata_sum : int, optional
         CRC32C of its metadata's text, where that is known.
 
@@ -66,7 +67,7 @@ class TileFiles:
         If its metadata is not what was written, or not that of square float32 tiles.
     """
 
-    def __init__(self, folder: Path, metadata_sum: int | None = None) -> None:
+    def __init__(self, folder: Place, metadata_sum: int | None = None) -> None:
         self.folder = folder
         place = folder / "zarr.json"
         content = read_plain(place, MOST_METADATA_BYTES)
@@ -84,14 +85,17 @@ class TileFiles:
             self._codec = numcodecs.Blosc(blosc[0]["cname"], blosc[0]["clevel"], numcodecs.Blosc.BITSHUFFLE)
 
     @classmethod
-    def create(cls, folder: Path, n: int, tile: int, compression: str | None) -> "TileFiles":
+    def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":
         """Make the empty array (n, n) of tiles of side `tile`.
 
         Raises
         ------
         DiskFullError
         """
-        partial = beside(folder)
+        if isinstance(folder, ObjectPath):
+            put(folder / "zarr.json", metadata_text(n, tile, compression))
+            return cls(folder)
+        partial = folder.with_name(beside(folder).name)
         with room_for(folder, MOST_METADATA_BYTES):
             partial.mkdir()
             put(partial / "zarr.json", metadata_text(n, tile, compression))
@@ -102,11 +106,11 @@ class TileFiles:
         """Memory for one tile's file."""
         return np.empty((self.blocks.size, self.blocks.size), np.float32)
 
-    def file(self, row: int, column: int) -> Path:
+    def file(self, row: int, column: int) -> Place:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
-    def _inside(self, row: int, column: int) -> Path:
+    def _inside(self, row: int, column: int) -> Place:
         """Where a tile is, unless a link leads there."""
         return check_inside(self.folder.parent, f"{self.folder.name}/c/{row}/{column}")
 
@@ -157,6 +161,8 @@ class TileFiles:
             tile = np.ascontiguousarray(self.inside(row, column, buffer))
             if of_numbers and checksum(tile) != wanted:
                 raise ValueError("checksum differs")
+        except StoreUnreachableError:
+            raise
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
             why = str(getattr(error, "strerror", None) or error)
             why = "its file is missing" if isinstance(error, FileNotFoundError) else why
@@ -165,8 +171,12 @@ class TileFiles:
             ) from error
         return tile
 
-    def _bytes(self, path: Path, buffer: Tile) -> Any:
+    def _bytes(self, path: Place, buffer: Tile) -> Any:
         """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
+        if isinstance(path, ObjectPath):
+            if self._codec is not None:
+                return path.read_up_to(buffer.nbytes + 4096)
+            return memoryview(buffer.data).cast("B")[: path.read_into(buffer)]
         with open_plain(path) as stream:
             if self._codec is not None:
                 return stream.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most

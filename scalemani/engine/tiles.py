@@ -1,4 +1,4 @@
-"""D on disk: upper tiles of float32, and the ledger that says which of them are whole.
+"""D in its store: upper tiles of float32, and the ledger that says which of them are whole.
 
 D is symmetric, so tile (I, J) is kept for I <= J only; inf where there is no path, uncompressed unless asked otherwise
 (Zarr's default codec is 4 times slower and saves 19 %). A tile is a file (:mod:`.tile_files`).
@@ -9,11 +9,8 @@ lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 """
 
 import json
-import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +18,9 @@ from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.bounded_json import REMEDY, check_inside
-from scalemani.engine.objects import beside, folder_at, put, put_once, room_for
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import beside, discard, folder_at, put, put_once, room_for
+from scalemani.engine.places import Place, names_in, place
 from scalemani.engine.schemas import MOST_LINE_BYTES, checked_line, read_json
 from scalemani.engine.tile_files import Tile, TileFiles
 from scalemani.errors import DamagedStoreError
@@ -60,7 +59,7 @@ class Tiles(ABC):
 
     def has_array(self, name: str) -> bool:
         """Whether an array of that name is there."""
-        return (Path(self.path) / name / "zarr.json").exists()
+        return (place(self.path) / name / "zarr.json").exists()
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         """Make the empty array of distance tiles and an empty ledger.
@@ -78,20 +77,22 @@ class Tiles(ABC):
         self.drop_distances()
         with room_for(self.path, 1):
             self._ledger.mkdir()
-        self._opened = TileFiles.create(Path(self.path) / "distances", n, tile, compression)
+        self._opened = TileFiles.create(place(self.path) / "distances", n, tile, compression)
 
     def drop_distances(self) -> None:
         """Remove D, its ledger and what was read of it."""
         self._opened, self._lines = None, {}
-        distances = Path(self.path) / "distances"
-        dropped = beside(distances)
-        if distances.exists():
-            distances.rename(dropped)  # at once: a stop in between leaves no half of it in place
-        shutil.rmtree(self._ledger, ignore_errors=True)
-        shutil.rmtree(dropped, ignore_errors=True)
-        for found in Path(self.path).iterdir():
+        distances = place(self.path) / "distances"
+        dropped = distances
+        if isinstance(distances, ObjectPath):
+            (distances / "zarr.json").unlink(missing_ok=True)  # first: what is left of it is no array
+        elif distances.exists():  # at once: a stop in between leaves no half of it in place
+            dropped = distances.rename(distances.with_name(beside(distances).name))
+        discard(self._ledger)
+        discard(dropped)
+        for found in place(self.path).iterdir():
             if self._goes_with_distances(found.name):
-                shutil.rmtree(found, ignore_errors=True)
+                discard(found)
 
     @staticmethod
     def _goes_with_distances(name: str) -> bool:
@@ -111,7 +112,7 @@ class Tiles(ABC):
         DamagedStoreError
         """
         if self._opened is None:
-            opened = TileFiles(Path(self.path) / "distances", self.metadata_sum())
+            opened = TileFiles(place(self.path) / "distances", self.metadata_sum())
             self.check_size(opened.blocks.n)
             self._opened = opened
         return self._opened
@@ -169,13 +170,13 @@ class Tiles(ABC):
 
     # ---- the ledger ------------------------------------------------------------------------------
 
-    def line_file(self, row: int) -> Path:
+    def line_file(self, row: int) -> Place:
         """Where the line of a row of tiles is."""
         return self._ledger / f"{row}.json"
 
     @property
-    def _ledger(self) -> Path:
-        return Path(self.path) / "ledger"
+    def _ledger(self) -> Place:
+        return place(self.path) / "ledger"
 
     @abstractmethod
     def check_identity(self) -> None:
@@ -231,7 +232,7 @@ class Tiles(ABC):
 
     def _listed(self) -> set[str]:
         try:
-            return set(os.listdir(self._ledger))
+            return names_in(self._ledger)
         except OSError:
             return set()
 

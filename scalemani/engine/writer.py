@@ -21,9 +21,11 @@ from typing import Any
 import psutil
 
 from scalemani.engine.bounded_json import open_plain
+from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import put, put_once, settle, short
+from scalemani.engine.places import Named, Place, real
 from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, parsed, read_plain
-from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, StoreInUseError
+from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, StoreInUseError, StoreUnreachableError
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
@@ -39,7 +41,7 @@ class Writer:
 
     Parameters
     ----------
-    path : str
+    path : path or URL
         A store, or an output; need not be there yet.
     what : str
         What is at work, for messages.
@@ -54,10 +56,10 @@ class Writer:
         On entering, if nothing can be put beside the path.
     """
 
-    def __init__(self, path: str | os.PathLike[str], what: str = "fit", *, beats: bool = True) -> None:
-        target = Path(os.path.realpath(path))
-        self._shown, self._what, self._target = os.fspath(path), what, str(target)
-        self._object = target.with_name(f".{short(target.name)}.writer.json")
+    def __init__(self, path: Named, what: str = "fit", *, beats: bool = True) -> None:
+        target = real(path)
+        self._shown, self._what, self._target = str(path), what, str(target)
+        self._object: Place = target.with_name(f".{short(target.name)}.writer.json")
         self._id, self._beat = uuid.uuid4().hex, 0
         self._made: list[Path] = []  # folders, where the path's own are not there yet
         self._ended, self._lost, self._public = threading.Event(), False, beats
@@ -94,7 +96,7 @@ class Writer:
         try:
             if (self._found() or {}).get("writer") == self._id:
                 self._object.unlink(missing_ok=True)
-        except (OSError, DamagedStoreError):
+        except (OSError, DamagedStoreError, StoreUnreachableError):
             pass  # it is only ours to remove while we can read it
         finally:
             self._forget()
@@ -109,7 +111,7 @@ class Writer:
         if self._public and not self._lost:
             try:
                 found = self._found()
-            except DamagedStoreError:
+            except (DamagedStoreError, StoreUnreachableError):
                 return
             self._lost = found is None or found["writer"] != self._id  # none: the other one is done already
         if self._lost:
@@ -117,6 +119,8 @@ class Writer:
 
     def _make_room(self) -> None:
         parent = self._object.parent
+        if isinstance(parent, ObjectPath):
+            return
         missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
         parent.mkdir(parents=True, exist_ok=True)
         self._made = missing
@@ -221,10 +225,12 @@ class Writer:
                 return  # the next check of the work itself says so
             except DiskFullError:
                 self._beat_in_place()
-            except OSError:
-                continue  # a file system that is away for a moment
+            except (OSError, StoreUnreachableError):
+                continue  # a file system or a network that is away for a moment
 
     def _beat_in_place(self) -> None:
+        if isinstance(self._object, ObjectPath):
+            return
         try:
             with open_plain(self._object, os.O_RDWR) as stream:
                 stream.write(self._text())
@@ -232,7 +238,7 @@ class Writer:
             return
 
 
-def who_writes(path: str | os.PathLike[str]) -> str | None:
+def who_writes(path: Named) -> str | None:
     """Who is at work at a path, for messages, as far as it can be told at once; None where nobody is or may be."""
     writer = Writer(path)
     try:

@@ -30,6 +30,7 @@ from scalemani.errors import (
     SelfCheckError,
     SolverError,
     StoreInUseError,
+    StoreUnreachableError,
 )
 from scalemani.terminal.printable import printable
 
@@ -37,7 +38,7 @@ __all__ = ["IncompleteResult", "Stopped", "give_missing_streams", "resume_comman
 
 
 # Said in their own words; what a script may try again, or elsewhere, is no wrong use.
-SAID = (ClusterLostError, DamagedStoreError, DiskFullError, SelfCheckError, SolverError)
+SAID = (ClusterLostError, DamagedStoreError, DiskFullError, SelfCheckError, SolverError, StoreUnreachableError)
 NO_WRONG_USE = (DoesNotFitError, StoreInUseError)
 # What raises a dropped stop again: not the user's signal, of which a second one ends the process. Where it
 # comes too late it is ignored. Windows has none: there a dropped stop is told when the command is done.

@@ -1,0 +1,64 @@
+"""A place of a store: takes what a user or a task names, gives a path of this machine or one in object storage.
+
+Both have the part of pathlib's methods that stores use. What the system does better with files, or does with nothing
+else (links, renames, locks of folders), is asked for by kind: ``isinstance(place, ObjectPath)``.
+"""
+
+import os
+from pathlib import Path
+
+from scalemani.engine.object_paths import URL, ObjectPath
+
+Place = Path | ObjectPath
+Named = str | os.PathLike[str] | ObjectPath
+
+
+def place(path: Named) -> Place:
+    """A path of either kind.
+
+    Raises
+    ------
+    ScalemaniError
+        If it is a URL that is not known.
+
+    Examples
+    --------
+    >>> place("runs/a").name, place("runs/a") == Path("runs/a")
+    ('a', True)
+    """
+    if isinstance(path, (Path, ObjectPath)):
+        return path
+    said = os.fspath(path)
+    return ObjectPath.of(said) if "://" in said and URL.fullmatch(said) else Path(said)
+
+
+def absolute(path: Named) -> Place:
+    """The same whatever folder this process is in.
+
+    >>> str(absolute("/a//b/../c"))
+    '/a/c'
+    """
+    found = place(path)
+    return found if isinstance(found, ObjectPath) else Path(os.path.abspath(found))
+
+
+def real(path: Named) -> Place:
+    """Absolute, with links followed where there are any: one name for one place."""
+    found = place(path)
+    return found if isinstance(found, ObjectPath) else Path(os.path.realpath(found))
+
+
+def is_there(path: Named) -> bool:
+    """Whether anything has the name, be it a link that leads nowhere."""
+    found = place(path)
+    return found.exists() if isinstance(found, ObjectPath) else os.path.lexists(found)
+
+
+def names_in(folder: Place) -> set[str]:
+    """Names of the entries of a folder.
+
+    Raises
+    ------
+    OSError
+    """
+    return {entry.name for entry in folder.iterdir()} if isinstance(folder, ObjectPath) else set(os.listdir(folder))
