@@ -27,7 +27,7 @@ WHOLE = {
     "pipeline", "needs", "plan", "expected_reads", "inputs", "parameters", "opening", "run", "estimators", "__main__",
     "starting_block", "self_check", "solving", "terminal.summary", "terminal.cli", "terminal.report",
     "terminal.verify", "verification", "repair",
-    "demonstration.experiment", "reporting.run_report",
+    "demonstration.experiment", "reporting.run_report", "anndata", "xarray",
 }  # fmt: skip
 # Who may name two stages or more, and why.
 KNOW_THE_ORDER = {

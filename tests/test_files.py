@@ -245,7 +245,7 @@ def test_outputs_refused_before_any_work(tmp_path):
     with pytest.raises(ScalemaniError, match="--overwrite"):
         check_output(str(tmp_path / "y.csv"))
     assert check_output(str(tmp_path / "y.csv"), overwrite=True) == tmp_path / "y.csv"
-    with pytest.raises(ScalemaniError, match=r"\.csv or \.zarr"):
+    with pytest.raises(ScalemaniError, match=r"\.csv, \.zarr, .* or \.hdf5"):
         check_output(str(tmp_path / "y.txt"))
     with pytest.raises(ScalemaniError, match="no directory"):
         check_output(str(tmp_path / "absent" / "y.csv"))

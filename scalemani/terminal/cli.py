@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def cli(ctx: click.Context) -> None:
     """Kernel Isomap, out of core.
 
-    POINTS is a .npy, .npz:key, .csv or .zarr:path file with one row a point. A fit lives in STORE, a
-    directory that is the saved model; a fit that was stopped goes on when the same command is given again.
+    POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
+    point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
+    same command is given again.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -49,7 +50,9 @@ def cli(ctx: click.Context) -> None:
 @click.argument("points")
 @click.argument("store")
 @estimator_options
-@click.option("--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv or .zarr.")
+@click.option(
+    "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv, .zarr, .parquet or .h5."
+)
 @click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
 @click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
 @reading
@@ -167,8 +170,8 @@ def project(
 ) -> None:
     """Place POINTS in the fit of STORE.
 
-    Coordinates go to OUT, a .npy, .csv or .zarr, in the order of POINTS and with their ids. A projection
-    that was stopped goes on from its finished blocks when the same command is given again.
+    Coordinates go to OUT, a .npy, .csv, .zarr, .parquet or .h5, in the order of POINTS and with their ids. A
+    projection that was stopped goes on from its finished blocks when the same command is given again.
 
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name

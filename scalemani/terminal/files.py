@@ -16,12 +16,18 @@ from typing import Any
 from scalemani.engine.user_arrays import open_member
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import read_csv
+from scalemani.terminal.h5ad_rows import ids_of, names_of
+from scalemani.terminal.hdf5_points import read_hdf5
 from scalemani.terminal.numpy_points import read_npy, read_npz
+from scalemani.terminal.parquet_points import read_parquet
 from scalemani.terminal.printable import printable
 
 __all__ = ["PointsFile", "open_points"]
 
-_READABLE = ".npy, .npz[:key], .csv, .tsv or .zarr[:path]"
+_READABLE = ".npy, .npz[:key], .csv, .tsv, .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or .parquet[::columns]"
+_MEMBERS = (".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
+_KINDS = (".npy", ".csv", ".tsv", *_MEMBERS)
+_NAMED = (".csv", ".tsv", ".parquet", ".h5ad")  # have columns that can name the rows
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,8 @@ class PointsFile:
     Attributes
     ----------
     values : array-like, shape (n, d)
-        A memory map, NumPy array, SciPy sparse array or Zarr array; not validated here.
+        A memory map, NumPy array, SciPy sparse array, Zarr array or :class:`~scalemani.row_source.RowSource`; not
+        validated here.
     ids : list of str or None
         One id a row, if the file has them.
     id_name : str
@@ -53,11 +60,14 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
     ----------
     spec : str
         ``x.npy`` (memory-mapped), ``x.npz:key`` (the key may be left out where there is one array or a
-        matrix saved by ``scipy.sparse.save_npz``), ``x.csv``, ``x.tsv``, ``x.zarr`` or ``x.zarr:path``.
+        matrix saved by ``scipy.sparse.save_npz``), ``x.csv``, ``x.tsv``, ``x.zarr`` or ``x.zarr:path``;
+        ``x.h5::dataset``, ``x.h5ad::obsm/X_pca`` (or ``::X``, ``::layers/counts``), ``x.parquet`` (all columns) or
+        ``x.parquet::a,b``. One colon does for two.
     delimiter : str, optional
         Of a .csv; a comma unless given.
     id_column : str, optional
-        Of a .csv: the column that names the rows, by heading or by number from 1.
+        The column that names the rows: of a .csv by heading or by number from 1, of a .parquet by name, of an .h5ad
+        a column of obs or "obs_names", its index.
 
     Raises
     ------
@@ -87,13 +97,22 @@ def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFi
     if kind in (".csv", ".tsv"):
         values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
         return PointsFile(values, ids, id_name, names)
-    for option, value in (("--delimiter", delimiter), ("--id-column", id_column)):
-        if value is not None:
-            raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
+    if delimiter is not None:
+        raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
+    if id_column is not None and kind not in _NAMED:
+        raise ScalemaniError(f"{path.name}: --id-column is for {', '.join(_NAMED)} files; leave it out")
+    if kind == ".parquet":
+        return PointsFile(*read_parquet(path, member, id_column))
+    if kind == ".h5ad":
+        values = read_hdf5(path, member)
+        ids = None if id_column is None else ids_of(path, id_column, int(values.shape[0]))
+        return PointsFile(values, ids, id_column or "id", names_of(path, member, int(values.shape[1])))
     readers: dict[str, Callable[[Path, str | None], Any]] = {
         ".npy": read_npy,
         ".npz": read_npz,
         ".zarr": open_member,
+        ".h5": read_hdf5,
+        ".hdf5": read_hdf5,
     }
     return PointsFile(readers[kind](path, member))
 
@@ -115,11 +134,14 @@ def _check_place(path: Path, *, folder: bool) -> None:
 
 def _split(spec: str) -> tuple[Path, str, str | None]:
     """Path, kind and member of a name such as ``a.npz:key``; a colon elsewhere is part of the path."""
-    kind, member = Path(spec).suffix.lower(), None
-    if kind not in (".npy", ".npz", ".csv", ".tsv", ".zarr") or not os.path.exists(spec):
-        head, colon, tail = spec.rpartition(":")
-        if colon and Path(head).suffix.lower() in (".npz", ".zarr"):
-            spec, kind, member = head, Path(head).suffix.lower(), tail
-    if kind not in (".npy", ".npz", ".csv", ".tsv", ".zarr"):
+    kind = Path(spec).suffix.lower()
+    if kind in _KINDS and os.path.exists(spec):
+        return Path(spec), kind, None
+    heads = [spec[:at] for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in _MEMBERS]
+    if heads:
+        head = next((head for head in heads if os.path.exists(head)), heads[-1])
+        member = spec[len(head) + 1 :].removeprefix(":")
+        return Path(head), Path(head).suffix.lower(), member or None
+    if kind not in _KINDS:
         raise ScalemaniError(f"{spec}: can't tell its kind from its name; points are read from {_READABLE}")
-    return Path(spec), kind, member or None
+    return Path(spec), kind, None

@@ -153,7 +153,11 @@ _ESTIMATOR = [
 
 _READING = [
     _option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given."),
-    _option("--id-column", metavar="COLUMN", help="Column of a .csv that names its rows: heading or number."),
+    _option(
+        "--id-column",
+        metavar="COLUMN",
+        help="Column that names the rows: heading or number of a .csv, column of a .parquet or of an .h5ad's obs.",
+    ),
 ]
 
 _MANNERS = [
@@ -173,7 +177,7 @@ def estimator_options(function: Function) -> Function:
 
 
 def reading(function: Function) -> Function:
-    """How a .csv is read."""
+    """How a table is read."""
     return _stacked(_READING)(function)
 
 

@@ -1,4 +1,4 @@
-"""Files that are written: takes coordinates and ids, gives a .npy, .csv or .zarr; takes a page, gives an .html.
+"""Files that are written: takes coordinates and ids, gives a file of the kind its name says; takes a page, gives an .html.
 
 What is written appears under its own name only when it is complete: it is written beside it and renamed,
 so that a failure leaves nothing half-written. Who writes holds the right to it meanwhile, and with that removes
@@ -22,10 +22,14 @@ from scalemani.engine.objects import PARTIAL, beside, discard, room_for, settle,
 from scalemani.engine.user_arrays import write_table
 from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError
+from scalemani.optional import needed
+from scalemani.terminal.table_files import hdf5_bytes, parquet_bytes
 
 __all__ = ["check_output", "check_page", "write_coordinates", "write_page"]
 
-_WRITABLE = (".npy", ".csv", ".zarr")
+_HDF5 = (".h5", ".hdf5")
+_WRITABLE = (".npy", ".csv", ".zarr", ".parquet", *_HDF5)
+_EXTRAS = {".parquet": ("pyarrow.parquet", "parquet"), ".h5": ("h5py", "hdf5"), ".hdf5": ("h5py", "hdf5")}
 _MOST_NAME = 230  # bytes, of the 255 that file systems take: names of ids and of kept results are longer
 
 
@@ -45,7 +49,7 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     Raises
     ------
     ScalemaniError
-        Unknown kind, no such directory, a name that is too long, no right to write there, or the file (or that of
+        Unknown kind or one whose package is missing, no such directory, a name that is too long, no right to write there, or the file (or that of
         the ids) exists and ``overwrite`` is false.
     StoreInUseError
         What is there is being replaced now.
@@ -54,7 +58,11 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
 
     path = Path(spec)
     if path.suffix.lower() not in _WRITABLE:
-        raise ScalemaniError(f"{spec}: coordinates are written to .npy, .csv or .zarr; end the name so")
+        raise ScalemaniError(
+            f"{spec}: coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
+        )
+    if path.suffix.lower() in _EXTRAS:
+        needed(*_EXTRAS[path.suffix.lower()], path.name)
     _check_directory(path)
     put_back(path)
     of_ids = _ids_beside(path)
@@ -139,7 +147,8 @@ def write_coordinates(
     ----------
     spec : str or Path
         ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to
-        ``y.ids.csv`` beside it. ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``.
+        ``y.ids.csv`` beside it. ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``, as
+        ``y.h5`` (``.hdf5``) always is. ``y.parquet``: a column an axis, ids first.
     coordinates : ndarray, shape (n, p)
     ids : sequence of str, length n, optional
     id_name : str
@@ -174,6 +183,10 @@ def write_coordinates(
                 _write_csv(both.enter_context(named), coordinates[:, :0], [], ids, id_name)
             with partial.open("wb") as file:
                 np.save(file, coordinates, allow_pickle=False)
+    elif kind in _EXTRAS:
+        made = (parquet_bytes if kind == ".parquet" else hdf5_bytes)(coordinates, heading, ids, id_name)
+        with renamed_when_complete(path, len(made), folder) as partial:
+            partial.write_bytes(made)
     else:
         with renamed_when_complete(path, coordinates.nbytes, folder) as partial:
             write_table(partial, coordinates, heading, ids, id_name)

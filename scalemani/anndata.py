@@ -1,0 +1,242 @@
+"""AnnData in and out, as scanpy's tools do it: takes an AnnData, gives it back with coordinates in obsm and an account in uns.
+
+Nothing of anndata is imported: who has an AnnData has it. It may be backed: X is then read by blocks of rows.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from scalemani.engine.edges import csr_of, two_directions
+from scalemani.errors import ScalemaniError
+from scalemani.estimators import KernelIsomap, load
+from scalemani.row_source import RowSource
+from scalemani.search.metric_functions import function_name
+
+__all__ = ["kernel_isomap", "project"]
+
+_PASSING = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
+_FIGURES = (
+    *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
+    *(
+        "eigenvalues_unshifted",
+        "next_eigenvalue",
+        "gap",
+        "residuals",
+        "knn_recall",
+        "n_passes",
+        "converged",
+        "warnings",
+    ),
+)
+_ROWS_TOGETHER = 1024  # of a backed sparse X
+
+
+def kernel_isomap(
+    adata: Any,
+    use_rep: str | None = None,
+    key_added: str = "isomap",
+    *,
+    use_distances: bool = False,
+    neighbors_key: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Embed the observations of an AnnData.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData, n_obs x n_vars
+        X may be dense, sparse, a Dask array or backed (CSC on disk is read as a whole).
+    use_rep : str, optional
+        A key of obsm, or "X". None: "X_pca" if it is there, else "X".
+    key_added : str, default "isomap"
+        Coordinates go to ``obsm["X_" + key_added]`` and the account to ``uns[key_added]``, for any key; scanpy's
+        ``sc.pl.embedding(adata, basis=key_added)`` finds them. A key that begins with "X_" is the one in obsm.
+    use_distances : bool, default False
+        The graph is ``obsp["distances"]``, as ``sc.pp.neighbors`` leaves it, and nothing is searched. Each row lists its
+        own neighbours there; two observations are joined if either lists the other (with ``graph="mutual"`` if both do),
+        by the smaller length if both do. Stored zeros, distances between duplicates, are edges. (scanpy keeps them;
+        where another tool has dropped them, they are no edges.) A dense matrix is one of all distances, to choose
+        `n_neighbors` from.
+    neighbors_key : str, optional
+        The entry of uns whose "distances_key" names it, as ``sc.pp.neighbors(key_added=...)`` writes it; "neighbors".
+    copy : bool, default False
+        Leave `adata` as it is, and return a copy with the results.
+    **parameters
+        Those of :class:`scalemani.KernelIsomap`. With ``store="run.zarr"`` the model is kept, for :func:`project`.
+
+    Returns
+    -------
+    None or AnnData
+        ``obsm["X_isomap"]`` is float64, (n_obs, n_components), NaN for rows that ``disconnected="largest"`` leaves out.
+        ``uns["isomap"]`` holds "params" (those that are not None; a correction that is None is "none"), "eigenvalues",
+        "additive_constant", "spectrum" (main figures of ``spectrum_``) and, if one was given, "store"; it can be
+        written to .h5ad and .zarr.
+
+    Raises
+    ------
+    ScalemaniError
+        No such key; a metric or `use_rep` together with `use_distances`; and what `KernelIsomap.fit` refuses.
+    """
+    in_obsm, in_uns = _keys(key_added)
+    _check_writable(adata, copy)
+    if use_distances:
+        for name, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
+            if given is not None:
+                raise ScalemaniError(f"{name}={given!r} is not used with use_distances=True: leave one of them out")
+        where, X = _distances(adata, neighbors_key, parameters.get("graph", "union"))
+        parameters = {**parameters, "metric": "precomputed"}
+        source = {"use_distances": True, "distances_key": where}
+    else:
+        if neighbors_key is not None:
+            raise ScalemaniError(
+                f"neighbors_key={neighbors_key!r} is for use_distances=True: add that, or leave it out"
+            )
+        where, X = _representation(adata, use_rep)
+        source = {"use_distances": False, "use_rep": where}
+    model = KernelIsomap(**parameters).fit(X)
+    if where == "X" and not use_distances:
+        model.name_features(adata.var_names)
+    result = adata.copy() if copy else adata
+    result.obsm[in_obsm] = np.array(model.embedding_, np.float64)
+    result.uns[in_uns] = _account(model, source)
+    return result if copy else None
+
+
+def project(
+    adata: Any, model: Any, use_rep: str | None = None, key_added: str = "isomap", *, copy: bool = False
+) -> Any:
+    """Place the observations of another AnnData in a fit.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+    model : path or KernelIsomap
+        A store, or a fitted estimator.
+    use_rep, key_added, copy
+        As in :func:`kernel_isomap`. The representation must mean the same as in the fit: principal components are those
+        of the training data.
+
+    Raises
+    ------
+    ScalemaniError
+        The model was fitted on distances or on other features, such as variables of other names.
+    """
+    fitted = model if isinstance(model, KernelIsomap) else load(model)
+    in_obsm, in_uns = _keys(key_added)
+    _check_writable(adata, copy)
+    if fitted.metric in ("precomputed", "geodesic"):
+        raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
+    where, X = _representation(adata, use_rep)
+    names = getattr(fitted, "feature_names_in_", None)
+    if where == "X" and names is not None and list(names) != [str(name) for name in adata.var_names]:
+        raise ScalemaniError(
+            f"adata has other variables than the {len(names)} of the fit, or in another order: give "
+            "adata[:, list(model.feature_names_in_)]"
+        )
+    placed = fitted._run.transform(X, fitted.scheduler)
+    result = adata.copy() if copy else adata
+    result.obsm[in_obsm] = np.array(placed, np.float64)
+    result.uns[in_uns] = {"params": {"use_rep": where, "projected": True}, "store": str(fitted.store_)}
+    return result if copy else None
+
+
+def _keys(key_added: Any) -> tuple[str, str]:
+    """Keys in obsm and in uns."""
+    if not isinstance(key_added, str) or not key_added.removeprefix("X_") or "/" in key_added:
+        raise ScalemaniError(f"key_added={key_added!r}: give a name without '/', such as 'isomap'")
+    name = key_added.removeprefix("X_")
+    return f"X_{name}", name
+
+
+def _check_writable(adata: Any, copy: bool) -> None:
+    if not all(hasattr(adata, part) for part in ("obsm", "uns", "obsp", "X")):
+        raise ScalemaniError(f"adata is of the type {type(adata).__name__}: an AnnData is needed")
+    if getattr(adata, "isbacked", False) and (copy or adata.is_view):
+        what = "copied" if copy else "written to through a view"
+        raise ScalemaniError(f"adata is backed by a file and can't be {what}: give adata.to_memory()")
+
+
+def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
+    """The name of what is embedded, and its rows."""
+    where = use_rep if use_rep is not None else "X_pca" if "X_pca" in adata.obsm else "X"
+    if where in adata.obsm:
+        return where, adata.obsm[where]
+    if where != "X":
+        known = ", ".join(["'X'", *map(repr, adata.obsm.keys())])
+        raise ScalemaniError(f"use_rep={use_rep!r} is not in obsm; give one of {known}")
+    X = adata.X
+    if X is None:
+        raise ScalemaniError("adata.X is None; give use_rep, a key of obsm")
+    if not issparse(X) and hasattr(X, "to_memory") and hasattr(X, "format"):  # sparse, in the file that backs it
+        return where, X.to_memory() if X.format == "csc" else _Backed(X)
+    return where, X
+
+
+class _Backed(RowSource):
+    """Rows of a sparse X in a file."""
+
+    def __init__(self, X: Any) -> None:
+        super().__init__((int(X.shape[0]), int(X.shape[1])), X.dtype, min(_ROWS_TOGETHER, max(1, int(X.shape[0]))))
+        self._X = X
+
+    def read(self, start: int, stop: int) -> Any:
+        return csr_array(self._X[start:stop])
+
+
+def _distances(adata: Any, neighbors_key: str | None, graph: str) -> tuple[str, Any]:
+    """The key in obsp, and the graph with each edge in both directions."""
+    listed = {key: entry for key, entry in adata.uns.items() if isinstance(entry, Mapping) and "distances_key" in entry}
+    if neighbors_key is not None and neighbors_key not in listed:
+        known = ", ".join(map(repr, listed)) or "none; run sc.pp.neighbors"
+        raise ScalemaniError(f"neighbors_key={neighbors_key!r} has no 'distances_key' in uns; there are {known}")
+    where = str(listed.get(neighbors_key or "neighbors", {}).get("distances_key", "distances"))
+    if where not in adata.obsp:
+        known = ", ".join(map(repr, adata.obsp.keys())) or "nothing"
+        raise ScalemaniError(f"obsp has no {where!r} but {known}; run sc.pp.neighbors, or leave use_distances out")
+    given = adata.obsp[where]
+    if not issparse(given) or graph not in ("union", "mutual"):  # the second is refused by the fit
+        return where, given
+    coo, m = given.tocoo(), int(given.shape[0])
+    rows, columns = coo.row.astype(np.int64), coo.col.astype(np.int64)
+    rows, columns, there, back = two_directions(rows, columns, coo.data.astype(np.float64), m)
+    alone = np.isinf(back)
+    shorter = np.minimum(there, back)
+    if graph == "mutual":
+        return where, csr_of(rows[~alone], columns[~alone], shorter[~alone], m)
+    parts = ((rows, columns[alone]), (columns, rows[alone]), (shorter, there[alone]))
+    return where, csr_of(*(np.concatenate(part) for part in parts), m)
+
+
+def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:
+    """What goes into uns."""
+    parameters = {name: value for name, value in model.get_params().items() if name not in _PASSING}
+    parameters["correction"] = "none" if model.correction is None else model.correction
+    parameters["random_state"] = model.random_state_
+    account = {
+        "params": {**parameters, **source},
+        "eigenvalues": model.eigenvalues_,
+        "additive_constant": model.additive_constant_,
+        "spectrum": {name: model.spectrum_[name] for name in _FIGURES if name in model.spectrum_},
+        "store": None if model.store is None else os.path.abspath(os.fspath(model.store_)),
+    }
+    kept: dict[str, Any] = _storable(account)
+    return kept
+
+
+def _storable(value: Any) -> Any:
+    """As values that all releases of .h5ad take: what is None or empty is left out."""
+    if isinstance(value, Mapping):
+        items = ((str(name), _storable(item)) for name, item in value.items() if item is not None)
+        return {name: item for name, item in items if not isinstance(item, (dict, np.ndarray)) or len(item)}
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(item, str) for item in value):
+            return np.array(value, dtype=object)
+        return np.array([np.nan if item is None else item for item in value])
+    if callable(value):
+        return str(function_name(value))
+    return value if isinstance(value, (bool, int, float, str, np.ndarray, np.generic)) else str(value)

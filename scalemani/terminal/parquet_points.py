@@ -1,0 +1,197 @@
+"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+from scalemani.errors import ScalemaniError
+from scalemani.optional import needed
+from scalemani.row_source import RowSource
+from scalemani.terminal.csv_points import short_list
+
+__all__ = ["read_parquet"]
+
+_BATCH_BYTES = 8 << 20
+_BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
+_EXACT = 2**53  # below which integers are float64
+
+
+def read_parquet(
+    path: Path, member: str | None, id_column: str | None
+) -> tuple[RowSource, list[str] | None, str, list[str]]:
+    """Columns of numbers of a table.
+
+    Parameters
+    ----------
+    path : Path
+    member : str or None
+        Names of the columns, with commas between; all but the ids and a data frame's index unless given.
+    id_column : str or None
+        The column that names the rows.
+
+    Returns
+    -------
+    values : RowSource, shape (n, d)
+        Missing numbers are NaN.
+    ids : list of str or None
+    id_name : str
+    names : list of str
+
+    Raises
+    ------
+    ScalemaniError
+        The file is damaged, lacks a column, has two of one name or other than numbers in those that are read.
+    """
+    parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
+    try:
+        file = parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+        schema = file.schema_arrow
+        names = _chosen(path, schema, member, id_column)
+        _check_size(path, file.metadata, len(names))
+        ids = None
+        if id_column is not None:
+            ids = _ids(file, id_column)
+        source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
+        return source, ids, id_column or "id", names
+    except ScalemaniError:
+        raise
+    except Exception as error:  # pyarrow's own kinds, by what is damaged
+        raise ScalemaniError(f"{path} is not a whole Parquet file ({_one_line(error)}); save it again") from error
+
+
+def _chosen(path: Path, schema: Any, member: str | None, id_column: str | None) -> list[str]:
+    """Names of the columns to read, all of them numbers."""
+    there: list[str] = schema.names
+    if id_column is not None and id_column not in there:
+        raise ScalemaniError(f"{path} has no column {id_column!r} ({short_list(there)}); give one of these")
+    left_out = {id_column, *_index_columns(schema)}
+    names = member.split(",") if member is not None else [name for name in there if name not in left_out]
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise ScalemaniError(f"{path} has no column {missing[0]!r} ({short_list(there)}); give names of these")
+    twice = sorted(name for name in set(names) if names.count(name) > 1 or there.count(name) > 1)
+    if twice:
+        raise ScalemaniError(f"{path}: the column {twice[0]!r} is there or given twice; give each once")
+    text = [name for name in names if _dtype(schema.field(name).type) is None]
+    if text:
+        numbers = [name for name in names if name not in text]
+        given = f"choose columns, as in {path}::{','.join(numbers[:3])}" if numbers else "choose columns of numbers"
+        ids = "" if id_column is not None else f", or give --id-column {text[0]} if it names the rows"
+        raise ScalemaniError(f"{path} has other than numbers in {short_list(text)}; {given}{ids}")
+    if not names:
+        raise ScalemaniError(f"{path} has no column but ids and index; give columns of numbers")
+    return names
+
+
+def _index_columns(schema: Any) -> list[str]:
+    """Columns that are the index of the data frame which was saved."""
+    try:
+        index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return [name for name in index if isinstance(name, str)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def _dtype(kind: Any) -> np.dtype[Any] | None:
+    """NumPy's dtype of a column of numbers, None of any other."""
+    types = needed("pyarrow.types", "parquet", "a Parquet file")
+    if types.is_boolean(kind):
+        return np.dtype(bool)
+    return np.dtype(kind.to_pandas_dtype()) if types.is_integer(kind) or types.is_floating(kind) else None
+
+
+def _check_size(path: Path, metadata: Any, columns: int) -> None:
+    """Hold the number of rows that the file says against its bytes."""
+    rows, groups = metadata.num_rows, [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    if rows != sum(groups) or min(groups, default=0) < 0:
+        raise ScalemaniError(f"{path} says {rows:,} rows, and its row groups {sum(groups):,}; write it again")
+    if rows > MOST_ROWS:
+        raise ScalemaniError(f"{path} says {rows:,} rows; at most {MOST_ROWS:,} are read")
+    said, size = 8 * rows * columns, path.stat().st_size
+    if said > UNQUESTIONED and said > LARGEST_RATIO * size:
+        raise ScalemaniError(
+            f"{path} says {said:,} bytes and has {size:,}: it is not whole, or not what it seems; write it again"
+        )
+
+
+def _ids(file: Any, column: str) -> list[str]:
+    cells = [cell for batch in file.iter_batches(columns=[column]) for cell in batch.column(0).to_pylist()]
+    return ["" if cell is None else str(cell) for cell in cells]
+
+
+class _Columns(RowSource):
+    """Rows of some columns. Blocks that follow each other are decoded once; others begin at their row group."""
+
+    def __init__(self, file: Any, path: Path, names: list[str], dtype: Any) -> None:
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        super().__init__((sum(groups), len(names)), dtype)
+        self._file, self._path, self._names = file, path, names
+        self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
+        self._lock = threading.Lock()
+        self._batches: Any = None
+        self._at = 0  # the row at which the next batch, what is left of the last one before it, begins
+        self._rest = np.empty((0, len(names)), dtype)
+
+    def read(self, start: int, stop: int) -> Any:
+        with self._lock:
+            if self._batches is None or start != self._at:
+                self._seek(start)
+            parts, missing = [], stop - start
+            while missing > 0:
+                if not len(self._rest):
+                    self._rest = self._next()
+                parts.append(self._rest[:missing])
+                self._rest = self._rest[missing:]
+                missing -= len(parts[-1])
+            self._at = stop
+            return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), self.dtype)
+
+    def _seek(self, row: int) -> None:
+        group = max(0, int(np.searchsorted(self._starts, row, side="right")) - 1)
+        self._batches = self._file.iter_batches(
+            batch_size=max(1, _BATCH_BYTES // (8 * self.shape[1])),
+            row_groups=range(group, len(self._starts) - 1),
+            columns=self._names,
+            use_threads=False,
+        )
+        self._rest = np.empty((0, self.shape[1]), self.dtype)
+        skipped = row - int(self._starts[group])
+        while skipped > 0:
+            batch = self._next()
+            self._rest, skipped = batch[skipped:], skipped - len(batch)
+
+    def _next(self) -> Any:
+        try:
+            batch = next(self._batches)
+            out = np.empty((batch.num_rows, self.shape[1]), self.dtype)
+            for j, name in enumerate(self._names):  # by name: columns come in the order of the file
+                out[:, j] = self._column(batch, name)
+            return out
+        except ScalemaniError:
+            raise
+        except StopIteration:
+            why = "it has fewer rows than it says"
+        except Exception as error:
+            why = _one_line(error)
+        raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
+
+    def _column(self, batch: Any, name: str) -> Any:
+        column = batch.column(name)
+        if column.null_count and self.dtype.kind != "f":
+            raise ScalemaniError(f"{self._path} has {column.null_count:,} empty cells in {name!r}; fill or drop them")
+        values = column.to_numpy(zero_copy_only=False)
+        if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size:
+            if max(int(values.max()), -int(values.min())) > _EXACT:
+                raise ScalemaniError(
+                    f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract "
+                    "an offset first"
+                )
+        return values
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,114 @@
+"""Labelled arrays in and out: takes a two-dimensional DataArray, gives one with the samples' coordinates and components.
+
+:class:`scalemani.KernelIsomap` takes DataArrays too, rows first, and gives bare arrays; here the labels are kept.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from scalemani.errors import ScalemaniError
+from scalemani.estimators import KernelIsomap, load
+from scalemani.labelled_rows import is_labelled, labelled_rows
+from scalemani.optional import needed
+
+__all__ = ["kernel_isomap", "transform"]
+
+_COMPONENT = "component"
+
+
+def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray.
+
+    Parameters
+    ----------
+    da : xarray.DataArray, two dimensions
+        In memory, opened from a file or backed by Dask; the last two are read by blocks of samples. Features of several
+        dimensions are stacked before: ``images.stack(feature=("y", "x"))``.
+    dim : str, optional
+        The dimension of the samples; the first unless given.
+    **parameters
+        Those of :class:`scalemani.KernelIsomap`. With ``store="run.zarr"`` the model is kept, for :func:`transform`.
+
+    Returns
+    -------
+    xarray.DataArray, dimensions (`dim`, "component")
+        Named "isomap". Coordinates of `da` that don't depend on the features are kept, a MultiIndex too; components are
+        numbered from 1. Attributes: "eigenvalues", "additive_constant", "correction" and, if one was given, "store".
+
+    Raises
+    ------
+    ScalemaniError
+        Other than two dimensions, no such dimension, one called "component", and what `KernelIsomap.fit` refuses.
+    """
+    da, names = _samples_first(da, dim)
+    model = KernelIsomap(**parameters).fit(da)
+    model.name_features(names)
+    found = _labelled(da, model.embedding_)
+    found.attrs = {
+        "eigenvalues": model.eigenvalues_,
+        "additive_constant": model.additive_constant_,
+        "correction": str(model.spectrum_["correction"]),
+        **({} if model.store is None else {"store": str(model.store_)}),
+    }
+    return found
+
+
+def transform(model: Any, da: Any, dim: str | None = None) -> Any:
+    """Place the samples of a DataArray in a fit.
+
+    Parameters
+    ----------
+    model : path or KernelIsomap
+        A store, or a fitted estimator.
+    da : xarray.DataArray, two dimensions
+        A Dask array inside gives one inside the result, which is lazy.
+    dim : str, optional
+        The dimension of the samples; the first unless given.
+
+    Returns
+    -------
+    xarray.DataArray, dimensions (`dim`, "component")
+        As :func:`kernel_isomap` gives it.
+
+    Raises
+    ------
+    ScalemaniError
+        Features whose names are others than those of the fit, or in another order; and what `transform` refuses.
+    """
+    fitted = model if isinstance(model, KernelIsomap) else load(model)
+    da, names = _samples_first(da, dim)
+    known = getattr(fitted, "feature_names_in_", None)
+    if known is not None and names is not None and list(known) != names:
+        raise ScalemaniError(
+            f"the features along {da.dims[1]!r} are others than the {len(known)} of the fit, or in another order: give "
+            f"da.sel({da.dims[1]}=list(model.feature_names_in_))"
+        )
+    return _labelled(da, fitted._run.transform(labelled_rows(da, "da"), fitted.scheduler))
+
+
+def _samples_first(da: Any, dim: str | None) -> tuple[Any, list[str] | None]:
+    """The matrix with samples as rows, and the names of its features if they are text."""
+    if not is_labelled(da):
+        raise ScalemaniError(f"da is of the type {type(da).__name__}: an xarray DataArray is needed")
+    labelled_rows(da, "da")  # refuses what has other than two dimensions
+    if dim is not None and dim not in da.dims:
+        raise ScalemaniError(f"dim={dim!r} is not among the dimensions {tuple(da.dims)!r}; give one of them")
+    if dim is not None:
+        da = da.transpose(dim, ...)
+    samples, features = da.dims
+    if _COMPONENT in {samples, *_of_samples(da).coords}:
+        raise ScalemaniError(f"{_COMPONENT!r} names the new dimension: call the one of da otherwise, with da.rename")
+    labels = da.coords[features].values.tolist() if features in da.coords else []
+    return da, labels if labels and all(isinstance(label, str) for label in labels) else None
+
+
+def _of_samples(da: Any) -> Any:
+    """What has the coordinates of the samples alone: one feature of it, unread."""
+    return da.isel({da.dims[1]: slice(0, 1)}).squeeze(da.dims[1], drop=True)
+
+
+def _labelled(da: Any, values: Any) -> Any:
+    xr = needed("xarray", "xarray", "scalemani.xarray")
+    coords = _of_samples(da).coords.assign({_COMPONENT: np.arange(1, values.shape[1] + 1)})
+    return xr.DataArray(values, dims=(da.dims[0], _COMPONENT), coords=coords, name="isomap")
