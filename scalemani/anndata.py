@@ -1,4 +1,4 @@
-"""AnnData in and out, as scanpy's tools do it: takes an AnnData, gives it back with coordinates in obsm and an account in uns.
+"""AnnData in and out, as scanpy's tools do it: takes an AnnData, gives it coordinates in obsm and an account in uns.
 
 Nothing of anndata is imported: who has an AnnData has it. It may be backed: X is then read by blocks of rows.
 """
@@ -57,11 +57,11 @@ def kernel_isomap(
         Coordinates go to ``obsm["X_" + key_added]`` and the account to ``uns[key_added]``, for any key; scanpy's
         ``sc.pl.embedding(adata, basis=key_added)`` finds them. A key that begins with "X_" is the one in obsm.
     use_distances : bool, default False
-        The graph is ``obsp["distances"]``, as ``sc.pp.neighbors`` leaves it, and nothing is searched. Each row lists its
-        own neighbours there; two observations are joined if either lists the other (with ``graph="mutual"`` if both do),
-        by the smaller length if both do. Stored zeros, distances between duplicates, are edges. (scanpy keeps them;
-        where another tool has dropped them, they are no edges.) A dense matrix is one of all distances, to choose
-        `n_neighbors` from.
+        The graph is ``obsp["distances"]``, as ``sc.pp.neighbors`` leaves it, and nothing is searched. Each row lists
+        its own neighbours there; two observations are joined if either lists the other (with ``graph="mutual"`` if
+        both do), by the smaller length if both do. Stored zeros, distances between duplicates, are edges. (scanpy
+        keeps them; where another tool has dropped them, they are no edges.) A dense matrix is one of all distances,
+        to choose `n_neighbors` from.
     neighbors_key : str, optional
         The entry of uns whose "distances_key" names it, as ``sc.pp.neighbors(key_added=...)`` writes it; "neighbors".
     copy : bool, default False
@@ -208,8 +208,8 @@ def _distances(adata: Any, neighbors_key: str | None, graph: str) -> tuple[str, 
     shorter = np.minimum(there, back)
     if graph == "mutual":
         return where, csr_of(rows[~alone], columns[~alone], shorter[~alone], m)
-    parts = ((rows, columns[alone]), (columns, rows[alone]), (shorter, there[alone]))
-    return where, csr_of(*(np.concatenate(part) for part in parts), m)
+    sources, targets = np.concatenate([rows, columns[alone]]), np.concatenate([columns, rows[alone]])
+    return where, csr_of(sources, targets, np.concatenate([shorter, there[alone]]), m)
 
 
 def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Labelled arrays in and out: takes a two-dimensional DataArray, gives one with the samples' coordinates and components.
+"""Labelled arrays in and out: takes a DataArray of samples and features, gives one of samples and components.
 
-:class:`scalemani.KernelIsomap` takes DataArrays too, rows first, and gives bare arrays; here the labels are kept.
+:class:`scalemani.KernelIsomap` takes DataArrays too, rows first, and gives bare arrays; here the
+samples' coordinates are kept.
 """
 
 from typing import Any

@@ -97,7 +97,7 @@ def node_at(file: Any, path: Path, member: str) -> Any:
     for part in member.strip("/").split("/"):
         if part in ("", ".", ".."):
             raise ScalemaniError(f"{path}::{member}: a path inside the file is needed, such as obsm/X_pca")
-        if not hasattr(node, "keys") or part not in node.keys():  # `in node` would follow a link
+        if not hasattr(node, "keys") or part not in list(node):  # `in node` would follow a link
             raise ScalemaniError(f"{path} has nothing at {member!r}; it {_choice(path, _matrices(file))}")
         if not isinstance(node.get(part, getlink=True), h5py.HardLink):
             raise ScalemaniError(f"{path}::{member} is a link, which is not followed; give the path it leads to")

@@ -1,4 +1,4 @@
-"""Files that are written: takes coordinates and ids, gives a file of the kind its name says; takes a page, gives an .html.
+"""Files that are written: takes coordinates and ids, gives a .npy, .csv and the like; takes a page, gives an .html.
 
 What is written appears under its own name only when it is complete: it is written beside it and renamed,
 so that a failure leaves nothing half-written. Who writes holds the right to it meanwhile, and with that removes
@@ -49,8 +49,8 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     Raises
     ------
     ScalemaniError
-        Unknown kind or one whose package is missing, no such directory, a name that is too long, no right to write there, or the file (or that of
-        the ids) exists and ``overwrite`` is false.
+        Unknown kind or one whose package is missing, no such directory, a name that is too long, no right to write
+        there, or the file (or that of the ids) exists and ``overwrite`` is false.
     StoreInUseError
         What is there is being replaced now.
     """

@@ -184,12 +184,12 @@ class _Columns(RowSource):
         if column.null_count and self.dtype.kind != "f":
             raise ScalemaniError(f"{self._path} has {column.null_count:,} empty cells in {name!r}; fill or drop them")
         values = column.to_numpy(zero_copy_only=False)
-        if values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size:
-            if max(int(values.max()), -int(values.min())) > _EXACT:
-                raise ScalemaniError(
-                    f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract "
-                    "an offset first"
-                )
+        wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size
+        if wide and max(int(values.max()), -int(values.min())) > _EXACT:
+            raise ScalemaniError(
+                f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract an "
+                "offset first"
+            )
         return values
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrices in HDF5 as AnnData writes them: takes a group, gives rows; indices are checked before they are used."""
+"""Sparse matrices in HDF5 as AnnData writes them: takes a group, gives rows; indices are checked before use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +65,7 @@ def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], 
     needed = (data.dtype.itemsize + 8) * len(data) * 2
     if needed > (free := free_memory()):
         raise ScalemaniError(
-            f"{name} is read as a whole, which takes {needed:,} bytes, of which {free:,} are free; write it by rows (csr)"
+            f"{name} is read as a whole, which takes {needed:,} bytes, and {free:,} are free; write it by rows (csr)"
         )
     whole = rows.read(0, major)
     if form == "csr":
