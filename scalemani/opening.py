@@ -5,13 +5,13 @@ is an error that names the field. One that is to be overwritten stays until the 
 known to be right: the new run is begun beside it.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from scalemani.engine.document import versions
 from scalemani.engine.objects import beside, remove_partials
+from scalemani.engine.places import absolute
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.writer import Writer
 from scalemani.errors import StoreMismatchError
@@ -84,7 +84,7 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
 
     Yields the path, at which the run is afterwards.
     """
-    target = os.path.abspath(path)
+    target = str(absolute(path))
     try:
         yield target
     except BaseException:

@@ -5,7 +5,6 @@ lives in a temporary folder for as long as anything refers to it: the estimator,
 of its projection.
 """
 
-import os
 import shutil
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept import KeptResults, drop_finished, kept_results
+from scalemani.engine.places import following, place
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
@@ -46,7 +46,7 @@ class StoreFolder:
         if path is None:
             self.path = tempfile.mkdtemp(prefix="scalemani-")
         else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
-            self.path = os.path.realpath(path) if os.path.exists(path) else os.path.abspath(path)
+            self.path = str(following(path))
         if self.temporary:
             self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
@@ -195,7 +195,7 @@ class Run:
         ------
         ScalemaniError
         """
-        if not os.path.isdir(self.store.path):
+        if not place(self.store.path).is_dir():
             raise ScalemaniError(
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
