@@ -1,4 +1,4 @@
-"""What lies in a run's folder against what the run says of it: takes a run, gives each file that is not as written.
+"""What lies in a run's place against what the run says of it: takes a run, gives each file that is not as written.
 
 Every byte is looked at: the document's text and its copy's, the text of each line of the ledger, each array with its
 metadata, each tile, and the names of all files. What the files hold together is for the stages to say.
@@ -8,14 +8,15 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical
+from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import PARTIAL
+from scalemani.engine.places import Place, below, in_order, place
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_LINE_BYTES, MOST_METADATA_BYTES, parsed, read_plain
 from scalemani.engine.store import RunStore
 from scalemani.engine.tiles import line_text
@@ -42,7 +43,7 @@ class Fault(NamedTuple):
     problem: str
 
 
-def _cause(error: Exception, folder: Path | str) -> str:
+def _cause(error: Exception, folder: Place | str) -> str:
     """What an error says, without where the store is and what it says to do."""
     said = str(error).replace(f"; {REMEDY}", "").rsplit("; ", 1)[0]
     said = said.replace(f"{str(folder)!r}: ", "").replace(f"{folder}/", "")
@@ -52,7 +53,7 @@ def _cause(error: Exception, folder: Path | str) -> str:
     return re.sub(r"^'?[\w./]+\.json'?:? ", "", said) or type(error).__name__
 
 
-def document_faults(folder: Path) -> list[Fault]:
+def document_faults(folder: Place) -> list[Fault]:
     """Of the two files of the document; they need not be a run that can be opened."""
     document, faults = RunDocument(folder), []
     found: dict[str, Any] = {}
@@ -85,23 +86,28 @@ def name_faults(store: RunStore, finished: Callable[[str], bool]) -> Iterator[Fa
     """
     known = {ROOT, COPY, *store.document.get("arrays", {})}
     older = "arrays" not in store.document
-    for entry in sorted(Path(store.path).iterdir()):
+    for entry in in_order(place(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances) or (older and store.has_array(name)):
             continue
         if name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif name.endswith(PARTIAL) or not store.has_array(name):
-            yield _extra(name)
+            yield Fault("leftover", name, "a stopped run was making it") if _begun(entry) else _extra(name)
         elif finished(name):
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif "fit" in store.document["stages"]:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
+def _begun(entry: Place) -> bool:
+    """Whether an entry is an array in object storage whose metadata were not put, or are removed already."""
+    return isinstance(entry, ObjectPath) and entry.is_dir() and {part.name for part in entry.iterdir()} == {"c"}
+
+
 def array_faults(store: RunStore) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D apart."""
-    document, folder = store.document, Path(store.path)
+    document, folder = store.document, place(store.path)
     names = set(document.get("arrays", ()))
     if "fit" not in document["stages"] or "arrays" not in document:  # those of a stage that is not finished, too
         names |= {entry.name for entry in folder.iterdir() if store.has_array(entry.name)}
@@ -119,8 +125,8 @@ def array_faults(store: RunStore) -> Iterator[Fault]:
             yield Fault("array", name, _cause(error, folder))
 
 
-def _files(folder: Path, name: str, wanted: set[str]) -> Iterator[Fault]:
-    there = {str(file.relative_to(folder / name)) for file in (folder / name).rglob("*") if not file.is_dir()}
+def _files(folder: Place, name: str, wanted: set[str]) -> Iterator[Fault]:
+    there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
     if wanted - there:
         yield Fault("array", name, f"{min(wanted - there)} is missing")
     for extra in sorted(there - wanted):
@@ -148,18 +154,18 @@ def metadata_faults(store: RunStore) -> list[Fault]:
 
 def ledger_faults(store: RunStore) -> Iterator[Fault]:
     """Files in the places of lines and tiles that are neither, and tiles that no line is of."""
-    folder, count = Path(store.path), len(store.blocks)
+    folder, count = place(store.path), len(store.blocks)
     if "geodesics" not in store.document["stages"]:
         for row in range(count):
             if (folder / "distances" / "c" / str(row)).is_dir() and not store.line_file(row).exists():
                 yield Fault("leftover", f"distances/c/{row}", "tiles of a row that was not finished")
     lines = {f"{row}.json" for row in range(count)}
-    for entry in sorted((folder / "ledger").glob("*")):
+    for entry in in_order((folder / "ledger").glob("*")):
         if entry.name not in lines:
             yield _extra(f"ledger/{entry.name}")
     tiles = {f"c/{row}/{column}" for row, column in store.blocks.tiles()} | {"zarr.json"}
-    for file in sorted((folder / "distances").rglob("*")):
-        name = str(file.relative_to(folder / "distances"))
+    for file in in_order((folder / "distances").rglob("*")):
+        name = below(file, folder / "distances")
         if not file.is_dir() and name not in tiles:
             yield _extra(f"distances/{name}")
 

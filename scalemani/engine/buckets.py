@@ -54,14 +54,15 @@ class Bucket:
         from obstore.store import from_url
 
         if self.scheme == "memory":
-            return _memory() if not first else self.store
+            return _memory()
         seconds = timedelta(seconds=FIRST_SECONDS)
         settings: dict[str, Any] = {"client_options": {"timeout": timedelta(seconds=MOST_SECONDS)}}
         if first:
             settings["client_options"] = {"timeout": seconds, "connect_timeout": seconds}
             settings["retry_config"] = {"max_retries": FIRST_TRIES, "retry_timeout": seconds}
         try:
-            return from_url(self.root, **settings)
+            found: ObjectStore = from_url(self.root, **settings)
+            return found
         except (BaseError, ValueError) as error:
             raise ScalemaniError(f"{self.root} can't be used: {_one_line(error)}; {self.remedy}") from error
 
@@ -117,7 +118,7 @@ def _one_line(error: BaseException) -> str:
 
 
 @lru_cache(maxsize=1)
-def _memory() -> Any:
+def _memory() -> "ObjectStore":
     from obstore.store import MemoryStore
 
     return MemoryStore()

@@ -7,10 +7,11 @@ metadata are read here first: numbers or text alone, codecs from a list, sizes t
 import math
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 from scalemani.engine.bounded_json import parsed, read_plain
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.places import Place, is_there, real
 from scalemani.errors import DamagedStoreError, ScalemaniError
 
 MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
@@ -28,7 +29,7 @@ _FILTERS = {"delta", "shuffle", "fixedscaleoffset", "quantize", "bitround", "pac
 _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 
 
-def kind_of_node(folder: Path) -> tuple[int, str] | None:
+def kind_of_node(folder: Place) -> tuple[int, str] | None:
     """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
 
     Raises
@@ -36,33 +37,29 @@ def kind_of_node(folder: Path) -> tuple[int, str] | None:
     ScalemaniError
         If its metadata can't be read.
     """
-    if os.path.lexists(folder / "zarr.json"):
+    if is_there(folder / "zarr.json"):
         kind = _read(folder / "zarr.json").get("node_type")
         if kind not in ("array", "group"):
             raise ScalemaniError(f"{folder} is of the kind {_short(kind)}, not a Zarr array or group")
         return 3, kind
     for name, kind in ((".zarray", "array"), (".zgroup", "group")):
-        if os.path.lexists(folder / name):
+        if is_there(folder / name):
             return 2, kind
     return None
 
 
-def arrays_in(folder: Path) -> list[str]:
+def arrays_in(folder: Place) -> list[str]:
     """Names of the arrays that a group holds at its top level, sorted.
 
     Raises
     ------
     ScalemaniError
     """
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and (kind_of_node(Path(entry.path)) or (0, ""))[1] == "array":
-                found.append(entry.name)
-    return sorted(found)
+    entries = (entry for entry in folder.iterdir() if entry.is_dir())
+    return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
 
 
-def check_array(folder: Path, zarr_format: int) -> None:
+def check_array(folder: Place, zarr_format: int) -> None:
     """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
 
     Raises
@@ -76,7 +73,7 @@ def check_array(folder: Path, zarr_format: int) -> None:
     else:
         metadata = _read(folder / ".zarray")
         item = _check_format_2(folder, metadata)
-        if os.path.lexists(folder / ".zattrs"):
+        if is_there(folder / ".zattrs"):
             _read(folder / ".zattrs")
     shape = metadata.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side for side in shape):
@@ -92,7 +89,7 @@ def check_array(folder: Path, zarr_format: int) -> None:
         )
 
 
-def _check_format_3(folder: Path, metadata: dict[str, Any]) -> int:
+def _check_format_3(folder: Place, metadata: dict[str, Any]) -> int:
     kind, codecs = metadata.get("data_type"), metadata.get("codecs")
     if not (isinstance(kind, str) and (kind in _NUMBERS or kind == "string")):
         raise ScalemaniError(f"{folder} has dtype {_short(kind)}; give real numbers (integer, float or bool)")
@@ -103,7 +100,7 @@ def _check_format_3(folder: Path, metadata: dict[str, Any]) -> int:
     return _NUMBERS.get(kind, 1)
 
 
-def _check_codec(folder: Path, codec: Any, allowed: set[str], key: str = "name") -> None:
+def _check_codec(folder: Place, codec: Any, allowed: set[str], key: str = "name") -> None:
     name = codec.get(key) if isinstance(codec, dict) else codec
     if not isinstance(name, str) or name not in allowed:
         raise ScalemaniError(
@@ -117,7 +114,7 @@ def _check_codec(folder: Path, codec: Any, allowed: set[str], key: str = "name")
                 _check_codec(folder, each, allowed)
 
 
-def _check_format_2(folder: Path, metadata: dict[str, Any]) -> int:
+def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
     kind, filters = metadata.get("dtype"), metadata.get("filters") or []
     compressor = metadata.get("compressor")
     if not isinstance(filters, list):
@@ -135,10 +132,10 @@ def _check_format_2(folder: Path, metadata: dict[str, Any]) -> int:
     return int(kind[2:])
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Place) -> dict[str, Any]:
     """A metadata file; a link to it is followed, since the folder is the user's own."""
     try:
-        value = parsed(read_plain(os.path.realpath(path), MOST_METADATA), repr(str(path)))
+        value = parsed(read_plain(real(path), MOST_METADATA), repr(str(path)))
     except DamagedStoreError as error:
         raise ScalemaniError(str(error).rpartition(";")[0] + "; write it again") from error
     if not isinstance(value, dict):
@@ -146,7 +143,7 @@ def _read(path: Path) -> dict[str, Any]:
     return value
 
 
-def _stored_bytes(folder: Path) -> int:
+def _stored_bytes(folder: Place) -> int:
     """Bytes of the files below a folder; links are followed, each folder once.
 
     Raises
@@ -154,6 +151,8 @@ def _stored_bytes(folder: Path) -> int:
     ScalemaniError
         If a pipe, a socket or a device is there: reading it might never end.
     """
+    if isinstance(folder, ObjectPath):
+        return folder.bytes_below()
     total, left, seen = 0, [str(folder)], set[str]()
     while left:
         at = os.path.realpath(left.pop())

@@ -8,28 +8,30 @@ model, other blocks) is not found, and made again; nothing has to be compared be
 
 The folder has a fixed name beside the output, and goes when the output is in place. Of an output that is there no
 part was ever under its name. Before an output gets its name the folder is told which file that will be, so that a
-folder which a kill left behind a complete output is known, and goes (:func:`drop_finished`).
+folder which a kill left behind a complete output is known, and goes (:func:`drop_finished`). In object storage an
+output is copied to its name, its metadata last, and a part that a kill left there is known by the same word, and goes.
 """
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.bounded_json import read_plain
-from scalemani.engine.objects import checksum_of, put, room_for
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import checksum_of, discard, put, room_for
+from scalemani.engine.places import Named, Place, place
+from scalemani.engine.replacing import remove_copied
 from scalemani.engine.writer import Writer
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError
 
 SUFFIX = ".kept"
 WHOLE = "whole.txt"  # names what gets the output's name
+IN_WORK, METADATA = "whole", "zarr.json"  # of an output in object storage, which is an array
 MOST_BYTES = 1 << 50  # of a result
 DTYPES = ("<f8", "<i8")  # what a result may hold
 _CRC_DIGITS = 8
@@ -40,7 +42,7 @@ class KeptResults:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ObjectPath
     writer : Writer
         The right to write there.
 
@@ -50,7 +52,7 @@ class KeptResults:
         Results that were there, and that were put, since this object was made.
     """
 
-    def __init__(self, folder: Path, writer: Writer) -> None:
+    def __init__(self, folder: Place, writer: Writer) -> None:
         self.folder, self._writer = folder, writer
         self.found = self.made = 0
 
@@ -91,7 +93,7 @@ class KeptResults:
         self.made += 1
 
 
-def name_next(folder: Path, whole: Path) -> None:
+def name_next(folder: Place, whole: Place) -> None:
     """Say in a folder of kept results that what is whole there gets the output's name next.
 
     Raises
@@ -101,26 +103,35 @@ def name_next(folder: Path, whole: Path) -> None:
     put(folder / WHOLE, _file_of(whole))
 
 
-def drop_finished(out: str | os.PathLike[str]) -> None:
-    """Remove the kept results of an output that is complete, which a process left that was killed just then."""
-    target, folder = Path(out).absolute(), _folder_of(out)
+def drop_finished(out: Named) -> None:
+    """Remove the kept results of an output that is complete, which a process left that was killed just then.
+
+    Or, in object storage, what it had copied of one that is not.
+    """
+    target, folder = place(out).absolute(), _folder_of(out)
     try:
         if folder.is_symlink() or read_plain(folder / WHOLE, 100) != _file_of(target):
             return
         with Writer(target, "projection"):
-            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(target, ObjectPath) and isinstance(folder, ObjectPath) and not (target / METADATA).is_file():
+                remove_copied(folder / IN_WORK, target)
+                (folder / WHOLE).unlink(missing_ok=True)
+            else:
+                discard(folder)
     except (DamagedStoreError, OSError, StoreInUseError):
         return  # nothing is there, or another process is at it
 
 
-def _file_of(path: Path) -> bytes:
-    """What a file or folder is, whatever its name."""
+def _file_of(path: Place) -> bytes:
+    """What a file or folder is, whatever its name; objects are copied, and are what the folder's name says."""
+    if isinstance(path, ObjectPath):
+        return b"copied"
     state = path.lstat()
     return f"{state.st_dev} {state.st_ino}".encode()
 
 
-def _folder_of(out: str | os.PathLike[str]) -> Path:
-    target = Path(out).absolute()
+def _folder_of(out: Named) -> Place:
+    target = place(out).absolute()
     return target.with_name(f".{target.name}.scalemani.partial")
 
 
@@ -135,7 +146,7 @@ def digest(model: Sequence[str], *arrays: NDArray[Any]) -> str:
 
 
 @contextmanager
-def kept_results(out: str | os.PathLike[str], what: str = "projection") -> Iterator[KeptResults]:
+def kept_results(out: Named, what: str = "projection") -> Iterator[KeptResults]:
     """The results kept for an output, found again by a run that was stopped; removed when the block ends well.
 
     Parameters
@@ -152,7 +163,7 @@ def kept_results(out: str | os.PathLike[str], what: str = "projection") -> Itera
     ScalemaniError
         If something that is no folder has the name.
     """
-    target, folder = Path(out).absolute(), _folder_of(out)
+    target, folder = place(out).absolute(), _folder_of(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     with Writer(target, what) as writer:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -163,9 +174,9 @@ def kept_results(out: str | os.PathLike[str], what: str = "projection") -> Itera
             yield KeptResults(folder, writer)
         except BaseException:
             if not any(folder.glob(f"*{SUFFIX}")):  # nothing to go on from: a wrong test set leaves no trace
-                shutil.rmtree(folder, ignore_errors=True)
+                discard(folder)
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
 
 
 def _packed(name: str, of: str, arrays: Sequence[NDArray[Any]]) -> bytes:

@@ -7,12 +7,12 @@ fit with other parameters does not find it. All of them go when the stage is fin
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.places import place
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 
@@ -53,5 +53,5 @@ class KeptPieces:
 
 def drop_pieces(store: RunStore) -> None:
     """Remove all pieces of a store, of whatever fit."""
-    if any(Path(store.path).glob(f"{_BEGINNING}*")):  # else the document need not be looked at
+    if any(place(store.path).glob(f"{_BEGINNING}*")):  # else the document need not be looked at
         store.remove_arrays(_BEGINNING)

@@ -49,7 +49,7 @@ def write_copy(
             with making(target):
                 _write(target, document, names, read)
             return
-        partial = target.with_name(beside(target).name)
+        partial = beside(target)
         try:
             with room_for(target, 1 << 20):
                 partial.mkdir()

@@ -253,6 +253,8 @@ class ObjectPath:
             Don't try for long.
         """
         said: Any = memoryview(content).cast("B") if memoryview(content).nbytes else b""
+        if self.bucket.scheme == "memory":  # it keeps what it is given, and buffers are filled again
+            said = bytes(said)
         mode = "create" if once else "overwrite"
         self.bucket.ask("put", self.key, said, mode=mode, use_multipart=False, first=first)
 

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import google_crc32c
 import numpy as np
@@ -49,6 +49,12 @@ def checksum_of(content: Any) -> int:
     return int(google_crc32c.value(content if isinstance(content, bytes) else np.frombuffer(content, np.uint8)))
 
 
+@overload
+def beside(path: Path) -> Path: ...
+@overload
+def beside(path: ObjectPath) -> ObjectPath: ...
+@overload
+def beside(path: Named) -> Place: ...
 def beside(path: Named) -> Place:
     """A name beside a path that nothing has: what is made there takes its place when it is whole."""
     target = place(path).absolute()

@@ -5,6 +5,7 @@ else (links, renames, locks of folders), is asked for by kind: ``isinstance(plac
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from scalemani.engine.object_paths import URL, ObjectPath
@@ -48,10 +49,26 @@ def real(path: Named) -> Place:
     return found if isinstance(found, ObjectPath) else Path(os.path.realpath(found))
 
 
+def following(path: Named) -> Place:
+    """Absolute; a link is followed, so that all see one folder, unless it leads nowhere: that is left to be refused."""
+    found = place(path)
+    return real(found) if not isinstance(found, ObjectPath) and os.path.exists(found) else absolute(found)
+
+
 def is_there(path: Named) -> bool:
     """Whether anything has the name, be it a link that leads nowhere."""
     found = place(path)
     return found.exists() if isinstance(found, ObjectPath) else os.path.lexists(found)
+
+
+def in_order(entries: Iterable[Place]) -> list[Place]:
+    """Sorted by the parts of their names."""
+    return sorted(entries, key=lambda entry: str(entry).split("/"))
+
+
+def below(entry: Place, folder: Place) -> str:
+    """The names of an entry below a folder that it is in, with "/" between them."""
+    return str(entry)[len(str(folder)) + 1 :]
 
 
 def names_in(folder: Place) -> set[str]:

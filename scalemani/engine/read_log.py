@@ -4,12 +4,12 @@ A read of a large D takes half a minute, and a solve some twenty. Each is three 
 and its images by both kernels, bound to what the solve was asked for; what is damaged, or another solve's, is none.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.places import place
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 
@@ -71,5 +71,5 @@ def drop_reads(store: RunStore) -> None:
     """Remove all reads of a store, of whatever solve: also those that one left which was killed when it was done."""
     if store.stage(STAGE) is not None:
         store.forget(STAGE)
-    if any(Path(store.path).glob(f"{_BEGINNING}*")):
+    if any(place(store.path).glob(f"{_BEGINNING}*")):
         store.remove_arrays(_BEGINNING)

@@ -91,6 +91,12 @@ def _bring(new: ObjectPath, target: ObjectPath) -> None:
     new.remove_all()
 
 
+def remove_copied(new: ObjectPath, target: ObjectPath) -> None:
+    """Take back what :func:`copy_all` may have copied, and nothing else."""
+    for entry in new.rglob():
+        (target / str(entry.relative_to(new))).unlink(missing_ok=True)
+
+
 def copy_all(new: ObjectPath, target: ObjectPath) -> None:
     """Have the server copy everything below, its own metadata last."""
     found = {str(entry.relative_to(new)) for entry in new.rglob()}

@@ -6,11 +6,16 @@ Takes what the user said and what the system says, gives bytes; what is needed o
 import ctypes
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from numbers import Real
 from pathlib import Path, PurePosixPath
 
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.places import Named, place
 from scalemani.errors import ScalemaniError
+
+ENDLESS = 1 << 60  # bytes that are said to be free where nobody counts
 
 
 def parse_memory(limit: int | float | str | None) -> int:
@@ -97,14 +102,16 @@ def give_back() -> None:
         return
 
 
-def folder_of(path: str | os.PathLike[str]) -> Path:
-    """The folder that is there, nearest above a path that need not be."""
-    place = Path(path).absolute()
-    while not place.is_dir() and place != place.parent:
-        place = place.parent
-    return place
+def folder_of(path: Named) -> Path:
+    """The folder that is there, nearest above a path that need not be; for a URL that of temporary files."""
+    found = place(path).absolute()
+    while isinstance(found, Path) and not found.is_dir() and found != found.parent:
+        found = found.parent
+    return found if isinstance(found, Path) else Path(tempfile.gettempdir())
 
 
-def free_disk(path: str | os.PathLike[str]) -> int:
-    """Free bytes on the disk that a path is on, or will be."""
+def free_disk(path: Named) -> int:
+    """Free bytes on the disk that a path is on, or will be; object storage has no end."""
+    if isinstance(place(path), ObjectPath):
+        return ENDLESS
     return shutil.disk_usage(folder_of(path)).free

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from scalemani.engine.cluster_calls import Calls
 from scalemani.engine.document import ROOT
-from scalemani.engine.objects import PARTIAL, room_for
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import PARTIAL, beside, discard, put, room_for
+from scalemani.engine.places import Place, place
 from scalemani.engine.worker_side import read_back, read_text
 from scalemani.errors import ScalemaniError
 
@@ -39,7 +41,7 @@ class SharedFolder:
     """
 
     def __init__(self, calls: Calls, path: str, *, writing: bool) -> None:
-        self._calls, self._path, self._writing = calls, Path(path).absolute(), writing
+        self._calls, self._path, self._writing = calls, place(path).absolute(), writing
         self.token = uuid.uuid4().hex
 
     def check(self) -> None:
@@ -56,9 +58,14 @@ class SharedFolder:
         seen = self.show()
         blind = sorted(worker for worker, sees in seen.items() if not sees)
         if blind:
+            remedy = "give a path on a file system that all of them share"
+            if isinstance(self._path, ObjectPath):
+                remedy = f"they need scalemani[cloud]; {self._path.bucket.remedy}, there"
+                if self._path.bucket.scheme == "memory":
+                    remedy = "memory:// is of one process; give a path or a bucket that all of them reach"
             raise ScalemaniError(
                 f"{len(blind)} of {len(seen)} workers can't see the folder of the store {str(self._path)!r} "
-                f"(first: {blind[0]}): give a path on a file system that all of them share"
+                f"(first: {blind[0]}): {remedy}"
             )
 
     def show(self) -> dict[str, bool]:
@@ -69,11 +76,19 @@ class SharedFolder:
         return seen
 
     @contextmanager
-    def _file(self) -> Iterator[tuple[Path, str]]:
+    def _file(self) -> Iterator[tuple[Place, str]]:
         """A file and what is in it, as long as workers read it."""
         if not self._writing:
             root = self._path / ROOT
             yield root, read_text(str(root))
+            return
+        if isinstance(self._path, ObjectPath):
+            marked = beside(self._path)  # what a killed client left there goes with the next writer
+            put(marked, self.token.encode())
+            try:
+                yield marked, self.token
+            finally:
+                discard(marked)
             return
         folder = self._path.parent
         while not folder.exists():

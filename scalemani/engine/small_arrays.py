@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scalemani.engine.bounded_json import REMEDY, check_inside
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, discard, put, room_for, take_place
-from scalemani.engine.places import Place
+from scalemani.engine.places import Place, below, in_order
 from scalemani.engine.schemas import MOST_METADATA_BYTES, array_bytes, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
 
@@ -108,7 +108,7 @@ def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
 
 def found(folder: Place) -> dict[str, int]:
     """The arrays that are there, with the CRC32C of their metadata."""
-    files = sorted(folder.glob("*/zarr.json"))
+    files = in_order(folder.glob("*/zarr.json"))
     return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
 
 
@@ -155,7 +155,7 @@ def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
         raise ValueError(f"{there:,} bytes in {len(files)} files of {size + 4 * sealed:,}")
     data = np.zeros(shape, dtype)
     for number, file in enumerate(files):
-        check_inside(place.parent, str(file.relative_to(place.parent)))
+        check_inside(place.parent, below(file, place.parent))
         found = read_plain(file, size + 4 * sealed)
         if sealed and checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
             raise ValueError("checksum differs")

@@ -95,7 +95,7 @@ class TileFiles:
         if isinstance(folder, ObjectPath):
             put(folder / "zarr.json", metadata_text(n, tile, compression))
             return cls(folder)
-        partial = folder.with_name(beside(folder).name)
+        partial = beside(folder)
         with room_for(folder, MOST_METADATA_BYTES):
             partial.mkdir()
             put(partial / "zarr.json", metadata_text(n, tile, compression))

@@ -83,11 +83,11 @@ class Tiles(ABC):
         """Remove D, its ledger and what was read of it."""
         self._opened, self._lines = None, {}
         distances = place(self.path) / "distances"
-        dropped = distances
+        dropped: Place = distances
         if isinstance(distances, ObjectPath):
             (distances / "zarr.json").unlink(missing_ok=True)  # first: what is left of it is no array
         elif distances.exists():  # at once: a stop in between leaves no half of it in place
-            dropped = distances.rename(distances.with_name(beside(distances).name))
+            dropped = distances.rename(beside(distances))
         discard(self._ledger)
         discard(dropped)
         for found in place(self.path).iterdir():

@@ -1,9 +1,7 @@
 """Zarr arrays that are the user's, not the run's: points to read, coordinates to write whole or by blocks."""
 
 import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +9,12 @@ import zarr
 from numpy.typing import NDArray
 
 from scalemani.engine.foreign_zarr import arrays_in, check_array, kind_of_node
-from scalemani.engine.kept import name_next
-from scalemani.engine.objects import room_for
-from scalemani.errors import ScalemaniError
+from scalemani.engine.kept import IN_WORK, name_next
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import discard, room_for
+from scalemani.engine.places import Named, Place, absolute, is_there
+from scalemani.engine.replacing import copy_all
+from scalemani.errors import ScalemaniError, StoreUnreachableError
 
 
 class PointsArray(zarr.Array[Any]):
@@ -34,13 +35,20 @@ def is_zarr(X: Any) -> bool:
     return isinstance(X, zarr.Array)
 
 
+def _in_zarr(path: Place) -> Any:
+    """What Zarr's functions take for a path."""
+    if isinstance(path, ObjectPath):
+        return zarr.storage.StorePath(zarr.storage.ObjectStore(path.bucket.store), path.key)
+    return str(path)
+
+
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
     Parameters
     ----------
-    folder : Path
-        Of kept results, on the disk of the output; an unfinished array that is there is replaced.
+    folder : Path or ObjectPath
+        Of kept results, on the disk or in the bucket of the output; an unfinished array that is there is replaced.
     shape : tuple of int
 
     Raises
@@ -48,13 +56,13 @@ class NewOutput:
     DiskFullError
     """
 
-    def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
-        self._partial = folder / "whole"
+    def __init__(self, folder: Place, shape: tuple[int, int]) -> None:
+        self._partial = folder / IN_WORK
         self._needed = 8 * shape[0] * max(1, shape[1])
-        shutil.rmtree(self._partial, ignore_errors=True)
+        discard(self._partial)
         with room_for(folder, self._needed):
             self._array: zarr.Array[Any] = zarr.create_array(
-                str(self._partial),
+                _in_zarr(self._partial),
                 shape=shape,
                 chunks=_output_chunks(shape),
                 dtype="float64",
@@ -68,8 +76,8 @@ class NewOutput:
         with room_for(self._partial, self._needed):
             self._array[start : start + len(rows)] = rows
 
-    def finish(self, path: str) -> None:
-        """Give the array its name.
+    def finish(self, path: Named) -> None:
+        """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
 
         Raises
         ------
@@ -78,18 +86,23 @@ class NewOutput:
         """
         refuse_existing(path)
         name_next(self._partial.parent, self._partial)
-        os.rename(self._partial, os.path.abspath(path))
+        target = absolute(path)
+        if isinstance(target, ObjectPath):
+            assert isinstance(self._partial, ObjectPath)
+            copy_all(self._partial, target)
+        else:
+            os.rename(str(self._partial), target)
 
 
-def refuse_existing(path: str) -> None:
+def refuse_existing(path: Named) -> None:
     """Refuse a path at which something is.
 
     Raises
     ------
     ScalemaniError
     """
-    if os.path.lexists(os.path.abspath(path)):
-        raise ScalemaniError(f"{path!r} exists: give another path, or remove it")
+    if is_there(absolute(path)):
+        raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
 
 
 def _output_chunks(shape: tuple[int, int]) -> tuple[int, int]:
@@ -98,12 +111,12 @@ def _output_chunks(shape: tuple[int, int]) -> tuple[int, int]:
     return max(1, min(shape[0], (8 << 20) // (8 * axes))), axes
 
 
-def open_output(path: str) -> "zarr.Array[Any]":
+def open_output(path: Named) -> "zarr.Array[Any]":
     """The finished array, for reading."""
-    return zarr.open_array(os.path.abspath(path), mode="r")
+    return zarr.open_array(_in_zarr(absolute(path)), mode="r")
 
 
-def open_member(path: Path, member: str | None) -> Any:
+def open_member(path: Place, member: str | None) -> Any:
     """A Zarr array by the path of its store and, in a group, its own path; opened for reading.
 
     Its metadata are checked first (:mod:`.foreign_zarr`): no codec that runs code comes to see the data.
@@ -133,16 +146,16 @@ def open_member(path: Path, member: str | None) -> Any:
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
         check_array(folder, found[0])
-        array = zarr.open_array(str(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
+        array = zarr.open_array(_in_zarr(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
         return PointsArray(array.async_array)
-    except ScalemaniError:
+    except (ScalemaniError, StoreUnreachableError):
         raise
     except Exception as error:  # each codec and store of zarr raises its own kinds
         raise ScalemaniError(f"{name} can't be opened as a Zarr array ({_one_line(error)})") from error
 
 
 def write_table(
-    path: Path,
+    path: Place,
     coordinates: NDArray[np.floating[Any]],
     heading: list[str],
     ids: Sequence[str] | None,
@@ -156,9 +169,9 @@ def write_table(
         "dtype": coordinates.dtype,
     }
     if ids is None:
-        zarr.create_array(str(path), **form, attributes={"axes": heading})[:] = coordinates
+        zarr.create_array(_in_zarr(path), **form, attributes={"axes": heading})[:] = coordinates
     else:
-        group = zarr.open_group(str(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
+        group = zarr.open_group(_in_zarr(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
         group.create_array("coordinates", **form)[:] = coordinates
         names = group.create_array("ids", shape=(len(ids),), chunks=chunks[:1], dtype="string")
         names[:] = np.array(ids, dtype=object)

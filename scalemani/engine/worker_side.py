@@ -9,12 +9,13 @@ import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from scalemani import __version__
 from scalemani.engine.blas_threads import single_blas_thread
+from scalemani.engine.places import place
 from scalemani.engine.resources import free_memory, give_back
+from scalemani.errors import ScalemaniError, StoreUnreachableError
 
 MARGIN = 0.05  # of a worker's memory limit: its size is measured ten times a second, and Dask's own part is not ours
 
@@ -66,8 +67,8 @@ def account(dask_worker: Any) -> Account:
 def read_text(path: str) -> str:
     """The text of a file as a worker sees it; empty where it sees none."""
     try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError):
+        return place(path).read_text()
+    except (OSError, UnicodeDecodeError, ScalemaniError, StoreUnreachableError):
         return ""
 
 
