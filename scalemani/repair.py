@@ -18,7 +18,8 @@ from scalemani.eigensolver import basis_limits, first_block
 from scalemani.engine.audit import Fault
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.document import RunDocument
-from scalemani.engine.objects import checksum_of, folder_at, put
+from scalemani.engine.objects import checksum_of, discard, folder_at, put
+from scalemani.engine.places import Place, absolute, place
 from scalemani.engine.store import RunStore
 from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
@@ -66,7 +67,7 @@ def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tu
 
 def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, guard: Callable[[], None]) -> list[str]:
     """One round: what can be mended of these; what each depends on first."""
-    folder = Path(path).absolute()
+    folder = absolute(path)
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
@@ -107,7 +108,7 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
     return done
 
 
-def _restored(folder: Path) -> list[str]:
+def _restored(folder: Place) -> list[str]:
     """From what is whole; where only its text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
     whole = document.whole()
@@ -117,12 +118,12 @@ def _restored(folder: Path) -> list[str]:
     return ["the document was restored: stages that its copy lacks are done again by the same fit"]
 
 
-def _removed(folder: Path, name: str) -> str:
-    place = folder / name
-    if place.is_dir():
-        shutil.rmtree(place)
+def _removed(folder: Place, name: str) -> str:
+    entry = folder / name
+    if isinstance(entry, Path) and entry.is_dir():
+        shutil.rmtree(entry)
     else:
-        place.unlink(missing_ok=True)
+        discard(entry)
     return f"{name}, which a stopped run left, was removed"
 
 
@@ -130,14 +131,14 @@ def _metadata(store: RunStore) -> list[str]:
     """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
     stages, wanted = store.document["stages"], store.metadata_sum()
     if wanted is not None and "graph" in stages:
-        n, place = stages["graph"]["n_vertices"], Path(store.path) / "distances" / "zarr.json"
+        n, metadata = stages["graph"]["n_vertices"], place(store.path) / "distances" / "zarr.json"
         known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
         for tile in range(1, n + 1) if known is None else (known,):
             for compression in (None, *COMPRESSIONS):
                 text = metadata_text(n, tile, compression)
                 if checksum_of(text) == wanted:
-                    folder_at(place.parent)
-                    put(place, text)
+                    folder_at(metadata.parent)
+                    put(metadata, text)
                     return ["the metadata of D were written again"]
     store.forget("geodesics")
     store.drop_distances()
@@ -151,7 +152,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
     store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
-        shutil.rmtree(store.files.file(row, row).parent, ignore_errors=True)
+        discard(store.files.file(row, row).parent)
     for name in MODEL if model else ():
         store.remove_array(name)
     if distances:

@@ -8,7 +8,6 @@ agree with D, with the sums of its first read and with the model (:mod:`scaleman
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from scalemani.engine.audit import (
 )
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.distance_counts import DISTANCE_COUNTS
+from scalemani.engine.places import absolute
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, kind_of
@@ -154,7 +154,7 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
     """
     if kind_of(path) != "run":
         RunStore(path)  # says what is there
-    folder = Path(path).absolute()
+    folder = absolute(path)
     check_no_links(folder)
     faults = document_faults(folder)
     if any(fault.kind == "document" for fault in faults):
