@@ -6,6 +6,7 @@ Thin on purpose. The library and NumPy are imported inside the commands, so that
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -195,9 +196,10 @@ def project(
             f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
             "those, in that order"
         )
-    with kept_results(out) as kept, reporting(not quiet) as report:
+    with kept_results(Path(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
+        assert isinstance(kept.folder, Path)
         write_coordinates(
             out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=kept.folder
         )
