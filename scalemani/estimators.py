@@ -80,9 +80,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     overwrite : bool, default False
         Replace the run that is at `store`.
     keep_distances : bool, default True
-        False drops D after the fit; the model needs no D.
+        False drops D after the fit; the model needs no D (with landmarks it does, and keeps what it has).
     compression : {None, "lz4", "zstd"}, default None
         Of D on disk, by Blosc: a quarter to a third less disk for more time. A run that is resumed keeps its own.
+    landmarks : int or array-like of int, optional
+        For clouds beyond about 100,000 points: distances from m landmarks alone to all points, the kernel of these m,
+        and every point placed by its distances to them (:mod:`scalemani.landmarks`). A number, or row numbers of X.
+    landmark_method : {"maxmin", "random"}, default "maxmin"
+        How a number of them is chosen: each the point farthest from those before it along the graph, or at random.
 
     Attributes
     ----------
@@ -116,6 +121,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
           `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`).
+    landmarks_ : ndarray of int, shape (m,), or None
+        Rows that are landmarks, ascending by their place in the graph.
     kept_ : ndarray of int
         Rows that are in the graph's kept component(s).
     store_ : str
@@ -164,6 +171,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         overwrite: bool = False,
         keep_distances: bool = True,
         compression: str | None = None,
+        landmarks: Any = None,
+        landmark_method: str = "maxmin",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_components = n_components
@@ -185,6 +194,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.overwrite = overwrite
         self.keep_distances = keep_distances
         self.compression = compression
+        self.landmarks = landmarks
+        self.landmark_method = landmark_method
 
     # ---- fit -------------------------------------------------------------------------------------
 
@@ -261,6 +272,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.knn_recall_ = float(spectrum["knn_recall"])
         self.spectrum_ = spectrum
         self.kept_ = np.flatnonzero(run.vertex >= 0)
+        self.landmarks_ = run.landmarks
         self.random_state_ = int(run.parameters["random_state"])
         self.n_features_in_ = int(run.stages["data"]["fields"]["n_features"])
 
@@ -418,6 +430,8 @@ class Isomap(KernelIsomap):
         overwrite: bool = False,
         keep_distances: bool = True,
         compression: str | None = None,
+        landmarks: Any = None,
+        landmark_method: str = "maxmin",
     ) -> None:
         given = locals()
         super().__init__(correction=None, **{name: given[name] for name in self._get_param_names()})

@@ -52,7 +52,7 @@ def work_of(
         embedded=cluster.shares_process,
         size=np.dtype(usual_precision(n)).itemsize,
         points=points_bytes(given),
-        search=_search_bytes(given, parameters, edges),
+        search=search_part_bytes(given, parameters, edges),
         given=given.kind == "geodesic",
         compressed=parameters.compression is not None,
         done=done,
@@ -84,7 +84,7 @@ def points_bytes(given: Any) -> int:
     return total
 
 
-def _search_bytes(given: Any, parameters: Parameters, edges: int) -> int:
+def search_part_bytes(given: Any, parameters: Parameters, edges: int) -> int:
     """The search and the making of the graph, one after the other."""
     if given.kind == "geodesic":
         return 0
@@ -142,10 +142,17 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
         return budget.choose(work, limit, parameters.tile_size)
 
     tile = chosen().tile
-    if given.kind == "features" and given._search is None:
-        given._search = given._make_search(parameters)  # as the fit would, and only now: it takes memory
+    if make_search(given, parameters):
         tile = chosen().tile
     budget.check_disk(folder, n, tile, compressed=parameters.compression is not None)
+
+
+def make_search(given: Any, parameters: Parameters) -> bool:
+    """Make the search as the fit would, and only now, since it takes memory; whether there was none yet."""
+    if given.kind != "features" or given._search is not None:
+        return False
+    given._search = given._make_search(parameters)
+    return True
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:

@@ -13,11 +13,11 @@ from scalemani.engine.document import versions
 from scalemani.engine.objects import beside, remove_partials
 from scalemani.engine.places import absolute
 from scalemani.engine.store import RunStore, kind_of
+from scalemani.engine.store_folder import StoreFolder
 from scalemani.engine.writer import Writer
 from scalemani.errors import StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters
-from scalemani.run import StoreFolder
 
 REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
 
@@ -57,12 +57,14 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     # without a graph no distances hang on the neighbour lists: other ones may take their place
     for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
         _refuse_other(path, stages[stage], wanted[stage])
+    if "geodesics" in stages or "landmarks" in stages or store.has_distances:
+        _refuse_other(path, stages.get("landmarks", {"fields": {}}), wanted["landmarks"])
     if "fit" not in stages:
         _refuse_other_versions(path, store.document["versions"], stages)
     if parameters.tile_size is not None and store.has_distances:
         tiles = {"fields": {"tile_size": store.blocks.size}}
         _refuse_other(path, tiles, {"tile_size": int(parameters.tile_size)})
-    if "geodesics" in stages and not store.has_distances:
+    if "geodesics" in stages and "landmarks" not in stages and not store.has_distances:
         _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
     return seeded, store
 

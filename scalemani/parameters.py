@@ -6,6 +6,7 @@ the data is refused here.
 
 import os
 from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -15,10 +16,11 @@ from scalemani.additive_constant import CONSTANT_SOLVERS
 from scalemani.corrections import CORRECTIONS
 from scalemani.engine.tile_files import COMPRESSIONS
 from scalemani.errors import ScalemaniError
-from scalemani.projection import PROJECTIONS
+from scalemani.projection_axes import PROJECTIONS
 from scalemani.search.metric_functions import function_name
 from scalemani.search.metrics import canonical_name
 
+LANDMARK_METHODS = ("maxmin", "random")
 GIVEN_METRICS = ("precomputed", "geodesic")
 NOT_RECORDED = (
     "store",
@@ -36,6 +38,7 @@ CHOICES = {
     "constant_solver": CONSTANT_SOLVERS,
     "projection": PROJECTIONS,
     "knn": ("auto", "nndescent", "exact"),
+    "landmark_method": LANDMARK_METHODS,
 }
 
 
@@ -65,6 +68,8 @@ class Parameters:
     overwrite: bool = False
     keep_distances: bool = True
     compression: str | None = None
+    landmarks: Any = None
+    landmark_method: str = "maxmin"
     tile_size: int | None = None
 
     def check(self) -> None:
@@ -80,6 +85,7 @@ class Parameters:
             if not isinstance(value, str) or value not in allowed:
                 raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
         _check_count("n_components", self.n_components)
+        self._check_landmarks()
         if self.metric_params is not None and not isinstance(self.metric_params, dict):
             raise ScalemaniError(f"metric_params={self.metric_params!r}: a dict such as {{'p': 3}}, or None, is needed")
         if callable(self.metric):
@@ -103,6 +109,30 @@ class Parameters:
             )
         if self.tile_size is not None:
             _check_count("tile_size", self.tile_size)
+
+    def _check_landmarks(self) -> None:
+        """A number of landmarks, or their row numbers, enough for the axes."""
+        given = self.landmarks
+        if given is None:
+            return
+        if isinstance(given, Integral) and not isinstance(given, bool):
+            count = int(given)
+        else:
+            rows = np.asarray(given)
+            if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+                raise ScalemaniError(
+                    f"landmarks of shape {rows.shape} and dtype {rows.dtype}: a number of landmarks, or a vector of "
+                    "row numbers (integers), is needed"
+                )
+            count = len(rows)
+        if count < self.n_components + 1:
+            raise ScalemaniError(
+                f"{count} landmarks: n_components={self.n_components} needs at least {self.n_components + 1}"
+            )
+        if self.compression is not None:
+            raise ScalemaniError(
+                f"compression={self.compression!r}: the distances to landmarks are not compressed; leave it out"
+            )
 
     def _check_neighborhood(self) -> None:
         if self.metric == "geodesic":
@@ -142,7 +172,10 @@ class Parameters:
     def recorded(self) -> dict[str, Any]:
         """Everything that `load` gives back to an estimator, as JSON values."""
         names = [field.name for field in fields(self) if field.name not in NOT_RECORDED]
-        return {name: _plain(getattr(self, name)) for name in names}
+        found = {name: _plain(getattr(self, name)) for name in names}
+        if not isinstance(self.landmarks, Integral | None):
+            found["landmarks"] = np.asarray(self.landmarks).tolist()
+        return found
 
     def stage_fields(self, kind: str) -> dict[str, dict[str, Any]]:
         """The fields that identify each stage's result, as JSON values."""
@@ -158,14 +191,27 @@ class Parameters:
                 "random_state": self.random_state if approximate else None,
             },
             "graph": {"graph": self.graph, "disconnected": self.disconnected},
+            "landmarks": self._landmark_fields(),
             "solve": {
                 "n_components": int(self.n_components),
                 "correction": self.correction if isinstance(self.correction, str | None) else float(self.correction),
                 "constant_solver": self.constant_solver,
                 "tol": float(self.tol),
                 "random_state": self.random_state,
+                **({} if self.landmarks is None else {"projection": self.projection}),  # places all but the landmarks
             },
         }
+
+
+    def _landmark_fields(self) -> dict[str, Any]:
+        """What the choice of landmarks follows from; of given row numbers a digest (they may be many)."""
+        if self.landmarks is None:
+            return {"landmarks": None}
+        if not isinstance(self.landmarks, Integral):
+            rows = np.ascontiguousarray(self.landmarks, "<i8")
+            return {"landmarks": blake2b(rows.tobytes(), digest_size=16).hexdigest(), "landmark_method": None}
+        seed = self.random_state if self.landmark_method != "maxmin" else None
+        return {"landmarks": int(self.landmarks), "landmark_method": self.landmark_method, "random_state": seed}
 
 
 def _check_count(name: str, value: Any) -> None:

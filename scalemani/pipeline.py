@@ -19,19 +19,24 @@ from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
 from scalemani.engine.objects import remove_partials
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
+from scalemani.engine.store_folder import StoreFolder
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError
-from scalemani.given_distances import write_given
 from scalemani.graph import Graph
-from scalemani.inputs import GeodesicInput, Input, read_input
-from scalemani.kernel_shares import FirstRead, first_reader
+from scalemani.inputs import Input, read_input
+from scalemani.landmarks import needs
+from scalemani.landmarks.choice import check_landmarks
+from scalemani.landmarks.fitting import fit_landmarks
+from scalemani.landmarks.layout import Layout
+from scalemani.landmarks.needs import layout_of_store
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
 from scalemani.opening import REDO, differing, in_place, open_run, recorded_graph, sole_writer
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan, make_plan, plan_of_store, with_seconds
-from scalemani.run import Run, StoreFolder
+from scalemani.run import Run
 from scalemani.solving import solve_run
-from scalemani.starting_block import as_begun, kept_block
+from scalemani.starting_block import as_begun
+from scalemani.written_distances import write_distances
 
 Report = Callable[[str, int, int], None]
 
@@ -70,19 +75,22 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
-                check_early(given, parameters, cluster, limit, folder.path)
+                early = check_early if parameters.landmarks is None else needs.check_early
+                early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             store.guarded(writer.check)
             fields = parameters.stage_fields(given.kind)
             with in_place(store, folder.path) as place:
                 planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
             store = RunStore(place).guarded(writer.check)
-            planned = as_begun(store, parameters, planned)
             cluster.give_back()
-            _geodesics(store, given, parameters, cluster, planned, report)
-            cluster.give_back()
-            columns = planned.most_columns
-            solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
+            if isinstance(planned, Layout):
+                fit_landmarks(store, given, parameters, cluster, planned, fields, report)
+            else:
+                columns = as_begun(store, parameters, planned).most_columns
+                write_distances(store, given, parameters, cluster, planned.tile_size, columns, report)
+                cluster.give_back()
+                solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -127,6 +135,7 @@ def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
     report("points", 0, 1)
     given = read_input(X, parameters.metric, parameters.metric_params)
     check_sizes(parameters, given)
+    check_landmarks(given, parameters)
     report("points", 1, 1)
     return limit, given
 
@@ -139,10 +148,17 @@ def _graph_and_plan(
     limit: int,
     fields: dict[str, Any],
     report: Report,
-) -> Plan:
+) -> Plan | Layout:
     """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
     new = store.stage("graph") is None
     _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
+    if parameters.landmarks is not None:
+        try:
+            return layout_of_store(store, given, parameters, cluster, limit)
+        except DoesNotFitError:
+            if new:
+                store.remove()
+            raise
     made = plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
     if made.refusal is not None:
         if new:
@@ -225,7 +241,7 @@ def _graph(
         # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
         # the mark goes last, so that a stop in between leaves this to be decided again.
         if recorded_graph(store) != again["fields"].get("arrays"):
-            store.forget("fit", "solve", "geodesics", "start", "reads")
+            store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
             store.drop_distances()
         store.forget(REDO)
     report("graph", 1, 1)
@@ -235,6 +251,7 @@ def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters
     """The graph in vertex order, with points enough for the axes."""
     graph: Graph = given.graph(parameters, lists)
     n = len(graph.order)
+    check_landmarks(given, parameters, graph)
     if parameters.n_components >= n:
         raise ScalemaniError(
             f"n_components={parameters.n_components} needs at least {parameters.n_components + 1} points; the largest "
@@ -243,40 +260,10 @@ def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters
     return graph
 
 
-def _geodesics(
-    store: RunStore, given: Input, parameters: Parameters, cluster: Cluster, planned: Plan, report: Report
-) -> None:
-    """Stage 4: D as tiles, read for the first time while they are written; a run that stopped goes on."""
-    if store.stage("geodesics") is not None:
-        if store.has_distances or store.stage("solve") is not None:
-            return
-        store.forget("geodesics")  # D was dropped, and the model that was made of it is taken back
-    state = store.stage("graph")
-    assert state is not None
-    n = state["n_vertices"]
-    if not store.has_distances:
-        store.create_distances(n, planned.tile_size, parameters.compression)
-    report("geodesics", len(store.blocks) - len(store.missing_rows()), len(store.blocks))
-    block = kept_block(store, given, parameters, cluster, planned.most_columns)
-    reader = first_reader(block)
-    if isinstance(given, GeodesicInput):
-        matrix, order = given.checked, store.read_array("order")
-        found = write_given(
-            store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
-        )
-        sample = matrix.sample_within(order)
-        median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
-    else:
-        found = geodesics.compute_distances(cluster, store, report, reader)
-        graph = geodesics.shared_graph(store.path, store.document["id"])
-        median = geodesics.sampled_median(graph, parameters.random_state)
-    FirstRead(block, found).save(store)
-    store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
-
-
 def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
     if not parameters.keep_distances:
         store.drop_distances()
     remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
-    store.finish("fit", {**parameters.recorded(), "keep_distances": store.has_distances}, estimator=kind)
+    kept = store.has_distances or parameters.landmarks is not None
+    store.finish("fit", {**parameters.recorded(), "keep_distances": kept}, estimator=kind)

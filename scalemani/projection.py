@@ -37,13 +37,15 @@ from scalemani.embedding import Embedding, load_embedding
 from scalemani.engine.shortest_paths import first_seeds, products_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_paths
+from scalemani.landmarks.layout import STAGE as LANDMARKS
+from scalemani.landmarks.placing import LandmarkPlacer
 from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_digests
+from scalemani.projection_axes import Axes
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metric_functions import function_of, is_function_name
 
 Vectors = NDArray[np.float64]
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
-PROJECTIONS = ("continuous", "paper")
 
 
 @dataclass(frozen=True)
@@ -86,51 +88,6 @@ class Attachments:
         return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
 
 
-class Axes:
-    """The model's axes, as a row of D is placed on them.
-
-    Parameters
-    ----------
-    embedding : Embedding
-    form : {"continuous", "paper"}
-
-    Attributes
-    ----------
-    vectors : ndarray, shape (n, a)
-        V of the axes that carry geometry, less its column means.
-    gains : ndarray, shape (a,)
-        What V'k_t is multiplied by, the user's unit included.
-    """
-
-    def __init__(self, embedding: Embedding, form: str) -> None:
-        self.embedding, self.form = embedding, form
-        values = embedding.eigenvalues[embedding.active]
-        if form == "continuous":
-            gains = np.sqrt(np.abs(values)) / (values - embedding.nugget)
-        else:
-            gains = np.sign(values) / np.sqrt(np.abs(values))
-        self.gains = gains * embedding.scale
-        chosen = embedding.vectors[:, embedding.active]
-        self.vectors: Vectors = chosen - chosen.mean(axis=0)
-        self._mean_products = embedding.means @ self.vectors
-
-    def place(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
-        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
-
-        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
-        -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
-        """
-        y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
-        with np.errstate(invalid="ignore"):
-            k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
-        if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
-            known = np.flatnonzero(own >= 0)
-            k[known] += self.embedding.nugget * self.vectors[own[known]]
-        y[:, self.embedding.active] = k * self.gains
-        y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
-        return y
-
-
 class Projector:
     """A fitted run, ready to place test points.
 
@@ -149,7 +106,10 @@ class Projector:
         self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
         self.embedding: Embedding = load_embedding(store, solved, graph["scale"])
         self.vertex_of = store.read_array("vertex_of_distinct")
-        self._graph = None if self.kind == "geodesic" else shared_paths(store.path, store.document["id"])
+        self.n, self._edges = int(graph["n_vertices"]), int(graph["n_edges"])
+        self._landmarks = LandmarkPlacer(store, self.embedding, form) if LANDMARKS in stages else None
+        without = self.kind == "geodesic" or self._landmarks is not None
+        self._graph = None if without else shared_paths(store.path, store.document["id"])
         if self.kind == "features":
             self._rows = load_rows(store)
             digests = store.read_array("digests")
@@ -158,7 +118,8 @@ class Projector:
             self._search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
-        self._axes = Axes(self.embedding, form)
+        if self._landmarks is None:
+            self._axes = Axes(self.embedding, form)
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set: rows of features, or of distances to the training points.
@@ -173,13 +134,13 @@ class Projector:
     @property
     def seeds_a_row(self) -> int:
         """Training points that a test row touches, about: as many as they touch one another."""
-        return 1 if self._graph is None else max(1, -(-len(self._graph.indices) // self._graph.shape[0]))
+        return max(1, -(-2 * self._edges // self.n))
 
     def coordinates(self, block: Any) -> Vectors:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":
             out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
-            step = max(1, BATCH_BYTES // (8 * len(self.embedding.means)))
+            step = max(1, BATCH_BYTES // (8 * self.n))
             for at in range(0, len(out), step):
                 out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
             return out
@@ -187,6 +148,8 @@ class Projector:
 
     def place(self, found: Attachments) -> Vectors:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
+        if self._landmarks is not None:
+            return self._landmarks.place(found.indptr, found.vertices, found.lengths, found.own)
         lengths = found.lengths / self.embedding.scale
         products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
         return self._axes.place(*products, found.own)
@@ -244,7 +207,7 @@ class Projector:
         )
 
     def _in_vertex_order(self, rows: Vectors) -> Vectors:
-        ordered = np.empty((len(rows), len(self.embedding.means)))
+        ordered = np.empty((len(rows), self.n))
         kept = self.vertex_of >= 0
         ordered[:, self.vertex_of[kept]] = rows[:, kept]
         return ordered
@@ -252,7 +215,11 @@ class Projector:
     def _place_rows(self, rows: Vectors) -> Vectors:
         """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
         distances = self._in_vertex_order(rows) / self.embedding.scale
+        if self._landmarks is not None:
+            distances = np.ascontiguousarray(distances[:, self._landmarks.landmarks])
         own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
+        if self._landmarks is not None:
+            return self._landmarks.place_rows(distances, own)
         nearest = distances.min(axis=1)
         with np.errstate(invalid="ignore"):  # inf: `place` finds them
             excess = distances - nearest[:, None]

@@ -5,10 +5,7 @@ lives in a temporary folder for as long as anything refers to it: the estimator,
 of its projection.
 """
 
-import shutil
-import tempfile
 import warnings
-import weakref
 from functools import cached_property
 from typing import Any
 
@@ -20,40 +17,19 @@ from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept import KeptResults, drop_finished, kept_results
-from scalemani.engine.places import following, place
+from scalemani.engine.places import place
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
+from scalemani.engine.store_folder import StoreFolder
 from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
+from scalemani.landmarks.layout import first_rows
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
 from scalemani.search.metric_functions import is_function_name, module_of
-
-
-class StoreFolder:
-    """Where a run is: the user's path, or a temporary folder that goes when nothing refers to it.
-
-    Parameters
-    ----------
-    path : str or None
-    """
-
-    def __init__(self, path: str | None) -> None:
-        self.temporary = path is None
-        if path is None:
-            self.path = tempfile.mkdtemp(prefix="scalemani-")
-        else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
-            self.path = str(following(path))
-        if self.temporary:
-            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def discard(self) -> None:
-        """Remove a temporary folder now; a user's path is never removed."""
-        if self.temporary:
-            self._remove()
 
 
 class Run:
@@ -142,8 +118,15 @@ class Run:
 
     def embedding(self) -> NDArray[np.float64]:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
+        if "landmarks" in self.stages:
+            return self._in_user_order(self.store.read_array("coordinates"))
         axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
         return self._in_user_order(axes.coordinates())
+
+    @property
+    def landmarks(self) -> NDArray[np.int64] | None:
+        """The first of the user's rows of each landmark, in the order of their vertices; None where all points are."""
+        return first_rows(self.store, self.vertex) if "landmarks" in self.stages else None
 
     def _in_user_order(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Rows by vertex -> rows by user row; NaN where there is no vertex."""

@@ -30,7 +30,7 @@ from scalemani.engine.row_check import MOST_ASYMMETRY, ROUNDING
 from scalemani.engine.store import RunStore
 from scalemani.errors import SelfCheckError
 from scalemani.kernel_shares import DistanceSums
-from scalemani.projection import Axes
+from scalemani.projection_axes import Axes
 
 Vectors = NDArray[np.float64]
 CHECKED = 32  # vertices whose rows are found again
@@ -88,6 +88,52 @@ def check_fit(
             **_solution(solution, precision, tol),
             **_lowest(rows, vertices, solution, embedding),
             "projection": _projection(rows, vertices, embedding, solution.pairs.residuals, projection),
+        }
+    except SelfCheckError as error:
+        raise SelfCheckError(
+            f"self-check of the fit: {error}; nothing was recorded: fit again with overwrite"
+        ) from None
+    return {name: float(value) for name, value in found.items()}
+
+
+def check_landmark_fit(
+    rows: NDArray[np.float32],
+    square: Vectors,
+    landmarks: NDArray[np.int64],
+    solution: Solution,
+    embedding: Embedding,
+    sums: DistanceSums,
+    *,
+    projection: str,
+    tol: float,
+) -> dict[str, Any]:
+    """The checks of a fit by landmarks, of which all but the first are those of its block.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (l, m)
+        Distances of some landmarks to all, as every point's are read, in the unit of the tiles.
+    square : ndarray, shape (m, m)
+        What was solved.
+    landmarks : ndarray of int64, shape (l,)
+        Which they are, of the m.
+
+    Returns
+    -------
+    dict
+        The largest relative deviation of each check.
+
+    Raises
+    ------
+    SelfCheckError
+    """
+    try:
+        found = {
+            "pairs": _apart(rows.astype(np.float64), square[landmarks], MOST_HOPS),
+            "sums": _sums(rows, landmarks, sums),
+            **_solution(solution, "float64", tol),
+            **_lowest(rows, landmarks, solution, embedding),
+            "projection": _projection(rows, landmarks, embedding, solution.pairs.residuals, projection),
         }
     except SelfCheckError as error:
         raise SelfCheckError(
@@ -155,17 +201,21 @@ def _pairs(store: RunStore, rows: NDArray[np.float32], vertices: NDArray[np.int6
         row = int(rng.integers(0, block + 1))
         ours = store.read_columns(row, vertices[inside]).astype(np.float64)
         theirs = rows[inside][:, blocks[row]].T.astype(np.float64)
-        longer = np.maximum(ours, theirs)
-        apart = np.abs(ours - theirs) / np.where(longer > 0, longer, 1.0)
-        worst = float(np.max([worst, apart.max()]))
-    allowed = MOST_ASYMMETRY + 2 * ROUNDING * min(blocks.n, MOST_HOPS)  # longer paths are summed in float64
+        worst = float(np.max([worst, _apart(ours, theirs, min(blocks.n, MOST_HOPS))]))
+    return worst
+
+
+def _apart(ours: Vectors, theirs: Vectors, hops: int) -> float:
+    """Largest relative difference of distances that should be the same, summed over paths of so many hops at most."""
+    longer = np.maximum(ours, theirs)
+    found = float((np.abs(ours - theirs) / np.where(longer > 0, longer, 1.0)).max())
     _refuse(
         "distances in D are not those found from their other ends",
-        worst,
-        allowed,
-        "tiles are damaged, or the graph is not the one that they were made from",
+        found,
+        MOST_ASYMMETRY + 2 * ROUNDING * hops,  # longer paths are summed in float64
+        "they are damaged, or the graph is not the one that they were made from",
     )
-    return worst
+    return found
 
 
 def _sums(rows: NDArray[np.float32], vertices: NDArray[np.int64], sums: DistanceSums) -> float:

@@ -35,8 +35,8 @@ class Expected:
         A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
     least, below : int, str or None
         No number is less than `least`, none as large as `below` (a size of the run). Floats are finite besides.
-    ascending : bool
-        Whether it begins with 0 and never falls.
+    ascending : bool or "strictly"
+        Whether it begins with 0 and never falls; "strictly": rises from any number.
     once : bool
         Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
     """
@@ -45,7 +45,7 @@ class Expected:
     shape: str
     least: Bound = None
     below: Bound = None
-    ascending: bool = False
+    ascending: bool | str = False
     once: bool = False
 
 
@@ -71,9 +71,12 @@ EXPECTED = {
     "first_block": Expected("float64", "vertices *"),
     "first_found": Expected("float64", "vertices *"),
     "distance_counts": Expected("int64", BINS, 0, "pairs+1"),
-    "vectors": Expected("float64", "vertices axes"),
+    "vectors": Expected("float64", "trained axes"),
     "eigenvalues": Expected("float64", "axes"),
-    "means": Expected("float64", "vertices"),
+    "means": Expected("float64", "trained"),
+    "landmarks": Expected("int64", "landmarks", 0, "vertices", ascending="strictly"),
+    "landmark_square": Expected("float32", "landmarks landmarks", 0),
+    "coordinates": Expected("float64", "vertices axes"),
 }
 NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 
@@ -104,7 +107,10 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
         if (least is not None and lowest < least) or (below is not None and highest >= below):
             most = "any" if below is None else below - 1
             return f"numbers from {lowest} to {highest}, where {least} to {most} is right"
-    if expected.ascending and (array[0] != 0 or (array[1:] < array[:-1]).any()):
+    if expected.ascending == "strictly":
+        if (array[1:] <= array[:-1]).any():
+            return "numbers that do not ascend"
+    elif expected.ascending and (array[0] != 0 or (array[1:] < array[:-1]).any()):
         return "pointers that do not ascend from 0"
     if expected.once:
         found = np.bincount(array[array >= 0])
@@ -115,13 +121,15 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 
 def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
     """Sizes of the run, None of those that no finished stage says."""
-    data, graph, solved = (stages.get(name) for name in ("data", "graph", "solve"))
-    n = graph and graph["n_vertices"]
+    data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "landmarks"))
+    n, m = graph and graph["n_vertices"], chosen and chosen["n_landmarks"]
     return {
         "rows": data and data["fields"]["n_rows"],
         "features": data and data["fields"]["n_features"],
         "points": data and data["n_distinct"],
         "vertices": n,
+        "landmarks": m,
+        "trained": m or n,
         "pairs": n and n * (n - 1) // 2,
         "entries": graph and 2 * graph["n_edges"],
         "bridges": graph and graph["n_bridges"],

@@ -87,7 +87,7 @@ def _choose(indptr: Any, indices: Any, weights: Any, nearest: Any, vertices: Any
         distances[chosen] = nearest[v]
         _search(indptr, indices, weights, v, nearest, changed, keys, names)
         nearest[v] = -1.0  # never again, also where others are at distance 0
-    return max(nearest[_farthest(nearest, largest, place, changed)], 0.0)
+    return max(float(nearest[_farthest(nearest, largest, place, changed)]), 0.0)
 
 
 @compiled()
@@ -131,4 +131,4 @@ def _farthest(nearest: Any, largest: Any, place: Any, changed: Any) -> int:
             place[run] = at
         if largest[run] > largest[best]:
             best = run
-    return place[best]
+    return int(place[best])

@@ -125,6 +125,14 @@ _STAGES = {
     ),
     "start": _object("fields most_columns", fields={"type": "object"}, most_columns=_COUNT),
     "reads": _object("fields count", fields={"type": "object"}, count=_integers(0, 2**31)),
+    "landmarks": _object(
+        "fields n_landmarks landmarks_a_task points_a_chunk",
+        fields={"type": "object"},
+        n_landmarks=_COUNT,
+        landmarks_a_task=_COUNT,
+        points_a_chunk=_COUNT,
+        reach=_or_null(_NOT_NEGATIVE),
+    ),
     "geodesics": _object("fields median", fields=_object("tile_size", tile_size=_COUNT), median=_NOT_NEGATIVE),
     "solve": _object(
         "fields constant spectrum revision",  # and `nugget`, which the first format lacks
@@ -168,6 +176,7 @@ _DOCUMENT: Schema = {
             "dependentRequired": {
                 "neighbors": ["data"],
                 "graph": ["data", "neighbors"],
+                "landmarks": ["data", "neighbors", "graph"],
                 "geodesics": ["data", "neighbors", "graph"],
                 "solve": ["data", "neighbors", "graph"],
                 "fit": ["data", "neighbors", "graph", "solve"],

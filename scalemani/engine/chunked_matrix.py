@@ -1,0 +1,237 @@
+"""A large matrix of a run on disk: takes rows of chunks as they are computed, gives parts of it back, checked.
+
+Float32 of any shape in chunks of any shape, one plain file each in the layout of a Zarr array (any Zarr reader reads
+it). A row of chunks is done when its line is in the ledger, `<name>/ledger/<row>.json`, with the CRC32C of each chunk's
+file and the run's id: it is put after the files are in place, and every read compares. The symmetric D of the full
+method, of which only the upper tiles are kept, is :mod:`.tiles`; this is for distances to landmarks.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.blocks import Blocks
+from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain
+from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, put_once, room_for
+from scalemani.engine.schemas import MOST_LINE_BYTES, MOST_METADATA_BYTES, checked_line, read_json, read_plain
+from scalemani.engine.tiles import line_text
+from scalemani.errors import DamagedStoreError
+
+Matrix = NDArray[np.float32]
+
+
+class ChunkedMatrix:
+    """A matrix of a run.
+
+    Parameters
+    ----------
+    path, identity : str
+        Of the run: its folder, and its id.
+    name : str
+        Of the array's folder.
+    shape, chunk : tuple of int
+        Of the matrix and of its chunks, of which the last are filled up with NaN.
+    """
+
+    def __init__(self, path: str, identity: str, name: str, shape: tuple[int, int], chunk: tuple[int, int]) -> None:
+        self.path, self.identity, self.name = path, identity, name
+        self.shape, self.chunk = shape, chunk
+        self.rows, self.columns = Blocks(shape[0], chunk[0]), Blocks(shape[1], chunk[1])
+        self.folder = Path(path) / name
+        self._lines: dict[int, list[int]] = {}
+
+    @property
+    def _metadata(self) -> bytes:
+        said = {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(self.shape),
+            "data_type": "float32",
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.chunk)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "NaN",
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "attributes": {"name": self.name, "unit": "edge length / scale"},
+            "storage_transformers": [],
+        }
+        return json.dumps(said, indent=2).encode()
+
+    @property
+    def exists(self) -> bool:
+        """Whether its folder is there, finished or not."""
+        return (self.folder / "zarr.json").exists()
+
+    def create(self) -> None:
+        """Make it, empty; one that is there with the same shapes stays, with what is in it.
+
+        Raises
+        ------
+        DiskFullError
+        """
+        place = self.folder / "zarr.json"
+        if self.exists:
+            try:
+                if read_plain(place, MOST_METADATA_BYTES) == self._metadata:
+                    return
+            except (DamagedStoreError, OSError):
+                pass
+            self.drop()
+        with room_for(self.folder, MOST_METADATA_BYTES):
+            folder_at(self.folder)
+            folder_at(self._ledger)
+        put(place, self._metadata)
+
+    def drop(self) -> None:
+        """Remove it, at once: a stop in between leaves no half of it in place."""
+        self._lines = {}
+        if self.folder.exists():
+            dropped = beside(self.folder)
+            self.folder.rename(dropped)
+            shutil.rmtree(dropped, ignore_errors=True)
+
+    def check_metadata(self) -> None:
+        """Refuse one whose metadata is not what was written.
+
+        Raises
+        ------
+        DamagedStoreError
+        """
+        place = self.folder / "zarr.json"
+        if read_plain(place, MOST_METADATA_BYTES) != self._metadata:
+            raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def write(self, row: int, values: Matrix) -> None:
+        """Write a row of chunks, then its line in the ledger.
+
+        Parameters
+        ----------
+        values : ndarray of float32, shape (rows of the block, columns)
+
+        Raises
+        ------
+        DiskFullError
+        """
+        sums, buffer = [], np.empty(self.chunk, np.float32)
+        for column, there in enumerate(self.columns):
+            part = values[:, there]
+            buffer[: len(part), : part.shape[1]] = part
+            buffer[len(part) :], buffer[:, part.shape[1] :] = np.nan, np.nan
+            place = self._inside(f"c/{row}/{column}")
+            with room_for(place, buffer.nbytes):
+                folder_at(place.parent)
+            put(place, buffer)
+            sums.append(checksum(buffer))
+        self._confirm(row, sums)
+
+    def _confirm(self, row: int, sums: list[int]) -> None:
+        """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
+        self._lines.pop(row, None)
+        line, place = line_text(self.identity, row, sums), self._inside(f"ledger/{row}.json")
+        if not put_once(place, line) and self._line(row) != sums:
+            put(place, line)
+
+    def unfinish(self, row: int) -> None:
+        """Take a row's line out of the ledger: its chunks will be made again."""
+        self._lines.pop(row, None)
+        (self._ledger / f"{row}.json").unlink(missing_ok=True)
+
+    # ---- the ledger ------------------------------------------------------------------------------
+
+    @property
+    def _ledger(self) -> Path:
+        return self.folder / "ledger"
+
+    def _inside(self, entry: str) -> Path:
+        """Where an entry of the folder is, unless a link leads there."""
+        return check_inside(self.path, f"{self.name}/{entry}")
+
+    def _line(self, row: int) -> list[int] | None:
+        """The checksums of a row's chunks; None where there is no whole line of this run."""
+        place = self._ledger / f"{row}.json"
+        try:
+            line = checked_line(read_json(place, MOST_LINE_BYTES), str(place))
+        except (DamagedStoreError, OSError):
+            return None
+        mine = line.get("run") == self.identity and line.get("row") == row
+        return list(line["crc32c"]) if mine and len(line["crc32c"]) == len(self.columns) else None
+
+    def done(self, row: int) -> bool:
+        """Whether the ledger says that this row of chunks is in place."""
+        return self._line(row) is not None
+
+    def missing(self) -> list[int]:
+        """Rows of chunks that the ledger does not have."""
+        try:
+            there = set(os.listdir(self._ledger))
+        except OSError:
+            there = set()
+        return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
+
+    def _recorded(self, row: int) -> list[int]:
+        if row not in self._lines:
+            found = self._line(row)
+            if found is None:
+                raise DamagedStoreError(
+                    f"{self.path!r}: the ledger of row {row} of {self.name!r} is missing or damaged; {REMEDY}"
+                )
+            self._lines[row] = found
+        return self._lines[row]
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def read(self, row: int, column: int, buffer: Matrix | None = None) -> Matrix:
+        """One chunk's part of the matrix, checked.
+
+        Parameters
+        ----------
+        buffer : ndarray of float32, of the chunks' shape, optional
+            The chunk is read into it, and is gone with the next one.
+
+        Raises
+        ------
+        DamagedStoreError
+            If the ledger lacks it, or its file is not the one that the ledger knows.
+        """
+        buffer = np.empty(self.chunk, np.float32) if buffer is None else buffer
+        line = self._recorded(row)
+        try:
+            place, done = memoryview(buffer.data).cast("B"), 0
+            with open_plain(self._inside(f"c/{row}/{column}")) as stream:
+                while done < place.nbytes and (read := stream.readinto(place[done:])):
+                    done += read
+                if done < place.nbytes or stream.read(1):
+                    raise ValueError(f"not {place.nbytes} bytes")
+            if checksum_of(place) != line[column]:
+                raise ValueError("checksum differs")
+        except (OSError, ValueError) as error:
+            self._lines.pop(row, None)
+            if self._recorded(row) != line:
+                return self.read(row, column, buffer)  # the row was made again since
+            why = "its file is missing" if isinstance(error, FileNotFoundError) else str(error)
+            raise DamagedStoreError(
+                f"{self.path!r}: chunk ({row}, {column}) of {self.name!r} is damaged ({why}); {REMEDY}"
+            ) from error
+        return buffer[: self.rows.length(row), : self.columns.length(column)]
+
+    def chunks_of(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Matrix]]:
+        """For a matrix whose chunks are whole rows: yield (places in `indices`, rows inside, chunk), chunk by chunk."""
+        blocks = indices // self.chunk[0]
+        order = np.argsort(blocks, kind="stable")
+        cuts = np.flatnonzero(np.diff(blocks[order])) + 1
+        for places in np.split(order, cuts) if len(order) else ():
+            block = int(blocks[places[0]])
+            yield places, indices[places] - block * self.chunk[0], self.read(block, 0)
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Matrix:
+        """Some rows, (l, columns), of a matrix whose chunks are whole rows."""
+        out = np.empty((len(indices), self.shape[1]), np.float32)
+        for places, inside, chunk in self.chunks_of(indices):
+            out[places] = chunk[inside]
+        return out

@@ -1,0 +1,30 @@
+"""Where a run is while it is in use: takes the user's path or none, gives one; a temporary one goes by itself."""
+
+import shutil
+import tempfile
+import weakref
+
+from scalemani.engine.places import following
+
+
+class StoreFolder:
+    """Where a run is: the user's path, or a temporary folder that goes when nothing refers to it.
+
+    Parameters
+    ----------
+    path : str or None
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.temporary = path is None
+        if path is None:
+            self.path = tempfile.mkdtemp(prefix="scalemani-")
+        else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
+            self.path = str(following(path))
+        if self.temporary:
+            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Remove a temporary folder now; a user's path is never removed."""
+        if self.temporary:
+            self._remove()

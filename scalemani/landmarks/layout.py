@@ -1,0 +1,82 @@
+"""Stage 4 by landmarks, on the disk: takes a run whose landmarks are chosen, gives its matrices and their block.
+
+Names of what :mod:`scalemani.landmarks.rows` writes, and how it is cut.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.engine.chunked_matrix import ChunkedMatrix
+from scalemani.engine.store import RunStore
+
+STAGE = "landmarks"
+SQUARE = "landmark_square"
+ROWS, POINTS = "landmark_rows", "distances_to_landmarks"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the distances of n points to m landmarks are cut.
+
+    Attributes
+    ----------
+    n, m : int
+    landmarks_a_task : int
+        Rows that a task finds together.
+    points_a_chunk : int
+        Points of a chunk of either matrix.
+    """
+
+    n: int
+    m: int
+    landmarks_a_task: int
+    points_a_chunk: int
+
+    @classmethod
+    def of(cls, store: RunStore) -> "Layout":
+        """The layout of a run whose landmarks are chosen."""
+        state, graph = store.stage(STAGE), store.stage("graph")
+        assert state is not None and graph is not None
+        return cls(graph["n_vertices"], state["n_landmarks"], state["landmarks_a_task"], state["points_a_chunk"])
+
+    def rows(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (m, n)."""
+        chunk = self.landmarks_a_task, self.points_a_chunk
+        return ChunkedMatrix(store.path, store.identity, ROWS, (self.m, self.n), chunk)
+
+    def points(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (n, m)."""
+        return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
+
+
+def symmetric_square(store: RunStore) -> NDArray[np.float64]:
+    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end.
+
+    Raises
+    ------
+    DamagedStoreError
+    """
+    square = store.read_array(SQUARE).astype(np.float64)
+    return (square + square.T) / 2
+
+
+def median_distance(square: NDArray[Any]) -> float:
+    """Median off-diagonal distance."""
+    return float(np.median(square[~np.eye(len(square), dtype=bool)]))
+
+
+def first_rows(store: RunStore, vertex: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first row of X that is each landmark, (m,), in the order of their vertices.
+
+    Parameters
+    ----------
+    vertex : ndarray of int64, shape (n_rows,)
+        Of each row; -1 where it was dropped.
+    """
+    rows = np.flatnonzero(vertex >= 0)[::-1]
+    first = np.empty(Layout.of(store).n, np.int64)
+    first[vertex[rows]] = rows  # the first of several is set last
+    return first[store.read_array("landmarks")]

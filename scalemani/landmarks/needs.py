@@ -1,0 +1,216 @@
+"""What a fit by landmarks asks of the machine: takes the sizes, gives how the distances are cut, or a refusal.
+
+A block of landmarks' rows is a task's memory, in each thread; the rest of a worker is the graph. The disk holds the
+distances twice while they are turned.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from scalemani.engine import terms
+from scalemani.engine.allowance import Allowance
+from scalemani.engine.budget import Stage
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.farthest_points import farthest_points_bytes
+from scalemani.engine.resources import free_disk
+from scalemani.engine.shortest_paths import workspace_bytes
+from scalemani.engine.store import RunStore
+from scalemani.errors import DoesNotFitError
+from scalemani.landmarks.layout import STAGE, Layout
+from scalemani.landmarks.placing import BATCH_BYTES, KEPT_BYTES
+from scalemani.needs import least_edges, make_search, points_bytes, search_part_bytes, worker_limit
+from scalemani.parameters import Parameters
+
+MOST_A_TASK = 64  # landmarks: four batches of the search, whose rows lie near each other
+LEAST_A_TASK = 4
+CHUNK_BYTES = 16 << 20  # of points' distances: a read of some milliseconds
+MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
+
+
+@dataclass(frozen=True)
+class LandmarkWork:
+    """What a fit by landmarks asks of a machine; attributes as :class:`scalemani.engine.budget.Work` has them.
+
+    Attributes
+    ----------
+    m : int
+        Landmarks.
+    """
+
+    n: int
+    m: int
+    edges: int
+    components: int
+    threads: int
+    workers: int
+    embedded: bool
+    points: int
+    search: int
+    given: bool
+    done: tuple[str, ...] = ()
+    worker_limit: int | None = None
+    worker_memory: int = 0
+
+    def allowance(self, limit: int) -> Allowance:
+        """What the two kinds of process may add, where the user allows `limit`."""
+        return Allowance.of(limit, self.worker_limit, self.worker_memory, one_process=self.embedded)
+
+
+def landmark_work(
+    given: Any, parameters: Parameters, cluster: Cluster, n: int, m: int, edges: int, done: tuple[str, ...] = ()
+) -> LandmarkWork:
+    """The arithmetic's view of a fit of n vertices, m landmarks and `edges` stored entries."""
+    room, own = worker_limit(parameters, cluster)
+    return LandmarkWork(
+        n=n,
+        m=m,
+        edges=edges,
+        components=parameters.n_components,
+        threads=cluster.threads,
+        workers=cluster.workers,
+        embedded=cluster.shares_process,
+        points=points_bytes(given),
+        search=search_part_bytes(given, parameters, edges),
+        given=given.kind == "geodesic",
+        done=done,
+        worker_limit=room,
+        worker_memory=own,
+    )
+
+
+def stages(work: LandmarkWork, layout: Layout) -> dict[str, Stage]:
+    """What each process holds at the most, stage by stage and part by part."""
+    n, m, here = work.n, work.m, layout.landmarks_a_task
+    graph = {} if work.given else {"graph": terms.graph_bytes(n, work.edges)}
+    paths = {} if work.given else {"graph, twice": terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)}
+    chunk = 4 * layout.points_a_chunk
+    rows = 4 * here * n + chunk * here + (0 if work.given else workspace_bytes(n, work.edges))
+    turning = 2 * chunk * m + chunk * here
+    square = 8 * m * m
+    outputs = 3 * 8 * n * work.components + 3 * 8 * n
+    threads = 1 if work.given else work.threads
+    made = {
+        "search": ({"search and graph": work.search}, {}),
+        "choice": ({**graph, "choice": 2 * 8 * n if work.given else farthest_points_bytes(n, work.edges)}, {}),
+        "geodesics": ({"square": square}, {**paths, f"{threads} tasks": threads * max(rows, turning)}),
+        "solve": ({**graph, "square, its kernels and basis": 12 * square}, {}),
+        "coordinates": (
+            {"square": square, "outputs": outputs},
+            {**graph, f"{work.threads} tasks": work.threads * (BATCH_BYTES + 2 * chunk * m), "chunks kept": KEPT_BYTES},
+        ),
+    }
+    return {name: _stage(work, *parts) for name, parts in made.items() if name not in work.done}
+
+
+def _stage(work: LandmarkWork, client: dict[str, int], worker: dict[str, int]) -> Stage:
+    code = {"cluster and code": terms.FIRST_USE}
+    if work.embedded:
+        return Stage({"points": work.points, **client, **worker, **code}, {})
+    return Stage({"points": work.points, **client, **code}, {**worker, **code} if worker else {})
+
+
+def layouts(n: int, m: int) -> Iterator[Layout]:
+    """Layouts from the fastest to the smallest."""
+    points = max(LEAST_POINTS, min(MOST_POINTS, CHUNK_BYTES // (4 * m) // 16 * 16, -(-n // 16) * 16))
+    here = min(MOST_A_TASK, -(-m // 8))
+    while here > LEAST_A_TASK:
+        yield Layout(n, m, here, points)
+        here = max(LEAST_A_TASK, here // 2)
+    while points > LEAST_POINTS:
+        yield Layout(n, m, min(here, m), points)
+        points = max(LEAST_POINTS, points // 2)
+    yield Layout(n, m, min(here, m), points)
+
+
+def choose_layout(work: LandmarkWork, limit: int) -> Layout:
+    """The fastest layout that fits.
+
+    Raises
+    ------
+    DoesNotFitError
+        If none does; both numbers and the remedies are named.
+    """
+    allowed = work.allowance(limit)
+    for layout in layouts(work.n, work.m):
+        if all(allowed.holds(stage.client, stage.worker) for stage in stages(work, layout).values()):
+            return layout
+    by_name = stages(work, layout)
+    name = max(by_name, key=lambda stage: allowed.excess(by_name[stage].client, by_name[stage].worker))
+    said, change = allowed.in_words(by_name[name].client, by_name[name].worker, work.threads, name)
+    if name in ("solve", "coordinates"):
+        change.append(f"ask for fewer landmarks than {work.m}")
+    if work.threads > 1 and name != "search":
+        change.append("give a Dask scheduler whose workers have fewer threads")
+    raise DoesNotFitError(f"{work.n} vertices and {work.m} landmarks need {said}: {', or '.join(change)}")
+
+
+def distance_bytes(layout: Layout) -> int:
+    """Bytes on the disk of the distances of all points to the landmarks; twice that while they are turned."""
+    chunk = layout.points_a_chunk
+    return 4 * layout.m * (-(-layout.n // chunk) * chunk)
+
+
+def model_bytes(work: LandmarkWork, listed: int) -> int:
+    """What a store holds besides them: lists, graph, points, coordinates and maps."""
+    n = work.n
+    kept = terms.lists_bytes(n, listed) + terms.graph_bytes(n, work.edges) + work.points
+    return kept + 4 * work.m**2 + 8 * n * (work.components + 4)
+
+
+def check_landmark_disk(path: str, layout: Layout, more: int = 0) -> None:
+    """Refuse a store that doesn't fit on its disk.
+
+    Raises
+    ------
+    DoesNotFitError
+        Naming what is needed and what is free.
+    """
+    needed, free = 2 * distance_bytes(layout) + more, free_disk(path)
+    if needed > free:
+        raise DoesNotFitError(
+            f"the distances of {layout.n} vertices to {layout.m} landmarks need {needed:,} bytes, of which half go "
+            f"when they are turned, and {free:,} are free at {path!r}: give a store on a larger disk, fewer landmarks, "
+            "or free some space"
+        )
+
+
+def count_of(parameters: Parameters) -> int:
+    """Landmarks that are asked for."""
+    asked = parameters.landmarks
+    return int(asked) if isinstance(asked, Integral) else len(asked)
+
+
+def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
+    """Refuse, before the neighbour search, what can't fit whatever it finds.
+
+    Raises
+    ------
+    DoesNotFitError
+    """
+    m = count_of(parameters)
+    n = given.n_distinct if parameters.disconnected != "largest" else m  # the largest component may be small
+    edges = least_edges(given, parameters, n)
+    layout = choose_layout(landmark_work(given, parameters, cluster, n, m, edges), limit)
+    if make_search(given, parameters):
+        layout = choose_layout(landmark_work(given, parameters, cluster, n, m, edges), limit)
+    check_landmark_disk(folder, layout)
+
+
+def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster: Cluster, limit: int) -> Layout:
+    """The layout that a store with a graph has, or the one to begin with.
+
+    Raises
+    ------
+    DoesNotFitError
+    """
+    if store.stage(STAGE) is not None:
+        return Layout.of(store)
+    graph = store.stage("graph")
+    assert graph is not None
+    n, edges = graph["n_vertices"], 0 if given.kind == "geodesic" else 2 * graph["n_edges"]
+    work = landmark_work(given, parameters, cluster, n, count_of(parameters), edges, done=("search",))
+    layout = choose_layout(work, limit)
+    check_landmark_disk(store.path, layout, 8 * n * (work.components + 4))
+    return layout

@@ -1,0 +1,107 @@
+"""Constant and axes by landmarks: takes the landmarks' own distances, records these and all coordinates.
+
+The (m, m) block is in memory, and the solver of the full method works on it (:class:`scalemani.kernel.DenseKernels`),
+to a tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
+"""
+
+import uuid
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.corrections import solve
+from scalemani.embedding import make_embedding, save_embedding
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError
+from scalemani.kernel import DenseKernels
+from scalemani.landmarks.layout import SQUARE, Layout, median_distance, symmetric_square
+from scalemani.landmarks.placing import Report, place_all
+from scalemani.parameters import Parameters
+from scalemani.self_check import CHECKED, check_landmark_fit
+from scalemani.spectrum import spectrum_account
+
+COORDINATES = "coordinates"
+TIGHTER = 1e-3  # of the tolerance that is asked for: products of the block cost next to nothing
+LEAST_TOL = 1e-10
+
+
+def solve_landmarks(
+    store: RunStore,
+    parameters: Parameters,
+    cluster: Cluster,
+    fields: dict[str, Any],
+    report: Report,
+    *,
+    again: bool = False,
+) -> None:
+    """Solve for the correction that is asked for, place every point, and record the model; nothing if that is there.
+
+    Parameters
+    ----------
+    fields : dict
+        What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    again : bool
+        Whether a model for this correction that is there is solved for again: it stays until the new one is recorded.
+
+    Raises
+    ------
+    SelfCheckError
+        If what was found contradicts itself; nothing is recorded then.
+    """
+    state, graph = store.stage("solve"), store.stage("graph")
+    if state is not None and state["fields"] == fields["solve"] and not again:
+        return
+    assert graph is not None
+    report("solve", 0, 1)
+    square = symmetric_square(store)
+    kernels = DenseKernels(square)
+    solution = solve(
+        kernels,
+        parameters.n_components,
+        correction=parameters.correction_in(graph["scale"]),
+        constant_solver=parameters.constant_solver,
+        tol=min(parameters.tol, max(TIGHTER * parameters.tol, LEAST_TOL)),
+        seed=parameters.random_state,
+    )
+    embedding = make_embedding(solution, kernels.sums, graph["scale"])
+    median = median_distance(square)
+    account = spectrum_account(solution, embedding, kernels.sums, median, 1, parameters.tol)
+    account |= {"n_vertices": graph["n_vertices"], "n_landmarks": len(square)}
+    checked = checked_landmarks(len(square), parameters.random_state)
+    account["self_check"] = check_landmark_fit(
+        read_back(store, checked), square, checked, solution, embedding, kernels.sums,
+        projection=parameters.projection, tol=parameters.tol,
+    )  # fmt: skip
+    report("solve", 1, 1)
+    coordinates = place_all(cluster, store, embedding, parameters.projection, report)
+    store.forget("solve", "fit")
+    save_embedding(store, embedding)
+    store.write_array(COORDINATES, coordinates)
+    constants = {"constant": solution.constant, "nugget": solution.nugget}
+    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
+
+
+def checked_landmarks(m: int, seed: int) -> NDArray[np.int64]:
+    """The landmarks by which a solution is checked, ascending."""
+    return np.sort(np.random.default_rng(seed).choice(m, min(CHECKED, m), replace=False))
+
+
+def read_back(store: RunStore, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Distances of some landmarks to all of them, (l, m), from the matrix of all points."""
+    layout = Layout.of(store)
+    return layout.points(store).read_rows(store.read_array("landmarks")[chosen])
+
+
+def check_square(store: RunStore) -> None:
+    """Refuse landmarks' own distances that are not those of the matrix of all points.
+
+    Raises
+    ------
+    DamagedStoreError
+    """
+    layout = Layout.of(store)
+    found = read_back(store, np.arange(layout.m))
+    if not np.array_equal(found, store.read_array(SQUARE).T):
+        raise DamagedStoreError(f"{store.path!r}: {SQUARE!r} is not of these landmarks; fit again")

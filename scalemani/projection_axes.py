@@ -1,0 +1,54 @@
+"""Stage 8, its last step: takes a model and products of points' distances with its axes, gives coordinates."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.embedding import Embedding
+
+Vectors = NDArray[np.float64]
+PROJECTIONS = ("continuous", "paper")
+
+
+class Axes:
+    """The model's axes, as a row of D is placed on them.
+
+    Parameters
+    ----------
+    embedding : Embedding
+    form : {"continuous", "paper"}
+
+    Attributes
+    ----------
+    vectors : ndarray, shape (n, a)
+        V of the axes that carry geometry, less its column means.
+    gains : ndarray, shape (a,)
+        What V'k_t is multiplied by, the user's unit included.
+    """
+
+    def __init__(self, embedding: Embedding, form: str) -> None:
+        self.embedding, self.form = embedding, form
+        values = embedding.eigenvalues[embedding.active]
+        if form == "continuous":
+            gains = np.sqrt(np.abs(values)) / (values - embedding.nugget)
+        else:
+            gains = np.sign(values) / np.sqrt(np.abs(values))
+        self.gains = gains * embedding.scale
+        chosen = embedding.vectors[:, embedding.active]
+        self.vectors: Vectors = chosen - chosen.mean(axis=0)
+        self._mean_products = embedding.means @ self.vectors
+
+    def place(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
+        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
+
+        With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
+        -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.
+        """
+        y = np.zeros((len(nearest), len(self.embedding.eigenvalues)))
+        with np.errstate(invalid="ignore"):
+            k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
+        if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
+            known = np.flatnonzero(own >= 0)
+            k[known] += self.embedding.nugget * self.vectors[own[known]]
+        y[:, self.embedding.active] = k * self.gains
+        y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
+        return y
