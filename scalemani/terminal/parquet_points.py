@@ -48,7 +48,7 @@ def read_parquet(
     """
     parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
     try:
-        file = parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+        file = parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
         schema = file.schema_arrow
         names = _chosen(path, schema, member, id_column)
         _check_size(path, file.metadata, len(names))

@@ -1,0 +1,154 @@
+"""AnnData in and out: scanpy's conventions, the same coordinates as from NumPy, graphs that keep what they had."""
+
+from pathlib import Path
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import scalemani.anndata
+from scalemani import KernelIsomap
+from scalemani.anndata import kernel_isomap, project
+from scalemani.errors import ScalemaniError
+
+FIT = {"n_neighbors": 6, "correction": None}
+RNG = np.random.default_rng(0)
+ROWS = RNG.random((60, 3))
+COUNTS = sp.random_array((60, 7), density=0.6, format="csr", rng=RNG)
+
+
+@pytest.fixture
+def adata():
+    """60 cells, 7 genes, 3 components."""
+    names = pd.DataFrame(index=[f"gene-{i}" for i in range(7)])
+    return anndata.AnnData(sp.csr_matrix(COUNTS), var=names, obsm={"X_pca": ROWS})
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """Fits of the same rows from NumPy and SciPy."""
+    return {name: KernelIsomap(**FIT).fit(rows).embedding_ for name, rows in (("X_pca", ROWS), ("X", COUNTS))}
+
+
+def test_the_name_is_nobody_elses():
+    assert scalemani.anndata is not anndata and Path(anndata.__file__).parent.parent == Path(pd.__file__).parent.parent
+    assert hasattr(anndata, "AnnData") and not hasattr(scalemani.anndata, "AnnData")
+
+
+def test_results_are_those_from_numpy_and_survive_a_file(adata, expected, tmp_path):
+    """From principal components and from a sparse X that stays in its file; a copy leaves the original alone."""
+    copied = kernel_isomap(adata, copy=True, **FIT)
+    assert "X_isomap" not in adata.obsm and "isomap" not in adata.uns
+    assert kernel_isomap(copied, "X", "genes", store=tmp_path / "run.zarr", **FIT) is None
+    copied.write_h5ad(tmp_path / "x.h5ad")
+    back = anndata.read_h5ad(tmp_path / "x.h5ad")
+    for key, rep in (("isomap", "X_pca"), ("genes", "X")):
+        assert back.obsm[f"X_{key}"].dtype == np.float64
+        np.testing.assert_array_equal(back.obsm[f"X_{key}"], expected[rep])
+        account = back.uns[key]
+        assert account["params"]["use_rep"] == rep and account["params"]["n_neighbors"] == 6
+        assert (account["params"]["correction"], account["additive_constant"]) == ("none", 0)
+        centred = expected[rep] - expected[rep].mean(axis=0)
+        np.testing.assert_allclose((centred**2).sum(axis=0), account["eigenvalues"])
+        assert len(account["spectrum"]["share"]) == 2 and account["spectrum"]["knn_recall"] == 1
+    assert "store" not in back.uns["isomap"] and back.uns["genes"]["store"] == str(tmp_path / "run.zarr")
+
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r+")
+    with pytest.raises(ScalemaniError, match="backed by a file and can't be copied"):
+        kernel_isomap(backed, copy=True)
+    kernel_isomap(backed, "X", key_added="X_again", **FIT)
+    project(backed, tmp_path / "run.zarr", "X", "placed")
+    backed.file.close()
+    np.testing.assert_array_equal(backed.obsm["X_again"], expected["X"])
+    np.testing.assert_allclose(backed.obsm["X_placed"], expected["X"], atol=1e-10)
+
+    with pytest.raises(ScalemaniError, match="in another order"):
+        project(back[:, ::-1].copy(), tmp_path / "run.zarr", "X")
+
+
+def directed(rows, k):
+    """The k nearest others of each row, as scanpy leaves them: one direction, zeros of duplicates stored."""
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    columns = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    values = np.take_along_axis(distances, columns, axis=1)
+    return sp.csr_matrix((values.ravel(), columns.ravel(), np.arange(0, k * len(rows) + 1, k)))
+
+
+def test_the_graph_of_scanpy_is_used_in_both_directions_with_its_zeros(adata):
+    """Twins hang together by a stored zero alone, and have one place in the map."""
+    rows = np.concatenate([ROWS[:57], ROWS[:3]])
+    graph = directed(rows, 6)
+    assert (graph.data == 0).sum() == 6
+    adata.obsp["distances"] = graph
+    adata.uns["neighbors"] = {"distances_key": "distances", "params": {"n_neighbors": 7}}
+    kernel_isomap(adata, use_distances=True, correction=None)
+    assert adata.uns["isomap"]["params"]["distances_key"] == "distances"
+    found = adata.obsm["X_isomap"]
+    np.testing.assert_allclose(found[:3], found[57:], atol=1e-6)
+    lengths = np.full((60, 60), np.inf)
+    coo = graph.tocoo()
+    lengths[coo.row, coo.col] = lengths[coo.col, coo.row] = coo.data  # both directions have one length here
+    np.fill_diagonal(lengths, 0)
+    for through in range(60):
+        lengths = np.minimum(lengths, lengths[:, through, None] + lengths[through])
+    assert np.isfinite(lengths).all()
+    np.testing.assert_allclose(
+        found, KernelIsomap(metric="geodesic", correction=None).fit(lengths).embedding_, atol=1e-5
+    )
+
+
+def test_edges_of_one_direction_are_joined_or_left_out(adata):
+    one = sp.csr_matrix(([1.0, 2.0, 3.0, 0.0], ([0, 1, 2, 3], [1, 0, 0, 2])), shape=(60, 60))
+    adata.obsp["far"], adata.uns["other"] = one, {"distances_key": "far"}
+    both = {(0, 1): 1.0, (1, 0): 1.0}
+    for graph, edges in (("union", both | {(2, 0): 3.0, (0, 2): 3.0, (3, 2): 0.0, (2, 3): 0.0}), ("mutual", both)):
+        where, found = scalemani.anndata._distances(adata, "other", graph)
+        coo = found.tocoo()
+        assert where == "far"
+        assert dict(zip(zip(coo.row.tolist(), coo.col.tolist(), strict=True), coo.data, strict=True)) == edges
+
+
+def test_what_a_file_has_no_form_for_is_left_out_of_the_account_or_named(tmp_path):
+    def city_block(x, y):
+        return abs(x - y).sum()
+
+    given = {
+        "a": None,
+        "b": {},
+        "c": [],
+        "d": [1.5, None],
+        "e": {"p": 3, "none": None},
+        "f": city_block,
+        "g": ["x", "y"],
+    }
+    kept = scalemani.anndata._storable(given)
+    made = anndata.AnnData(np.ones((1, 1)), uns={"isomap": kept})
+    made.write_h5ad(tmp_path / "x.h5ad")
+    back = anndata.read_h5ad(tmp_path / "x.h5ad").uns["isomap"]
+    assert set(back) == {"d", "e", "f", "g"} and back["e"] == {"p": 3} and "city_block" in back["f"]
+    np.testing.assert_array_equal(back["d"], [1.5, np.nan])
+    assert list(back["g"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"use_rep": "X_umap"}, "give one of 'X', 'X_pca'"),
+        ({"key_added": "a/b"}, "without '/'"),
+        ({"key_added": "X_"}, "give a name"),
+        ({"use_distances": True}, "obsp has no 'distances' but nothing; run sc.pp.neighbors"),
+        ({"use_distances": True, "neighbors_key": "mine"}, "neighbors_key='mine' has no 'distances_key'"),
+        ({"use_distances": True, "use_rep": "X_pca"}, "use_rep='X_pca' is not used"),
+        ({"use_distances": True, "metric": "cosine"}, "metric='cosine' is not used"),
+        ({"neighbors_key": "mine"}, "is for use_distances=True"),
+    ],
+)
+def test_wrong_use_is_one_line_before_any_work(adata, options, words):
+    with pytest.raises(ScalemaniError) as caught:
+        kernel_isomap(adata, **options)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(ScalemaniError, match="an AnnData is needed"):
+        kernel_isomap(ROWS)
