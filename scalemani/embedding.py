@@ -23,6 +23,7 @@ from scalemani.errors import RankWarning
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
+COUNTS = "landmark_counts"  # an array of runs by landmarks
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Embedding:
     means : ndarray, shape (n,)
         Mean of the corrected squared distances d² + 2c d + 2g (0 for j itself) over the training points i, for each j.
     scale : float
+    counts : ndarray, shape (m,), optional
+        Of landmarks: how many points each stands for (:mod:`scalemani.landmarks.kernels`). n is their number then in
+        `vectors`, which are sums over these points, and in `means`, which are over all points and without 2g.
     """
 
     vectors: Vectors
@@ -53,6 +57,12 @@ class Embedding:
     flipped: bool
     means: Vectors
     scale: float
+    counts: Vectors | None = None
+
+    @property
+    def on_points(self) -> Vectors:
+        """V's entries on single points, (n, p)."""
+        return self.vectors if self.counts is None else self.vectors / self.counts[:, None]
 
     @property
     def sizes(self) -> Vectors:
@@ -68,7 +78,7 @@ class Embedding:
     def coordinates(self) -> Vectors:
         """Y (n, p) in the user's unit, in vertex order; 0 on axes that are not active."""
         roots = np.sqrt(np.where(self.active, self.sizes, 0.0))
-        return self.vectors * (roots * self.scale)
+        return self.on_points * (roots * self.scale)
 
     def emptiness(self) -> str | None:
         """What there is to say of axes that are 0; None if there are none."""
@@ -108,6 +118,7 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
         flipped=solution.correction == "flip",
         means=sums.mean_squares(solution.constant, solution.nugget),
         scale=scale,
+        counts=sums.counts,
     )
     said = embedding.emptiness()
     if said is not None:
@@ -116,7 +127,7 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
 
 
 def save_embedding(store: RunStore, embedding: Embedding) -> None:
-    """Write the arrays of the model (its numbers go into the stage's state)."""
+    """Write the arrays of the model (its numbers go into the stage's state; counts are there already)."""
     store.write_array("vectors", embedding.vectors)
     store.write_array("eigenvalues", embedding.eigenvalues)
     store.write_array("means", embedding.means)
@@ -141,4 +152,5 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
         flipped=solved["fields"]["correction"] == "flip",
         means=store.read_array("means"),
         scale=scale,
+        counts=store.read_array(COUNTS).astype(np.float64) if store.stage("landmarks") else None,
     )

@@ -36,6 +36,8 @@ class DistanceSums:
         The largest distance of each row: the eccentricity of its vertex.
     cubes, fourths : float
         Sums of d³ and d⁴ over all of D.
+    counts : ndarray, optional
+        Where a row stands for several points at one place: how many. All sums are over points then; else each is one.
     """
 
     row_sums: Vectors
@@ -43,11 +45,16 @@ class DistanceSums:
     row_maxima: Vectors
     cubes: float
     fourths: float
+    counts: Vectors | None = None
 
     @property
     def n(self) -> int:
-        """Vertices."""
-        return len(self.row_sums)
+        """Points."""
+        return len(self.row_sums) if self.counts is None else int(self.counts.sum())
+
+    def over_points(self, rows: Vectors) -> float:
+        """The sum over points of a number a row."""
+        return float(rows.sum() if self.counts is None else rows @ self.counts)
 
     @property
     def maximum(self) -> float:
@@ -65,7 +72,8 @@ class DistanceSums:
             g; c²/2 unless given, as in K(c).
         """
         n, g = self.n, _nugget(constant, nugget)
-        return float(self.row_sums_squared.sum() / (2 * n) + constant * self.row_sums.sum() / n + g * (n - 1))
+        squares, distances = self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
+        return squares / (2 * n) + constant * distances / n + g * (n - 1)
 
     def squared_norm(self, constant: float = 0.0, nugget: float | None = None) -> float:
         """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues; parameters as in :meth:`trace`.
@@ -76,8 +84,8 @@ class DistanceSums:
         """
         n, c, g = self.n, constant, _nugget(constant, nugget)
         rows = self.row_sums_squared + 2 * c * self.row_sums - 2 * g
-        squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.row_sums_squared.sum() + 4 * g**2 * n
-        return max(float(squares - 2 / n * (rows @ rows) + (rows.sum() / n) ** 2) / 4, 0.0)
+        squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.over_points(self.row_sums_squared) + 4 * g**2 * n
+        return max((squares - 2 / n * self.over_points(rows**2) + (self.over_points(rows) / n) ** 2) / 4, 0.0)
 
     def mean_squares(self, constant: float = 0.0, nugget: float | None = None) -> Vectors:
         """Mean of d² + 2c d + 2g, off the diagonal, over i, for each j: the training means of the projection."""

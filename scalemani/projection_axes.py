@@ -35,6 +35,7 @@ class Axes:
         self.gains = gains * embedding.scale
         chosen = embedding.vectors[:, embedding.active]
         self.vectors: Vectors = chosen - chosen.mean(axis=0)
+        self._on_points = self.embedding.on_points[:, embedding.active]
         self._mean_products = embedding.means @ self.vectors
 
     def place(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
@@ -48,7 +49,7 @@ class Axes:
             k = -0.5 * (second + 2 * (nearest + self.embedding.constant)[:, None] * first - self._mean_products)
         if self.form == "paper":  # d̃² = 0 at its own vertex, where it is 2g by the formula
             known = np.flatnonzero(own >= 0)
-            k[known] += self.embedding.nugget * self.vectors[own[known]]
+            k[known] += self.embedding.nugget * self._on_points[own[known]]
         y[:, self.embedding.active] = k * self.gains
         y[~np.isfinite(k).all(axis=1) | ~np.isfinite(nearest)] = np.nan
         return y

@@ -223,8 +223,8 @@ def _sums(rows: NDArray[np.float32], vertices: NDArray[np.int64], sums: Distance
     for at, vertex in enumerate(vertices):
         row = rows[at].astype(np.float64)
         for found, kept in (
-            (row.sum(), sums.row_sums[vertex]),
-            (row @ row, sums.row_sums_squared[vertex]),
+            (sums.over_points(row), sums.row_sums[vertex]),
+            (sums.over_points(row**2), sums.row_sums_squared[vertex]),
             (row.max(), sums.row_maxima[vertex]),
         ):
             apart.append(abs(found - kept) / max(abs(found), np.finfo(float).tiny) if found != kept else 0.0)
@@ -249,14 +249,17 @@ def _lowest(
     """|K v - λ v| over the checked vertices, relative to the largest eigenvalue, where the low end gave the constant.
 
     With S = D∘D + 2c D + 2g (11' - I), the corrected squared distances, (K v)_j = -1/2 ((S v)_j - m'v), m S's means.
+    Of landmarks v are sums over the points that each stands for, whose entries are what K v is compared with.
     """
     pairs, v = solution.pairs, solution.pairs.low_vector
     if solution.correction not in ("cailliez", "lingoes") or solution.nugget == 0:
         return {}
     first = max(abs(float(pairs.values[0])), np.finfo(float).tiny)
     wide = rows.astype(np.float64)
-    s = (wide * (wide + 2 * solution.constant)) @ v - 2 * solution.nugget * v[vertices]
-    apart = -0.5 * (s - embedding.means @ v) - pairs.lowest * v[vertices]
+    one = np.ones(len(v)) if embedding.counts is None else embedding.counts
+    entries = (v / one)[vertices]
+    s = (wide * (wide + 2 * solution.constant)) @ v - 2 * solution.nugget * entries
+    apart = (-0.5 * (s - embedding.means @ v) - pairs.lowest * entries) * np.sqrt(one[vertices])
     found, share = float(np.linalg.norm(apart)), np.sqrt(len(vertices) / len(v))
     allowed = 10 * (pairs.low_residual * max(share, 0.1) + NOISE * first * share)
     _refuse(

@@ -75,6 +75,7 @@ EXPECTED = {
     "eigenvalues": Expected("float64", "axes"),
     "means": Expected("float64", "trained"),
     "landmarks": Expected("int64", "landmarks", 0, "vertices", ascending="strictly"),
+    "landmark_counts": Expected("int64", "landmarks", 1, "vertices+1"),
     "landmark_square": Expected("float32", "landmarks landmarks", 0),
     "coordinates": Expected("float64", "vertices axes"),
 }

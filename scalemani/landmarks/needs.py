@@ -18,6 +18,7 @@ from scalemani.engine.resources import free_disk
 from scalemani.engine.shortest_paths import workspace_bytes
 from scalemani.engine.store import RunStore
 from scalemani.errors import DoesNotFitError
+from scalemani.landmarks.kernels import kernels_bytes
 from scalemani.landmarks.layout import STAGE, Layout
 from scalemani.landmarks.placing import BATCH_BYTES, KEPT_BYTES
 from scalemani.needs import least_edges, make_search, points_bytes, search_part_bytes, worker_limit
@@ -95,7 +96,7 @@ def stages(work: LandmarkWork, layout: Layout) -> dict[str, Stage]:
         "search": ({"search and graph": work.search}, {}),
         "choice": ({**graph, "choice": 2 * 8 * n if work.given else farthest_points_bytes(n, work.edges)}, {}),
         "geodesics": ({"square": square}, {**paths, f"{threads} tasks": threads * max(rows, turning)}),
-        "solve": ({**graph, "square, its kernels and basis": 12 * square}, {}),
+        "solve": ({**graph, "square, its kernels and basis": 2 * square + kernels_bytes(m) + 4 * square}, {}),
         "coordinates": (
             {"square": square, "outputs": outputs},
             {**graph, f"{work.threads} tasks": work.threads * (BATCH_BYTES + 2 * chunk * m), "chunks kept": KEPT_BYTES},

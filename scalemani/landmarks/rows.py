@@ -4,7 +4,8 @@ Rows of D are found by landmark, a task a block of landmarks that are near each 
 `landmark_rows` (m, n); then they are turned once into `distances_to_landmarks` (n, m), whose chunks hold some points'
 distances to all landmarks: what a point's placing reads is its neighbours' rows there, m numbers each. Both have a
 ledger, so that a stopped run goes on; the first goes when the second is whole. The block of the landmarks' own
-distances, from which everything else is solved, is taken from the rows as they are found (`landmark_square`).
+distances, from which everything else is solved, is taken from the rows as they are found (`landmark_square`), and the
+points that lie nearest to each are counted while they are turned (`landmark_counts`).
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.embedding import COUNTS
 from scalemani.engine.chunked_matrix import ChunkedMatrix
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shared_runs import shared_run
@@ -57,8 +59,11 @@ def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cl
         store.write_array(SQUARE, square)
         points.create()
         tasks = [(store.path, store.identity, block) for block in range(len(points.rows))]
-        for block, _ in enumerate(cluster.map(_turn, tasks), 1):
+        counts = np.zeros(layout.m, np.int64)
+        for block, part in enumerate(cluster.map(_turn, tasks), 1):
+            counts += part
             report("geodesics", len(rows.rows) + block, total)
+        store.write_array(COUNTS, counts)
     missing = points.missing()
     if missing:
         raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
@@ -119,14 +124,26 @@ def _columns(rows: ChunkedMatrix, block: int, landmarks: NDArray[np.int64]) -> N
     return found
 
 
-def _turn(path: str, identity: str, block: int) -> None:
-    """One task: the distances of a block of points to all landmarks, from the rows of these."""
+def _turn(path: str, identity: str, block: int) -> NDArray[np.int64]:
+    """One task: the distances of a block of points to all landmarks, from the rows of these; the points of each cell.
+
+    A point is of the landmark that is nearest, the first of several; a landmark is always of its own.
+    """
     store = shared_run(path, identity)
     layout = Layout.of(store)
     rows, points = layout.rows(store), layout.points(store)
+    turned = None
     if points.done(block):
-        return
-    turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
-    for row, landmarks in enumerate(rows.rows):
-        turned[:, landmarks] = rows.read(row, block, buffer).T
-    points.write(block, turned)
+        try:
+            turned = points.read(block, 0)
+        except DamagedStoreError:
+            points.unfinish(block)
+    if turned is None:
+        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
+        for row, here in enumerate(rows.rows):
+            turned[:, here] = rows.read(row, block, buffer).T
+        points.write(block, turned)
+    nearest, there, landmarks = turned.argmin(axis=1), points.rows[block], store.read_array("landmarks")
+    low, high = np.searchsorted(landmarks, (there.start, there.stop))
+    nearest[landmarks[low:high] - there.start] = np.arange(low, high)
+    return np.bincount(nearest, minlength=layout.m)

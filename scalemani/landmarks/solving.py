@@ -1,21 +1,22 @@
 """Constant and axes by landmarks: takes the landmarks' own distances, records these and all coordinates.
 
-The (m, m) block is in memory, and the solver of the full method works on it (:class:`scalemani.kernel.DenseKernels`),
-to a tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
+The (m, m) block is in memory, and the solver of the full method works on it (:mod:`scalemani.landmarks.kernels`), to a
+tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
 """
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.corrections import solve
-from scalemani.embedding import make_embedding, save_embedding
+from scalemani.embedding import COUNTS, make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
-from scalemani.kernel import DenseKernels
+from scalemani.landmarks.kernels import LandmarkKernels
 from scalemani.landmarks.layout import SQUARE, Layout, median_distance, symmetric_square
 from scalemani.landmarks.placing import Report, place_all
 from scalemani.parameters import Parameters
@@ -56,7 +57,7 @@ def solve_landmarks(
     assert graph is not None
     report("solve", 0, 1)
     square = symmetric_square(store)
-    kernels = DenseKernels(square)
+    kernels = LandmarkKernels(square, store.read_array(COUNTS))
     solution = solve(
         kernels,
         parameters.n_components,
@@ -65,10 +66,13 @@ def solve_landmarks(
         tol=min(parameters.tol, max(TIGHTER * parameters.tol, LEAST_TOL)),
         seed=parameters.random_state,
     )
+    pairs = solution.pairs
+    on_points = {"vectors": kernels.on_points(pairs.vectors), "low_vector": kernels.on_points(pairs.low_vector)}
+    solution = replace(solution, pairs=replace(pairs, **on_points))
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     median = median_distance(square)
     account = spectrum_account(solution, embedding, kernels.sums, median, 1, parameters.tol)
-    account |= {"n_vertices": graph["n_vertices"], "n_landmarks": len(square)}
+    account |= {"n_landmarks": len(square)}
     checked = checked_landmarks(len(square), parameters.random_state)
     account["self_check"] = check_landmark_fit(
         read_back(store, checked), square, checked, solution, embedding, kernels.sums,
