@@ -190,7 +190,7 @@ def test_a_delimiter_that_numbers_or_quotes_have_is_refused(tmp_path, delimiter)
     refused(tmp_path / "x.csv", id_column="9" * 5000)
 
 
-@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "tsv", "zarr"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "tsv", "zarr", "h5", "h5ad", "parquet"])
 def test_what_is_no_file_of_its_kind_is_not_waited_for(tmp_path, kind):
     os.mkfifo(tmp_path / f"pipe.{kind}")
     (tmp_path / f"device.{kind}").symlink_to("/dev/zero")
