@@ -79,4 +79,5 @@ def first_rows(store: RunStore, vertex: NDArray[np.int64]) -> NDArray[np.int64]:
     rows = np.flatnonzero(vertex >= 0)[::-1]
     first = np.empty(Layout.of(store).n, np.int64)
     first[vertex[rows]] = rows  # the first of several is set last
-    return first[store.read_array("landmarks")]
+    found: NDArray[np.int64] = first[store.read_array("landmarks")]
+    return found

@@ -67,8 +67,8 @@ def solve_landmarks(
         seed=parameters.random_state,
     )
     pairs = solution.pairs
-    on_points = {"vectors": kernels.on_points(pairs.vectors), "low_vector": kernels.on_points(pairs.low_vector)}
-    solution = replace(solution, pairs=replace(pairs, **on_points))
+    vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
+    solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     median = median_distance(square)
     account = spectrum_account(solution, embedding, kernels.sums, median, 1, parameters.tol)
