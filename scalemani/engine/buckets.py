@@ -22,6 +22,7 @@ SETTINGS = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_", "memory": ""}  # how 
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
 FIRST_SECONDS, FIRST_TRIES = 10, 2  # of the request that finds out whether a store is there at all
 MOST_SECONDS = 300  # of any other, with its bytes; obstore tries ten times within three minutes
+OF_CLIENTS = ("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout", "user_agent")
 
 
 class Bucket:
@@ -60,6 +61,10 @@ class Bucket:
         if first:
             settings["client_options"] = {"timeout": seconds, "connect_timeout": seconds}
             settings["retry_config"] = {"max_retries": FIRST_TRIES, "retry_timeout": seconds}
+        begin = SETTINGS[self.scheme]
+        for option in OF_CLIENTS:  # obstore takes them from the environment where it is given none
+            if f"{begin}{option.upper()}" in os.environ:
+                settings["client_options"][option] = os.environ[f"{begin}{option.upper()}"]
         try:
             found: ObjectStore = from_url(self.root, **settings)
             return found

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from scalemani.engine.bounded_json import REMEDY
+from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import checksum_of, put, put_once
 from scalemani.engine.places import Place
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_METADATA_BYTES, checked_document, parsed, read_plain
@@ -26,10 +27,15 @@ class RunDocument:
     Parameters
     ----------
     folder : Path or ObjectPath
+
+    Attributes
+    ----------
+    held : bool
+        Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
     """
 
     def __init__(self, folder: Place) -> None:
-        self.folder = folder
+        self.folder, self.held = folder, False
         self._content: bytes | None = None
         self._parsed = dict[str, Any]()
 
@@ -40,6 +46,8 @@ class RunDocument:
         ------
         DamagedStoreError
         """
+        if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
+            return self._parsed
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
         if content != self._content:  # read often, and seldom another
@@ -55,9 +63,10 @@ class RunDocument:
         DiskFullError
             The one that is there stays.
         """
-        sealed = seal(document)
-        checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
+        sealed, self._content = seal(document), None
+        found = checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
         put(self.folder / ROOT, as_group(sealed))
+        self._content, self._parsed = as_group(sealed), found
         put(self.folder / COPY, canonical(sealed))
 
     def begin(self, document: dict[str, Any]) -> bool:

@@ -275,13 +275,13 @@ class ObjectPath:
         keys = [entry["path"] for entry in self._below(AT_ONCE)]
         own = [f"{self.key}/{name}" for name in ("zarr.json", "document.json")]
         keys.sort(key=lambda key: (key not in own, not key.endswith("/zarr.json"), key))
-        count = len(set(own) & set(keys))
-        for part in (keys[:count], *(keys[at : at + AT_ONCE] for at in range(count, len(keys), AT_ONCE))):
+        count, keys = len(set(own) & set(keys)), [*keys, self.key]
+        for start, stop in ((0, count), *((at, at + AT_ONCE) for at in range(count, len(keys), AT_ONCE))):
             try:
-                self.bucket.ask("delete", part)
+                if stop:
+                    self.bucket.ask("delete", keys[start:stop])
             except FileNotFoundError:
-                continue  # another process removed it
-        self.unlink(missing_ok=True)
+                continue  # another process removed it, or there was none
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Nothing: folders are made by what is in them."""

@@ -113,7 +113,7 @@ class RunStore(Tiles):
 
     def guarded(self, check: Callable[[], None]) -> "RunStore":
         """This store, which calls `check` before it changes the document: it raises where another writer took over."""
-        self._guard = check
+        self._guard, self._document.held = check, True
         return self
 
     def remove(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,16 @@ def _in_zarr(path: Place) -> Any:
     return str(path)
 
 
+def _created(path: Place, **form: Any) -> "zarr.Array[Any]":
+    """A new array; Zarr itself would put groups into everything above it in a bucket."""
+    if not isinstance(path, ObjectPath):
+        return zarr.create_array(str(path), **form)
+    scratch: dict[str, Any] = {}
+    zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
+    path.joinpath("zarr.json").write_bytes(scratch["zarr.json"].to_bytes())
+    return zarr.open_array(_in_zarr(path), mode="r+")
+
+
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
@@ -61,8 +72,8 @@ class NewOutput:
         self._needed = 8 * shape[0] * max(1, shape[1])
         discard(self._partial)
         with room_for(folder, self._needed):
-            self._array: zarr.Array[Any] = zarr.create_array(
-                _in_zarr(self._partial),
+            self._array = _created(
+                self._partial,
                 shape=shape,
                 chunks=_output_chunks(shape),
                 dtype="float64",
@@ -155,7 +166,7 @@ def open_member(path: Place, member: str | None) -> Any:
 
 
 def write_table(
-    path: Place,
+    path: Path,
     coordinates: NDArray[np.floating[Any]],
     heading: list[str],
     ids: Sequence[str] | None,
@@ -169,9 +180,9 @@ def write_table(
         "dtype": coordinates.dtype,
     }
     if ids is None:
-        zarr.create_array(_in_zarr(path), **form, attributes={"axes": heading})[:] = coordinates
+        zarr.create_array(str(path), **form, attributes={"axes": heading})[:] = coordinates
     else:
-        group = zarr.open_group(_in_zarr(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
+        group = zarr.open_group(str(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
         group.create_array("coordinates", **form)[:] = coordinates
         names = group.create_array("ids", shape=(len(ids),), chunks=chunks[:1], dtype="string")
         names[:] = np.array(ids, dtype=object)
