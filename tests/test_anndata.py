@@ -12,6 +12,7 @@ import scalemani.anndata
 from scalemani import KernelIsomap
 from scalemani.anndata import kernel_isomap, project
 from scalemani.errors import ScalemaniError
+from scalemani.row_blocks import row_blocks
 
 FIT = {"n_neighbors": 6, "correction": None}
 RNG = np.random.default_rng(0)
@@ -38,7 +39,7 @@ def test_the_name_is_nobody_elses():
 
 
 def test_results_are_those_from_numpy_and_survive_a_file(adata, expected, tmp_path):
-    """From principal components and from a sparse X that stays in its file; a copy leaves the original alone."""
+    """From principal components and from a sparse X; a copy leaves the original alone."""
     copied = kernel_isomap(adata, copy=True, **FIT)
     assert "X_isomap" not in adata.obsm and "isomap" not in adata.uns
     assert kernel_isomap(copied, "X", "genes", store=tmp_path / "run.zarr", **FIT) is None
@@ -55,17 +56,41 @@ def test_results_are_those_from_numpy_and_survive_a_file(adata, expected, tmp_pa
         assert len(account["spectrum"]["share"]) == 2 and account["spectrum"]["knn_recall"] == 1
     assert "store" not in back.uns["isomap"] and back.uns["genes"]["store"] == str(tmp_path / "run.zarr")
 
-    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r+")
+
+def read(X):
+    """Rows as the library reads them, dense."""
+    return np.concatenate([block.toarray() if sp.issparse(block) else block for _, block in row_blocks(X)])
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix, np.asarray])
+def test_a_backed_x_is_read_by_blocks(adata, tmp_path, monkeypatch, form):
+    adata.X = form(COUNTS.toarray())
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    monkeypatch.setattr(scalemani.anndata, "_ROWS_TOGETHER", 25)
+    monkeypatch.setattr("scalemani.row_blocks.BLOCK_BYTES", 8 * 7 * 30)
+    where, X = scalemani.anndata._representation(backed, "X")
+    assert where == "X" and sp.issparse(X) == (form is sp.csc_matrix)
+    np.testing.assert_array_equal(read(X), COUNTS.toarray())
+    if form is not sp.csc_matrix:
+        assert [start for start, _ in row_blocks(X)] == ([0, 25, 50] if form is sp.csr_matrix else [0, 30])
     with pytest.raises(ScalemaniError, match="backed by a file and can't be copied"):
         kernel_isomap(backed, copy=True)
-    kernel_isomap(backed, "X", key_added="X_again", **FIT)
+    with pytest.raises(ScalemaniError, match="written to through a view"):
+        kernel_isomap(backed[:5])
+
+
+@pytest.mark.slow
+def test_a_backed_file_is_fitted_and_another_one_placed(adata, expected, tmp_path):
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r+")
+    kernel_isomap(backed, "X", key_added="X_again", store=tmp_path / "run.zarr", **FIT)
     project(backed, tmp_path / "run.zarr", "X", "placed")
     backed.file.close()
     np.testing.assert_array_equal(backed.obsm["X_again"], expected["X"])
     np.testing.assert_allclose(backed.obsm["X_placed"], expected["X"], atol=1e-10)
-
     with pytest.raises(ScalemaniError, match="in another order"):
-        project(back[:, ::-1].copy(), tmp_path / "run.zarr", "X")
+        project(adata[:, ::-1].copy(), tmp_path / "run.zarr", "X")
 
 
 def directed(rows, k):

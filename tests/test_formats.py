@@ -149,7 +149,7 @@ def obey(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("points", "rows", "out"),
     [
-        ("x.h5ad::X", COUNTS, "y.parquet"),
+        pytest.param("x.h5ad::X", COUNTS, "y.parquet", marks=pytest.mark.slow),
         ("x.parquet", ROWS, "y.h5"),
         pytest.param("x.h5::deep/chunked", ROWS, "y.hdf5", marks=pytest.mark.slow),
     ],

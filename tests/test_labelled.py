@@ -50,7 +50,7 @@ def test_coordinates_of_the_samples_are_kept(da, model, tmp_path):
     assert isinstance(placed.data, dask.array.Array) and placed.dims == ("time", "component")
     np.testing.assert_allclose(placed, found[5:9], atol=1e-10)
     xr.testing.assert_identical(placed.station.reset_coords(drop=True), da[5:9].station.reset_coords(drop=True))
-    with pytest.raises(ScalemaniError, match="in another order: give da.sel"):
+    with pytest.raises(ScalemaniError, match="in another order: give da"):
         transform(tmp_path / "run.zarr", da[:, ::-1])
 
 
