@@ -6,7 +6,7 @@ metadata, each tile, and the names of all files. What the files hold together is
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -30,9 +30,10 @@ class Fault(NamedTuple):
 
     Attributes
     ----------
-    kind : {"document", "copy", "behind", "array", "metadata", "row", "stray", "leftover"}
-        "metadata" is that of D, "row" a row of tiles or its line, "leftover" what a stopped run was making, "behind"
-        a copy of the document that it had not put yet, "stray" a file that no run makes.
+    kind : {"document", "copy", "behind", "array", "metadata", "row", "chunk", "matrix", "model", "stray", "leftover"}
+        "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of the distances to
+        landmarks and their metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
+        "behind" a copy of the document that it had not put yet, "stray" a file that no run makes.
     name : str
         The array's, the row's number, or the path below the folder.
     problem : str
@@ -43,11 +44,11 @@ class Fault(NamedTuple):
     problem: str
 
 
-def _cause(error: Exception, folder: Place | str) -> str:
+def cause(error: Exception, folder: Place | str) -> str:
     """What an error says, without where the store is and what it says to do."""
     said = str(error).replace(f"; {REMEDY}", "").rsplit("; ", 1)[0]
     said = said.replace(f"{str(folder)!r}: ", "").replace(f"{folder}/", "")
-    inner = re.fullmatch(r"(tile \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
+    inner = re.fullmatch(r"(tile \(\d+, \d+\)|chunk \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
     if inner:
         said = ": ".join(filter(None, inner.groups()))
     return re.sub(r"^'?[\w./]+\.json'?:? ", "", said) or type(error).__name__
@@ -66,7 +67,7 @@ def document_faults(folder: Place) -> list[Fault]:
         except DamagedStoreError as error:
             if kind == "copy" and not (folder / name).exists() and "crc32c" not in found.get("document", {}):
                 continue  # an earlier release wrote none
-            faults.append(Fault(kind, name, _cause(error, folder)))
+            faults.append(Fault(kind, name, cause(error, folder)))
     if len(found) == 2 and found["copy"]["id"] != found["document"]["id"]:
         if RunDocument(folder).whole()[0] == found["copy"]:
             return [Fault("document", ROOT, "it is another run's")]
@@ -76,15 +77,17 @@ def document_faults(folder: Place) -> list[Fault]:
     return faults
 
 
-def name_faults(store: RunStore, finished: Callable[[str], bool]) -> Iterator[Fault]:
+def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Entries of the folder that are none of a run's, or what a stopped run left.
 
     Parameters
     ----------
     finished : callable
         Name of an array -> whether it is of a stage that is finished: the document ought to have it.
+    elsewhere : collection of str
+        Folders that are the run's and are looked at elsewhere.
     """
-    known = {ROOT, COPY, *store.document.get("arrays", {})}
+    known = {ROOT, COPY, *elsewhere, *store.document.get("arrays", {})}
     older = "arrays" not in store.document
     for entry in in_order(place(store.path).iterdir()):
         name = entry.name
@@ -105,13 +108,13 @@ def _begun(entry: Place) -> bool:
     return isinstance(entry, ObjectPath) and entry.is_dir() and {part.name for part in entry.iterdir()} == {"c"}
 
 
-def array_faults(store: RunStore) -> Iterator[Fault]:
-    """Arrays that are lost or not what was written, or have files too many; D apart."""
+def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[Fault]:
+    """Arrays that are lost or not what was written, or have files too many; D and what is `elsewhere` apart."""
     document, folder = store.document, place(store.path)
     names = set(document.get("arrays", ()))
     if "fit" not in document["stages"] or "arrays" not in document:  # those of a stage that is not finished, too
         names |= {entry.name for entry in folder.iterdir() if store.has_array(entry.name)}
-    for name in sorted(names - set(TILES)):
+    for name in sorted(names - {*TILES, *elsewhere}):
         try:
             store.read_array(name)
             metadata = parsed(read_plain(folder / name / "zarr.json", MOST_METADATA_BYTES), name)
@@ -122,7 +125,7 @@ def array_faults(store: RunStore) -> Iterator[Fault]:
                 wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
             yield from _files(folder, name, wanted)
         except (ScalemaniError, DamagedStoreError, MemoryError) as error:
-            yield Fault("array", name, _cause(error, folder))
+            yield Fault("array", name, cause(error, folder))
 
 
 def _files(folder: Place, name: str, wanted: set[str]) -> Iterator[Fault]:
@@ -148,7 +151,7 @@ def metadata_faults(store: RunStore) -> list[Fault]:
         if graph is not None and graph["n_vertices"] != blocks.n:
             raise DamagedStoreError(f"D is of {blocks.n} vertices and the graph of {graph['n_vertices']}")
     except (ScalemaniError, DamagedStoreError) as error:
-        return [Fault("metadata", "distances/zarr.json", _cause(error, store.path))]
+        return [Fault("metadata", "distances/zarr.json", cause(error, store.path))]
     return []
 
 
@@ -195,7 +198,7 @@ def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault
         try:
             tile = files.read(row, column, buffer, wanted, of_numbers=found.of_numbers)
         except DamagedStoreError as error:
-            return [Fault("row", str(row), _cause(error, path))]
+            return [Fault("row", str(row), cause(error, path))]
         least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one
         if not (least >= 0 and np.isfinite(largest)):
             return [Fault("row", str(row), f"tile ({row}, {column}) has distances from {least} to {largest}")]

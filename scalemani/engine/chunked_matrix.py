@@ -94,6 +94,11 @@ class ChunkedMatrix:
             self.folder.rename(dropped)
             shutil.rmtree(dropped, ignore_errors=True)
 
+    def write_metadata(self) -> None:
+        """Write its metadata again, and nothing else: they follow from the shapes."""
+        folder_at(self.folder)
+        put(self.folder / "zarr.json", self._metadata)
+
     def check_metadata(self) -> None:
         """Refuse one whose metadata is not what was written.
 
@@ -173,6 +178,16 @@ class ChunkedMatrix:
         except OSError:
             there = set()
         return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
+
+    def sums(self, row: int) -> list[int]:
+        """The checksums of a row's chunks.
+
+        Raises
+        ------
+        DamagedStoreError
+            If the ledger has no whole line of it.
+        """
+        return list(self._recorded(row))
 
     def _recorded(self, row: int) -> list[int]:
         if row not in self._lines:
