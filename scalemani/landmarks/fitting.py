@@ -64,6 +64,7 @@ def choose(
     if reach is not None and given_distances:
         reach /= state["scale"]
     layout.points(store).drop()
+    layout.rows(store).drop()  # of other landmarks, where these are chosen again
     store.write_array("landmarks", landmarks)
     store.finish(
         STAGE,

@@ -143,7 +143,20 @@ def _turn(path: str, identity: str, block: int) -> NDArray[np.int64]:
         for row, here in enumerate(rows.rows):
             turned[:, here] = rows.read(row, block, buffer).T
         points.write(block, turned)
-    nearest, there, landmarks = turned.argmin(axis=1), points.rows[block], store.read_array("landmarks")
-    low, high = np.searchsorted(landmarks, (there.start, there.stop))
-    nearest[landmarks[low:high] - there.start] = np.arange(low, high)
-    return np.bincount(nearest, minlength=layout.m)
+    return cells(turned, points.rows[block], store.read_array("landmarks"))
+
+
+def cells(distances: NDArray[np.float32], here: slice, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of some points are in the cell of each landmark, shape (m,).
+
+    Parameters
+    ----------
+    distances : ndarray, shape (points, m)
+    here : slice
+        Their vertices.
+    landmarks : ndarray of int64, shape (m,)
+    """
+    nearest = distances.argmin(axis=1)
+    low, high = np.searchsorted(landmarks, (here.start, here.stop))
+    nearest[landmarks[low:high] - here.start] = np.arange(low, high)
+    return np.bincount(nearest, minlength=len(landmarks))
