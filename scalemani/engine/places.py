@@ -7,11 +7,21 @@ else (links, renames, locks of folders), is asked for by kind: ``isinstance(plac
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from scalemani.engine.object_paths import URL, ObjectPath
 
 Place = Path | ObjectPath
 Named = str | os.PathLike[str] | ObjectPath
+
+
+def is_url(path: Any) -> bool:
+    """Whether text is a URL, of whatever kind, and no path of this machine.
+
+    >>> is_url("s3://bucket/run"), is_url("C:/run"), is_url("a:b")
+    (True, False, False)
+    """
+    return isinstance(path, str) and "://" in path and URL.fullmatch(path) is not None
 
 
 def place(path: Named) -> Place:
@@ -30,7 +40,7 @@ def place(path: Named) -> Place:
     if isinstance(path, (Path, ObjectPath)):
         return path
     said = os.fspath(path)
-    return ObjectPath.of(said) if "://" in said and URL.fullmatch(said) else Path(said)
+    return ObjectPath.of(said) if is_url(said) else Path(said)
 
 
 def absolute(path: Named) -> Place:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scalemani.engine.places import is_url, place
 from scalemani.engine.user_arrays import open_member
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import read_csv
@@ -92,6 +93,8 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
 
 
 def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFile:
+    if is_url(spec):
+        return PointsFile(_in_object_storage(spec, delimiter, id_column))
     path, kind, member = _split(spec)
     _check_place(path, folder=kind == ".zarr")
     if kind in (".csv", ".tsv"):
@@ -115,6 +118,18 @@ def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFi
         ".hdf5": read_hdf5,
     }
     return PointsFile(readers[kind](path, member))
+
+
+def _in_object_storage(spec: str, delimiter: str | None, id_column: str | None) -> Any:
+    """A Zarr array in a bucket, by a URL such as ``s3://bucket/x.zarr`` or ``s3://bucket/x.zarr:path``."""
+    head, _, tail = spec.rpartition(":")
+    head = head.removesuffix(":")
+    url, member = (head, tail) if head.lower().endswith(".zarr") else (spec, None)
+    if not url.lower().rstrip("/").endswith(".zarr"):
+        raise ScalemaniError(f"{spec}: points in a bucket are read from Zarr arrays; give a name in .zarr[:path]")
+    if delimiter is not None or id_column is not None:
+        raise ScalemaniError(f"{spec}: --delimiter and --id-column are for files with columns; leave them out")
+    return open_member(place(url), member)
 
 
 def _check_place(path: Path, *, folder: bool) -> None:

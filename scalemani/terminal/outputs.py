@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine.kept import name_next
 from scalemani.engine.objects import PARTIAL, beside, discard, room_for, settle, take_place
+from scalemani.engine.places import is_url
 from scalemani.engine.user_arrays import write_table
 from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError
@@ -56,6 +57,8 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     """
     from scalemani.engine.store_place import put_back
 
+    if is_url(spec):
+        raise ScalemaniError(f"{spec}: the command line writes files; into a bucket the estimator's transform_to does")
     path = Path(spec)
     if path.suffix.lower() not in _WRITABLE:
         raise ScalemaniError(
