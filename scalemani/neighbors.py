@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -12,17 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import LowRecallWarning, ScalemaniError
+from scalemani.neighbor_lists import NeighborLists, even_lists
 from scalemani.points import Points, content_rank, row_digests
-from scalemani.search.costs import descent_seconds, exact_seconds
-from scalemani.search.descent import descent_candidates, descent_obstacle
-from scalemani.search.exact import ExactSearch
+from scalemani.search.account import Account
+from scalemani.search.costs import exact_seconds
+from scalemani.search.descent import descent_candidates
+from scalemani.search.distance_counts import build_evaluations
+from scalemani.search.exact import ExactSearch, infinite_distances
 from scalemani.search.kept_blocks import Kept, Lists, NothingKept, by_pieces
 from scalemani.search.precomputed import PrecomputedSearch
+from scalemani.search.shard_descent import DescentInShards
+from scalemani.search.shard_searches import TreesInShards
+from scalemani.search.sharded import Sharded
+from scalemani.search.ways import DESCENT, chosen_way, takes_descent
+
+__all__ = ["NeighborLists", "Progress", "Search", "check_size", "find_neighbors", "search_for", "silent"]
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Search: TypeAlias = ExactSearch | PrecomputedSearch
 
+_takes_descent = takes_descent
 RECALL_SAMPLE = 200  # rows
 LEAST_RECALL = 0.95
 _KNN = ("auto", "exact", "nndescent")
@@ -33,33 +42,6 @@ Progress = Callable[[int], None]
 
 def silent(done: int) -> None:
     """Report nothing."""
-
-
-@dataclass(frozen=True)
-class NeighborLists:
-    """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
-
-    Attributes
-    ----------
-    indptr : NDArray[int64], shape (m + 1,)
-    indices : NDArray[int64], shape (indptr[-1],)
-    distances : NDArray[float64], shape (indptr[-1],)
-    method : str
-        "kdtree", "brute", "precomputed" or "nndescent".
-    recall : float
-        Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
-    """
-
-    indptr: I64
-    indices: I64
-    distances: F64
-    method: str
-    recall: float
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows, m."""
-        return len(self.indptr) - 1
 
 
 def find_neighbors(
@@ -73,6 +55,7 @@ def find_neighbors(
     random_state: int = 0,
     threads: int = 1,
     search: Search | None = None,
+    room: int | None = None,
     kept: Kept | None = None,
     progress: Progress = silent,
 ) -> NeighborLists:
@@ -90,13 +73,16 @@ def find_neighbors(
         See :class:`scalemani.search.exact.ExactSearch`, or "precomputed".
     knn : {"auto", "exact", "nndescent"}
         "auto" takes the exact search while its projected cost is the smaller; the choice follows from the
-        rows, ``n_neighbors`` and the metric alone, never from a clock or the number of threads.
+        rows, ``n_neighbors``, the metric and the seed alone, never from a clock or the number of threads.
     random_state : int
         Seed of NN-descent and of the sample for recall.
     threads : int
         Threads of the exact search; lists are bit-equal for any number.
     search : ExactSearch or PrecomputedSearch, optional
         A search made by :func:`search_for` from the same points, to be used again.
+    room : int, optional
+        Bytes that the search may take besides the points and two copies of the lists: rows are searched shard by shard
+        where it takes more at once (with a radius by blocks of rows).
     kept : Kept, optional
         Where finished pieces are kept, and found by the next call with the same arguments. NN-descent is one piece:
         it can't be taken up half done, but what follows it (recall, completion of short lists) can.
@@ -131,14 +117,22 @@ def find_neighbors(
             raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
         return _by_search(search, n_neighbors, float(radius), kept, progress)
     assert n_neighbors is not None
-    if isinstance(search, ExactSearch) and _takes_descent(knn, search, n_neighbors):
-        progress(0)
-        return _by_descent(search, n_neighbors, random_state, kept)
+    if isinstance(search, ExactSearch):
+        way = chosen_way(search, knn, n_neighbors, random_state, room)
+        if isinstance(way, Sharded):
+            return _by_shards(way, random_state, kept, progress)
+        if way == DESCENT:
+            progress(0)
+            return _by_descent(search, n_neighbors, random_state, kept)
     return _by_search(search, n_neighbors, None, kept, progress)
 
 
 def search_for(
-    points: Any, metric: Any = "euclidean", metric_params: Mapping[str, Any] | None = None, threads: int = 1
+    points: Any,
+    metric: Any = "euclidean",
+    metric_params: Mapping[str, Any] | None = None,
+    threads: int = 1,
+    hold: bool = True,
 ) -> Search:
     """The exact search among distinct rows, ties broken by content.
 
@@ -146,7 +140,7 @@ def search_for(
     ----------
     points : Points or array
         Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
-    metric, metric_params, threads
+    metric, metric_params, threads, hold
         See :class:`scalemani.search.exact.ExactSearch`.
     """
     if isinstance(metric, str) and metric == "precomputed":
@@ -155,7 +149,7 @@ def search_for(
         return PrecomputedSearch(points.rows if isinstance(points, Points) else points)
     rows = points.rows if isinstance(points, Points) else points
     digests = points.digests if isinstance(points, Points) else row_digests(rows)
-    return ExactSearch(rows, metric, metric_params, tie_rank=content_rank(digests), threads=threads)
+    return ExactSearch(rows, metric, metric_params, tie_rank=content_rank(digests), threads=threads, hold=hold)
 
 
 def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
@@ -185,14 +179,6 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         )
 
 
-def _takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
-    if knn != "auto":
-        return knn == "nndescent"
-    if descent_obstacle(search) is not None:
-        return False
-    return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
-
-
 def _by_search(
     search: Search, n_neighbors: int | None, radius: float | None, kept: Kept, progress: Progress
 ) -> NeighborLists:
@@ -209,7 +195,26 @@ def _by_search(
     seconds = exact_seconds(search, n_neighbors or _TYPICAL_LIST)
     counts, indices, distances = by_pieces(each, search.n_rows, search.block_rows, seconds, kept, progress)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return NeighborLists(indptr, indices, distances, search.method, 1.0)
+    count = search.n_rows
+    account = Account(count * count)
+    if isinstance(search, ExactSearch) and search.method == "kdtree":
+        account = Account(search.evaluations(count), counted=False)
+    return NeighborLists(indptr, indices, distances, search.method, 1.0, account)
+
+
+def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Progress) -> NeighborLists:
+    """Lists by parts or shards; what NN-descent left short is searched for exactly."""
+    sizes = "_".join(str(len(shard)) for shard in way.shards[:2])
+    table, lengths = way.run(kept, f"{type(way).__name__}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
+    search, k = way.search, way.k
+    if not isinstance(way, DescentInShards):
+        if not np.isfinite(lengths).all():
+            raise infinite_distances(search.form.name, k)
+        return even_lists(table, lengths, "kdtree" if isinstance(way, TreesInShards) else "brute", 1.0, way.account)
+    short = np.flatnonzero(~np.isfinite(lengths[:, -1]))
+    if len(short):
+        table[short], lengths[short] = search.nearest(search.rows[short], k, exclude=short)
+    return _with_recall(search, table, lengths, random_state, way.account)
 
 
 def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: Kept) -> NeighborLists:
@@ -219,16 +224,24 @@ def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: 
         candidates = descent_candidates(search, n_neighbors, random_state)
         kept.put(name, candidates)
     table, lengths = complete_lists(search, candidates, n_neighbors)
+    account = Account(build_evaluations(search.n_rows, n_neighbors) + candidates.size, counted=False)
+    return _with_recall(search, table, lengths, random_state, account)
+
+
+def _with_recall(
+    search: ExactSearch, table: I64, lengths: F64, random_state: int, account: Account
+) -> NeighborLists:
+    """Lists of NN-descent, with the share of true neighbours in them."""
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
         warnings.warn(
             f"NN-descent found {recall:.3f} of the true neighbours on a sample of "
             f"{min(RECALL_SAMPLE, len(table))} rows, and {LEAST_RECALL} is expected: use knn='exact', or "
-            f"more than {n_neighbors} neighbours",
+            f"more than {lengths.shape[1]} neighbours",
             LowRecallWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return _even_lists(table, lengths, "nndescent", recall)
+    return even_lists(table, lengths, "nndescent", recall, account)
 
 
 def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:
@@ -265,8 +278,3 @@ def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> flo
     sample = np.sort(rng.choice(count, min(RECALL_SAMPLE, count), replace=False))
     _, true = search.nearest(search.rows[sample], k, exclude=sample)
     return float(np.mean(lengths[sample] <= true[:, -1:]))
-
-
-def _even_lists(table: I64, lengths: F64, method: str, recall: float) -> NeighborLists:
-    indptr = np.arange(len(table) + 1, dtype=np.int64) * table.shape[1]
-    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall)

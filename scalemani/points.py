@@ -8,20 +8,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 
+from scalemani.digests import RowIndex, content_rank, first_occurrences, row_digests
 from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
-from scalemani.row_blocks import Block, as_source, check_shape, row_blocks
+from scalemani.row_blocks import as_source, check_shape, row_blocks
+from scalemani.row_stack import RowStack
 
-__all__ = ["Points", "RowIndex", "looks_like_distances", "read_points", "row_blocks", "row_digests"]
+__all__ = [
+    "Points",
+    "RowIndex",
+    "content_rank",
+    "looks_like_distances",
+    "read_points",
+    "row_blocks",
+    "row_digests",
+]
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,8 @@ class Points:
         return state.hexdigest()
 
 
-def read_points(X: Any, name: str = "X") -> Points:
-    """Read ``X`` once, by blocks of rows, and merge identical rows.
+def read_points(X: Any, name: str = "X", memory: int | None = None, folder: str | None = None) -> Points:
+    """Read ``X`` by blocks of rows, once, and merge identical rows.
 
     Parameters
     ----------
@@ -78,6 +87,11 @@ def read_points(X: Any, name: str = "X") -> Points:
         NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
     name : str
         What messages call ``X``.
+    memory : int, optional
+        Bytes of dense rows that may be held. More than that stay where they are, if ``X`` is a memory map whose rows
+        are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
+    folder : str, optional
+        Where there is room for that file; it has no name there, and is gone with the rows.
 
     Returns
     -------
@@ -89,97 +103,22 @@ def read_points(X: Any, name: str = "X") -> Points:
         ``X`` is empty, not two-dimensional, not real and numeric, or not finite (row and column are named).
     TypeError
         An object array holds something that is no number.
+    DiskFullError
+        No room for the rows.
     """
     source = as_source(X, name)
     check_shape(source.shape, name, None)
-    known = source.shape[0] if isinstance(source.shape[0], int) else 0  # Dask may not know
-    blocks: list[Block] = []
-    digests: list[NDArray[np.uint64]] = []
-    store: NDArray[Any] | None = None
-    filled = 0
-    for _, block in row_blocks(source, name):
+    kept = RowStack(source, memory, folder)
+    digests = []
+    for start, block in row_blocks(source, name):
         digests.append(row_digests(block))
-        if issparse(block) or not known:
-            blocks.append(block)
-        else:  # filled in place: the rows are held once, not as blocks and again as a whole
-            if store is None:
-                store = np.empty((known, block.shape[1]), block.dtype)
-            elif block.dtype != store.dtype:
-                store = store.astype(np.promote_types(store.dtype, block.dtype))
-            store[filled : filled + len(block)] = block
-            filled += len(block)
+        kept.add(start, block)
     n_rows = sum(map(len, digests))
     check_shape((n_rows, source.shape[1]), name, None)
-    rows = store if store is not None else _joined(blocks)
     every = np.concatenate(digests)
-    first, distinct = _first_occurrences(every)
-    if len(first) < n_rows:
-        rows, every = rows[first], every[first]
-    return Points(rows, distinct, every)
-
-
-def row_digests(block: Any) -> NDArray[np.uint64]:
-    """128-bit digests of the rows' content as float64, -0.0 counting as 0.0.
-
-    Parameters
-    ----------
-    block : NDArray or csr_array, shape (b, d)
-
-    Returns
-    -------
-    NDArray[uint64], shape (b, 2)
-        Equal rows have equal digests, whatever their dtype. Dense and CSR rows are digested differently.
-    """
-    if issparse(block):
-        canonical = csr_array(block, copy=True)
-        canonical.sum_duplicates()
-        canonical.sort_indices()
-        canonical.eliminate_zeros()
-        columns = canonical.indices.astype("<i8")
-        values = canonical.data.astype("<f8")
-        ends = canonical.indptr
-        parts = (columns[a:b].tobytes() + values[a:b].tobytes() for a, b in pairwise(ends))
-    else:
-        rows = np.asarray(block).astype("<f8", order="C") + 0.0
-        parts = (row.tobytes() for row in rows)
-    raw = b"".join(blake2b(part, digest_size=16).digest() for part in parts)
-    return np.frombuffer(raw, dtype="<u8").astype(np.uint64).reshape(-1, 2)
-
-
-def content_rank(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Rank of each row by its digest (m, 2): the order in which ties are broken, by content.
-
-    >>> content_rank(np.array([[7, 0], [1, 9], [1, 2]], np.uint64)).tolist()
-    [2, 1, 0]
-    """
-    return np.lexsort((digests[:, 1], digests[:, 0])).argsort()
-
-
-class RowIndex:
-    """Finds rows by content.
-
-    Parameters
-    ----------
-    digests : NDArray[uint64], shape (m, 2)
-        Digests of the known rows, as :func:`row_digests` gives them; all different.
-    """
-
-    def __init__(self, digests: NDArray[np.uint64]) -> None:
-        self._order = np.lexsort((digests[:, 1], digests[:, 0]))
-        self._sorted = digests[self._order]
-
-    def find(self, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Index of the known row with each digest, -1 where there is none; shape (q,)."""
-        heads = self._sorted[:, 0]
-        low = np.searchsorted(heads, digests[:, 0], side="left")
-        high = np.searchsorted(heads, digests[:, 0], side="right")
-        found = np.full(len(digests), -1, np.int64)
-        for step in range(int((high - low).max(initial=0))):  # once, but for equal first words
-            rows = np.flatnonzero(low + step < high)
-            at = low[rows] + step
-            same = self._sorted[at, 1] == digests[rows, 1]
-            found[rows[same]] = self._order[at[same]]
-        return found
+    first, distinct = first_occurrences(every)
+    rows = kept.rows(None if len(first) == n_rows else first)
+    return Points(rows, distinct, every if len(first) == n_rows else every[first])
 
 
 def save_rows(store: RunStore, rows: Any) -> None:
@@ -244,24 +183,3 @@ def _row(source: Any, row: int) -> NDArray[Any]:
     values = values.compute() if hasattr(values, "compute") else values
     dense: NDArray[Any] = np.asarray(values.toarray() if issparse(values) else values).ravel()
     return dense
-
-
-def _joined(blocks: list[Block]) -> Any:
-    if issparse(blocks[0]):
-        return csr_array(vstack(blocks, format="csr")) if len(blocks) > 1 else blocks[0]
-    return np.concatenate(blocks)
-
-
-def _first_occurrences(digests: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows that are the first of their kind, ascending (m,), and each row's place among them (N,)."""
-    order = np.lexsort((digests[:, 1], digests[:, 0]))  # stable: twins stay in order
-    ordered = digests[order]
-    starts = np.ones(len(order), np.bool_)
-    starts[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    heads = order[starts]
-    first = np.sort(heads)
-    place = np.empty(len(digests), np.int64)
-    place[first] = np.arange(len(first))
-    distinct = np.empty(len(digests), np.int64)
-    distinct[order] = place[heads[np.cumsum(starts) - 1]]
-    return first.astype(np.int64), distinct

@@ -45,6 +45,15 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     return 0
 
 
+def parts_bytes(n: int, neighbors: int, width: int) -> int:
+    """Rows in parts: their order and places, centres with the rows that gave them, tables between centres, and lists.
+
+    The lists are those found so far, once in the search and once on their way to the store.
+    """
+    parts = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
+    return 40 * n + 6 * 8 * parts**2 + 3 * GATHERED + 2 * 16 * n * neighbors
+
+
 def lists_bytes(n: int, listed: int) -> int:
     """Neighbour lists of `listed` entries in all: int64 indices and float64 distances."""
     return 8 * (n + 1) + 16 * listed

@@ -33,14 +33,17 @@ class BruteSearch:
         # Products are of centred rows: under a large common offset their bounds would let every row through.
         self._centre: F64 | None = prepared.midrange(self._columns) if by_product else None
 
-    def nearest(self, queries: Any, k: int, own: I64) -> tuple[I64, F64]:
-        """The k nearest rows of each prepared query but its own, by (distance, tie_rank)."""
+    def nearest(self, queries: Any, k: int, own: I64, limits: F64 | float = np.inf) -> tuple[I64, F64]:
+        """The k nearest rows of each prepared query but its own, by (distance, tie_rank).
+
+        Rows beyond ``limits`` (q,) need not be found: -1 at the distance inf is where there are fewer.
+        """
         count = queries.shape[0]
         indices, distances = np.full((count, k), -1), np.full((count, k), np.inf)
 
         def limit(high: F64) -> F64:  # the k-th distance is under both of these
             here = np.partition(high, k - 1, axis=1)[:, k - 1] if high.shape[1] >= k else np.inf
-            return np.asarray(np.minimum(distances[:, -1], here))
+            return np.asarray(np.minimum(np.minimum(distances[:, -1], here), limits))
 
         for at, rows, found in self._candidates(queries, own, limit):
             held = np.flatnonzero(indices.ravel() >= 0)

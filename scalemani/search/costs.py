@@ -22,14 +22,19 @@ _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 
 
 def exact_seconds(search: ExactSearch | PrecomputedSearch, n_neighbors: int) -> float:
-    """Projected seconds for all neighbours of all rows, exactly."""
+    """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
     count = float(search.n_rows)
     if isinstance(search, PrecomputedSearch):
         return count * count * _SORTED
-    if search.method == "kdtree":
+    if search.method == "kdtree" or search.low:
         a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
         return float(count * min(a_row * np.log2(count + 1) / 16, count * 100e-9))
     return count * count * (_TABLE + _pair_seconds(search))
+
+
+def parts_seconds(search: ExactSearch, pairs: float) -> float:
+    """Projected seconds for all neighbours of all rows from their parts, so many pairs measured for each."""
+    return float(search.n_rows) * pairs * (_TABLE + _pair_seconds(search))
 
 
 def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:

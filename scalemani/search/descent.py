@@ -8,6 +8,8 @@ search and a common offset is taken off in float64, before anything becomes floa
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from scalemani.search.distance_forms import CountForm, Form, NormForm
 from scalemani.search.exact import ExactSearch
 from scalemani.search.function_metrics import FunctionForm
 from scalemani.search.parallel_numba import one_numba_thread
-from scalemani.search.prepared_rows import BLOCK_BYTES
+from scalemani.search.prepared_rows import BLOCK_BYTES, PreparedRows
 
+_EPSILON = 0.2  # how far a query looks beyond its k-th candidate: 99.8 % were found on images, 99.6 % with 0
 _DENSE_BYTES = 2 << 30  # the most that CSR rows may take as dense float32
 # What pynndescent has for CSR rows, of the metrics that are passed to it by name.
 _SPARSE_NAMES = frozenset(
@@ -68,22 +71,70 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     obstacle = descent_obstacle(search)
     if obstacle is not None:
         raise ScalemaniError(f"{obstacle}; use knn='exact'")
-    rows, metric, keywords = _descent_input(search)
-    # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
-    with one_numba_thread(), warnings.catch_warnings():
-        from pynndescent import NNDescent  # here only: the import alone takes half a minute
-
-        # Rows it found too few neighbours for are searched again by the caller.
-        warnings.filterwarnings("ignore", message="Failed to correctly find n_neighbors")
-        index = NNDescent(
-            rows,
-            metric=metric,
-            metric_kwds=keywords,
-            n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
-            random_state=random_state % 2**32,
-            n_jobs=1,
-        )
+    rows = DescentRows(search)
+    with one_numba_thread(), _silent():
+        index = _index(rows, rows.take(slice(None)), n_neighbors, random_state)
         return np.asarray(index.neighbor_graph[0], dtype=np.int64)
+
+
+class ShardIndex:
+    """NN-descent among some of the rows: their own neighbours, and those of any other rows among them.
+
+    Parameters
+    ----------
+    rows : DescentRows
+    there : NDArray[int64], shape (s,)
+        The rows it is made of.
+    n_neighbors : int
+        Neighbours wanted, the row itself not counted.
+    random_state : int
+
+    Notes
+    -----
+    An answer follows from the query and the index alone: each query begins with the same random numbers, so that
+    neither the batch nor the order of queries matters. They run on one thread, too, as pynndescent makes them.
+    """
+
+    def __init__(self, rows: DescentRows, there: NDArray[np.int64], n_neighbors: int, random_state: int) -> None:
+        self._rows, self._there, self._k = rows, there, n_neighbors
+        with one_numba_thread(), _silent():
+            self._index = _index(rows, rows.take(there), n_neighbors, random_state)
+
+    def own(self) -> NDArray[np.int64]:
+        """Candidates (s, n_neighbors + 1) of the rows it is made of: the row itself among them, -1 for none."""
+        return self._named(self._index.neighbor_graph[0])
+
+    def ask(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Candidates (q, n_neighbors) of other rows, -1 for none."""
+        queries = self._rows.take(rows)
+        with one_numba_thread(), _silent():
+            return self._named(self._index.query(queries, k=min(self._k, len(self._there)), epsilon=_EPSILON)[0])
+
+    def _named(self, found: Any) -> NDArray[np.int64]:
+        found = np.asarray(found, np.int64)
+        return np.where(found >= 0, self._there[found], -1)
+
+
+def _index(rows: DescentRows, points: Any, n_neighbors: int, random_state: int) -> Any:
+    # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
+    from pynndescent import NNDescent  # here only: the import alone takes half a minute
+
+    return NNDescent(
+        points,
+        metric=rows.metric,
+        metric_kwds=rows.keywords,
+        n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
+        random_state=random_state % 2**32,
+        n_jobs=1,
+    )
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Rows it found too few neighbours for are searched again by the caller."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to correctly find n_neighbors")
+        yield
 
 
 def _stays_csr(form: Form) -> bool:
@@ -92,35 +143,62 @@ def _stays_csr(form: Form) -> bool:
     return form.name in _SPARSE_NAMES
 
 
-def _descent_input(search: ExactSearch) -> tuple[Any, Any, dict[str, Any]]:
-    """Float32 rows, and pynndescent's metric on them with its parameters in pynndescent's order."""
-    form = search.form
-    if isinstance(form, NormForm):
-        names = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
-        name = names.get(form.p, "minkowski")
-        return _normed_rows(search), name, {"p": form.p} if name == "minkowski" else {}
-    if isinstance(form, CountForm):
-        unpacked = {"bit_hamming": "hamming", "bit_jaccard": "jaccard"}  # the same order of neighbours
-        return _as_float32(form.prepare(search.rows)), unpacked.get(form.name, form.name), {}
-    if isinstance(form, FunctionForm):
-        metric = form.function if form.user_given else form.name
-        return _as_float32(search.rows), metric, dict(form.params)
-    return _as_float32(search.rows), form.name, dict(form.params)
+class DescentRows:
+    """Rows as pynndescent takes them, float32, and its metric on them with its parameters in its order.
 
+    Prepared rows are centred in float64 and scaled by a power of two where the metric is a norm between them: all of
+    them alike, whichever are taken.
 
-def _normed_rows(search: ExactSearch) -> Any:
-    """Prepared rows, centred in float64 and scaled by a power of two, then float32."""
-    prepared = search.prepared
-    if prepared.sparse:
-        rows = prepared.take(slice(None))
-        return _as_float32(rows * _power_of_two(float(np.abs(rows.data).max(initial=0.0))))
-    step = max(1, BLOCK_BYTES // (8 * prepared.width))
-    centre = prepared.midrange(step)
-    size = max(float(np.abs(block - centre).max()) for _, block in prepared.blocks(step))
-    out = np.empty((search.n_rows, prepared.width), np.float32)
-    for start, block in prepared.blocks(step):
-        out[start : start + len(block)] = (block - centre) * _power_of_two(size)
-    return out
+    Parameters
+    ----------
+    search : ExactSearch
+    """
+
+    def __init__(self, search: ExactSearch) -> None:
+        form, self._search = search.form, search
+        self.metric: Any = form.name
+        self.keywords: dict[str, Any] = {}
+        self._centre, self._factor = None, 1.0
+        if isinstance(form, NormForm):
+            names = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
+            self.metric = names.get(form.p, "minkowski")
+            self.keywords = {"p": form.p} if self.metric == "minkowski" else {}
+            self._centre, self._factor = self._middle(search.prepared)
+        elif isinstance(form, CountForm):
+            unpacked = {"bit_hamming": "hamming", "bit_jaccard": "jaccard"}  # the same order of neighbours
+            self.metric = unpacked.get(form.name, form.name)
+        else:
+            if isinstance(form, FunctionForm) and form.user_given:
+                self.metric = form.function
+            self.keywords = dict(form.params)
+
+    def take(self, rows: Any) -> Any:
+        """Rows for a slice or an array of indices."""
+        form, given = self._search.form, self._search.rows
+        if isinstance(form, CountForm):
+            return _as_float32(form.prepare(given[rows]))
+        if not isinstance(form, NormForm):
+            return _as_float32(given[rows])
+        prepared = self._search.prepared
+        if prepared.sparse:
+            return _as_float32(prepared.take(rows) * self._factor)
+        listed = np.arange(prepared.count)[rows]
+        out = np.empty((len(listed), prepared.width), np.float32)
+        step = max(1, BLOCK_BYTES // (8 * prepared.width))
+        for start in range(0, len(listed), step):
+            some: Any = slice(start, start + step) if isinstance(rows, slice) else listed[start : start + step]
+            out[start : start + step] = (prepared.take(some) - self._centre) * self._factor
+        return out
+
+    @staticmethod
+    def _middle(prepared: PreparedRows) -> tuple[Any, float]:
+        """The middle of the prepared rows, unless they are CSR, and the factor that makes them about 1 in size."""
+        step = max(1, BLOCK_BYTES // (8 * prepared.width))
+        if prepared.sparse:
+            size = max(float(np.abs(block.data).max(initial=0.0)) for _, block in prepared.blocks(step))
+            return None, _power_of_two(size)
+        centre = prepared.midrange(step)
+        return centre, _power_of_two(max(float(np.abs(block - centre).max()) for _, block in prepared.blocks(step)))
 
 
 def _power_of_two(size: float) -> float:

@@ -57,27 +57,27 @@ class Scale:
 
     of_norm: Callable[[Any], Any]
     of_square: Callable[[Any], Any]
-    norm: Callable[[float], float]  # the largest norm whose distance is at most r
+    norm: Callable[[Any], Any]  # the largest norm whose distance is at most r
 
 
 IDENTITY = Scale(lambda t: t, np.sqrt, lambda r: r)
 SQUARE = Scale(np.square, lambda s: s, np.sqrt)
-HALF_SQUARE = Scale(lambda t: np.square(t) / 2, lambda s: s / 2, lambda r: float(np.sqrt(2 * r)))
+HALF_SQUARE = Scale(lambda t: np.square(t) / 2, lambda s: s / 2, lambda r: np.sqrt(2 * r))
 CLIPPED = Scale(
     lambda t: np.minimum(np.square(t) / 2, 1.0),
     lambda s: np.minimum(s / 2, 1.0),
-    lambda r: float("inf") if r >= 1 else float(np.sqrt(2 * r)),
+    lambda r: np.where(np.less(r, 1), np.sqrt(2 * r), np.inf),
 )
-ROOT_HALF = Scale(lambda t: t / np.sqrt(2.0), lambda s: np.sqrt(s / 2), lambda r: float(np.sqrt(2.0) * r))
+ROOT_HALF = Scale(lambda t: t / np.sqrt(2.0), lambda s: np.sqrt(s / 2), lambda r: np.sqrt(2.0) * r)
 ARC = Scale(
     lambda t: 2 * np.arcsin(np.minimum(t / 2, 1.0)),
     lambda s: 2 * np.arcsin(np.minimum(np.sqrt(s) / 2, 1.0)),
-    lambda r: float("inf") if r >= np.pi else float(2 * np.sin(r / 2)),
+    lambda r: np.where(np.less(r, np.pi), 2 * np.sin(np.minimum(r, np.pi) / 2), np.inf),
 )
 ARC_SHARE = Scale(
     lambda t: 2 * np.arcsin(np.minimum(t / 2, 1.0)) / np.pi,
     lambda s: 2 * np.arcsin(np.minimum(np.sqrt(s) / 2, 1.0)) / np.pi,
-    lambda r: float("inf") if r >= 1 else float(2 * np.sin(np.pi * r / 2)),
+    lambda r: np.where(np.less(r, 1), 2 * np.sin(np.pi * np.minimum(r, 1) / 2), np.inf),
 )
 
 
@@ -114,10 +114,11 @@ class NormForm(Form):
         """Distances of pairs, from the differences of their entries."""
         if issparse(a):
             return np.asarray(self.scale.of_square(_square_sums(csr_array(a - b))))
-        gap = np.abs(a - b)
+        gap = a - b
         if self.p == 2:
-            out = self.scale.of_square(np.add.reduce(np.multiply(gap, gap), axis=1))
-        elif self.p == 1:
+            return np.asarray(self.scale.of_square(np.add.reduce(np.multiply(gap, gap, out=gap), axis=1)))
+        np.abs(gap, out=gap)
+        if self.p == 1:
             out = np.add.reduce(gap, axis=1)
         elif np.isinf(self.p):
             out = np.max(gap, axis=1)

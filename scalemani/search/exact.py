@@ -6,9 +6,7 @@ that the caller derives from the rows' content.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,11 @@ from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.errors import ScalemaniError
 from scalemani.search.brute import BruteSearch
 from scalemani.search.distance_forms import F64, Form, NormForm
+from scalemani.search.in_order import in_order
 from scalemani.search.metric_forms import make_form
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 from scalemani.search.tree import TreeSearch
 
-AHEAD = 2  # blocks a thread that are begun before the first of them is taken: lost, if the search is killed
 TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 normal rows
 
 
@@ -41,11 +39,16 @@ class ExactSearch:
         Order among rows at equal distance; by default their position.
     threads : int
         Number of threads; results are the same for any number.
+    hold : bool
+        Whether all rows may be held as the metric takes them, for a k-d tree or because that is dear to make; the
+        blocked search works on rows where they are.
 
     Attributes
     ----------
     method : str
         "kdtree" or "brute".
+    low : bool
+        Whether the rows have so few features that k-d trees are the faster ones.
 
     Raises
     ------
@@ -68,19 +71,21 @@ class ExactSearch:
         metric_params: Mapping[str, Any] | None = None,
         tie_rank: I64 | None = None,
         threads: int = 1,
+        hold: bool = True,
     ) -> None:
         rows = csr_array(rows) if issparse(rows) else np.asarray(rows)
         form = make_form(metric, metric_params, rows.shape[1], _midrange(rows))
         rank = np.arange(rows.shape[0]) if tie_rank is None else np.asarray(tie_rank, dtype=np.int64)
-        self._set(rows, form, rank, threads)
+        form.hold = form.hold and hold
+        self._set(rows, form, rank, threads, hold)
 
-    def _set(self, rows: Any, form: Form, tie_rank: I64, threads: int) -> None:
+    def _set(self, rows: Any, form: Form, tie_rank: I64, threads: int, hold: bool = True) -> None:
         self.rows, self.form, self.tie_rank, self.threads = rows, form, tie_rank, threads
         self.prepared = PreparedRows(rows, form, tie_rank)
-        low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
+        self.low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
         self._engine: TreeSearch | BruteSearch = (
             TreeSearch(self.prepared, threads)
-            if low and TreeSearch.possible(self.prepared)
+            if self.low and hold and TreeSearch.possible(self.prepared)
             else BruteSearch(self.prepared)
         )
         self.method = self._engine.method
@@ -94,6 +99,11 @@ class ExactSearch:
     def block_rows(self) -> int:
         """Rows that are searched for at a time."""
         return self._engine.batch
+
+    def evaluations(self, count: int) -> int:
+        """Distances computed for so many queries, about, by what a k-d tree's searches up to now took."""
+        engine = self._engine
+        return int(count * engine.evaluations / max(1, engine.asked)) if isinstance(engine, TreeSearch) else 0
 
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query, by (distance, tie_rank).
@@ -177,10 +187,7 @@ class ExactSearch:
             queries, exclude, lambda engine, block, own: engine.nearest(block, k, own), starts
         ):
             if not np.isfinite(distances).all():
-                raise ScalemaniError(
-                    f"metric={self.form.name!r} gives infinite distances to the {k} nearest rows; rescale the "
-                    "features or use another metric"
-                )
+                raise infinite_distances(self.form.name, k)
             yield found, distances
 
     def _within(
@@ -217,22 +224,8 @@ class ExactSearch:
                 yield from task(start)
             return
         with single_blas_thread():
-            if self.threads == 1 or len(starts) < 2:
-                for start in starts:
-                    yield from task(start)
-                return
-            with ThreadPoolExecutor(self.threads) as pool:
-                waiting = deque[Any]()
-                try:
-                    for start in starts:
-                        waiting.append(pool.submit(task, start))
-                        if len(waiting) == AHEAD * self.threads:
-                            yield from waiting.popleft().result()
-                    while waiting:
-                        yield from waiting.popleft().result()
-                finally:
-                    for future in waiting:
-                        future.cancel()
+            for found in in_order(task, starts, self.threads):
+                yield from found
 
     def _checked(self, queries: Any) -> Any:
         queries = csr_array(queries) if issparse(queries) else np.asarray(queries)
@@ -242,6 +235,13 @@ class ExactSearch:
                 f"{self.rows.shape[1]} features"
             )
         return queries
+
+
+def infinite_distances(name: str, k: int) -> ScalemaniError:
+    """What is raised where lists hold no numbers."""
+    return ScalemaniError(
+        f"metric={name!r} gives infinite distances to the {k} nearest rows; rescale the features or use another metric"
+    )
 
 
 def _midrange(rows: Any) -> F64:

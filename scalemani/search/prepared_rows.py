@@ -41,6 +41,14 @@ class PreparedRows:
         self.sparse = bool(issparse(sample))
         self._held: Any = form.prepare(rows) if form.hold else None
 
+    @classmethod
+    def part(cls, block: Any, form: Form, tie_rank: I64) -> PreparedRows:
+        """Rows (b, d') that are prepared already, to search among by themselves; `tie_rank` (b,) is theirs."""
+        made = cls.__new__(cls)
+        made.rows, made.form, made.tie_rank = block, form, tie_rank
+        made.width, made.sparse, made._held = int(block.shape[1]), bool(issparse(block)), block
+        return made
+
     @property
     def count(self) -> int:
         """Number of rows, m."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from scalemani.search.distance_counts import SAMPLED, leaf_rows
 from scalemani.search.distance_forms import EPS, F64, NormForm
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 
@@ -44,6 +45,13 @@ class TreeSearch:
         self._tree = cKDTree(prepared.hold())
         # Relative error of the tree's norms: sums of width terms, and running sums along a path of the tree.
         self._slack = (4 * prepared.width + 256) * EPS
+        self.evaluations = 0.0  # distances that the tree computed, estimated
+        self.asked = 0  # queries
+
+    @property
+    def prepared(self) -> PreparedRows:
+        """The rows."""
+        return self._prepared
 
     @staticmethod
     def possible(prepared: PreparedRows) -> bool:
@@ -59,6 +67,7 @@ class TreeSearch:
         """The k nearest rows of each prepared query but its own, by (distance, tie_rank)."""
         indices, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
         pending = np.arange(len(queries))
+        self.asked += len(queries)
         width = min(k + 2, self._prepared.count)
         while len(pending):
             step = max(1, BLOCK_BYTES // (8 * self._prepared.width * width))
@@ -73,7 +82,7 @@ class TreeSearch:
 
     def within(self, queries: Any, radius: float, own: I64) -> tuple[I64, I64, F64]:
         """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
-        reach = self._scale.norm(radius) * (1 + self._slack)
+        reach = float(self._scale.norm(radius)) * (1 + self._slack)
         sizes = self._tree.query_ball_point(
             queries, reach, p=self._p, workers=self._threads, return_length=True
         )
@@ -95,13 +104,22 @@ class TreeSearch:
         k-th distance, one of them may tie with the k-th row and come before it by content.
         """
         norms, rows = self._tree.query(queries, k=width, p=self._p, workers=self._threads)
-        last, rows = norms.reshape(-1, width)[:, -1], rows.astype(np.int64).ravel()
+        norms, rows = norms.reshape(-1, width), rows.astype(np.int64).reshape(-1, width)
+        some = slice(None, None, max(1, len(queries) // SAMPLED))
+        sampled = leaf_rows(self._tree, queries[some], norms[some, -1], self._p)
+        self.evaluations += sampled * len(queries) / len(queries[some])
         at = np.repeat(np.arange(len(queries)), width)
-        found = self._prepared.distances(queries, at, rows)
-        found[rows == own[at]] = np.inf
-        _, rows, found = self._prepared.sorted(at, rows, found)
-        rows, found = rows.reshape(-1, width)[:, :k], found.reshape(-1, width)[:, :k]
-        done = self._scale.of_norm(last * (1 - self._slack)) > found[:, -1]
+        found = self._prepared.distances(queries, at, rows.ravel()).reshape(-1, width)
+        found[rows == own[:, None]] = np.inf
+        # The tree's order is that of the distances but for rounding, ties and the row itself: the others are few.
+        order = np.argsort(found, axis=1, kind="stable")
+        rows, found = np.take_along_axis(rows, order, axis=1), np.take_along_axis(found, order, axis=1)
+        tied = np.flatnonzero((found[:, 1:] == found[:, :-1]).any(axis=1))
+        if len(tied):
+            order = np.lexsort((self._prepared.tie_rank[rows[tied]], found[tied]), axis=1)
+            rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
+        rows, found = rows[:, :k], found[:, :k]
+        done = self._scale.of_norm(norms[:, -1] * (1 - self._slack)) > found[:, -1]
         return rows, found, done | (width == self._prepared.count)
 
 

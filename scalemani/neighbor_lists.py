@@ -1,0 +1,49 @@
+"""Lists of neighbours, as the search gives them and the graph takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.search.account import Account
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
+
+    Attributes
+    ----------
+    indptr : NDArray[int64], shape (m + 1,)
+    indices : NDArray[int64], shape (indptr[-1],)
+    distances : NDArray[float64], shape (indptr[-1],)
+    method : str
+        "kdtree", "brute", "precomputed" or "nndescent".
+    recall : float
+        Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
+    account : Account or None
+        How many distances that took, and what was skipped; without those that measured the recall.
+    """
+
+    indptr: I64
+    indices: I64
+    distances: F64
+    method: str
+    recall: float
+    account: Account | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, m."""
+        return len(self.indptr) - 1
+
+
+def even_lists(table: I64, lengths: F64, method: str, recall: float, account: Account) -> NeighborLists:
+    """Lists of k neighbours each, from tables (m, k) of them and of their distances."""
+    indptr = np.arange(len(table) + 1, dtype=np.int64) * table.shape[1]
+    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall, account)

@@ -1,0 +1,35 @@
+"""What a search for neighbours did, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass
+class Account:
+    """What a search did.
+
+    Attributes
+    ----------
+    n_distances : int
+        Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
+    counted : bool
+        Whether each was counted; else the number is an estimate (:mod:`.distance_counts`).
+    n_shards, n_parts : int
+    n_skipped : int
+        Pairs of a row and a shard without it that were skipped.
+    skipped_shards : list of list of int
+        Pairs (i, j), at most 100, of shards such that no row of i asked j.
+    """
+
+    n_distances: int = 0
+    counted: bool = True
+    n_shards: int = 1
+    n_parts: int = 1
+    n_skipped: int = 0
+    skipped_shards: list[list[int]] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return asdict(self)

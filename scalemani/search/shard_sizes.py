@@ -1,0 +1,43 @@
+"""How many rows a shard may have: takes the bytes that there are, gives rows, by arithmetic that a plan makes, too."""
+
+from __future__ import annotations
+
+from scalemani.engine import terms
+
+LEAST = 4096  # rows: smaller shards save little and are many
+
+
+def shard_rows(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Rows of a shard: all of them, or the half, the fourth and so on, until that fits.
+
+    Parameters
+    ----------
+    room : int or None
+        Bytes that the search may take besides the rows and two copies of the lists; None for any number.
+    count : int
+        Rows, m.
+    width : int
+        Features of a row as the metric takes them.
+    method : str
+        "kdtree", "brute" or "nndescent".
+
+    Examples
+    --------
+    >>> shard_rows(None, 100_000, 784, 10, "nndescent", 2), shard_rows(2 << 30, 200_000, 784, 10, "nndescent", 2)
+    (100000, 100000)
+    """
+    rows = count
+    while room is not None and rows > LEAST and working_bytes(rows, count, width, n_neighbors, method, threads) > room:
+        rows = -(-rows // 2)
+    return rows
+
+
+def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Bytes of a search whose shards have so many rows of all."""
+    found = terms.search_bytes(rows, width, n_neighbors, method, threads)
+    if rows == count and method != "brute":
+        return found
+    found += terms.parts_bytes(count, n_neighbors, width)
+    if method == "kdtree":
+        return found + rows * (8 * width + 24)
+    return max(found, terms.search_bytes(count, width, n_neighbors, "brute", threads))
