@@ -435,7 +435,8 @@ def test_what_is_not_installed_is_named(monkeypatch):
 def test_a_local_path_never_asks_for_a_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
     assert not isinstance(place(str(tmp_path / "a:b")), ObjectPath)
-    model(tmp_path / "run").fit(X)
+    RunStore.create(tmp_path / "run").write_array("means", np.ones(3))
+    assert len(RunStore(str(tmp_path / "run")).read_array("means")) == 3
 
 
 # ---- a real server -----------------------------------------------------------------------------------------
@@ -523,7 +524,8 @@ def writing(store, row, *rest):
     time.sleep(pace)
     write(store, row, *rest)
 RunStore.write_tile_row = writing
-KernelIsomap(n_components=2, n_neighbors=8, correction=None, random_state=0, store=sys.argv[2]).fit(np.load(sys.argv[1]))
+points = np.load(sys.argv[1])
+KernelIsomap(n_components=2, n_neighbors=8, correction=None, random_state=0, store=sys.argv[2]).fit(points)
 """
 
 
@@ -565,7 +567,7 @@ def killed_and_resumed(n, folder, url, pace, monkeypatch):
 
 @pytest.mark.slow
 def test_a_killed_fit_on_a_server_goes_on_to_the_bits_of_one_on_disk(bucket, tmp_path, monkeypatch):
-    killed_and_resumed(700, tmp_path, f"{bucket}/killed/run", 0.6, monkeypatch)
+    killed_and_resumed(300, tmp_path, f"{bucket}/killed/run", 0.4, monkeypatch)
 
 
 @pytest.mark.long
@@ -575,8 +577,8 @@ def test_five_thousand_points_on_a_server_killed_once(bucket, tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_workers_of_other_processes_see_a_bucket_and_no_memory(server, bucket, tmp_path, on_disk):
-    with Fleet(tmp_path, 2, **server.environment) as fleet:
-        with pytest.raises(ScalemaniError, match=r"2 of 2 workers can't see .*: memory:// is of one process"):
+    with Fleet(tmp_path, 1, **server.environment) as fleet:
+        with pytest.raises(ScalemaniError, match=r"1 of 1 workers can't see .*: memory:// is of one process"):
             model("memory://elsewhere", scheduler=fleet.address).fit(X)
         fitted = model(f"{bucket}/fleet", scheduler=fleet.address).fit(X)
         assert np.array_equal(fitted.embedding_, on_disk.embedding_)
