@@ -1,7 +1,7 @@
 """Mends a store: takes what :mod:`scalemani.verification` found, makes that again, says what it did and what is left.
 
 From the store alone come the document (from its copy), D's metadata, rows of tiles (from the graph), what was read of
-D, and the model (from D). A graph, all of a run whose D was given, and a model whose D was dropped come from the
+D, and the model (from D); of a run by landmarks all of it (:mod:`scalemani.landmarks.mending`). A graph, all of a run whose D was given, and a model whose D was dropped come from the
 points: their stage is marked, and the same fit with the same points makes them again and goes on; D stays where the
 graph comes out the same to the bit.
 """
@@ -25,6 +25,8 @@ from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
 from scalemani.errors import SelfCheckError
 from scalemani.kernel_shares import FirstRead, first_reader
+from scalemani.landmarks.layout import STAGE as LANDMARKS
+from scalemani.landmarks.mending import KINDS, mend_landmarks
 from scalemani.opening import REDO, recorded_graph
 from scalemani.parameters import Parameters
 from scalemani.solving import solve_run
@@ -90,6 +92,12 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
     if "graph" in by_kind and store.stage(REDO) is None:
         store.finish(REDO, {"stages": ["graph"], "arrays": recorded_graph(store)})
         done.append("left to the same fit with the same points, which goes on: the graph")
+    if store.stage(LANDMARKS) is not None:
+        if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
+            with Cluster(scheduler) as cluster:
+                cluster.check_shared(store.path)
+                done += mend_landmarks(store, by_kind, cluster, report)
+        return done
     broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
     if not broken:
         return done

@@ -25,7 +25,7 @@ from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
-from scalemani.landmarks.layout import first_rows
+from scalemani.landmarks.layout import copy_points, first_rows
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
@@ -263,7 +263,7 @@ class Run:
         )
 
     def export(self, path: str) -> None:
-        """Copy the model without D to a new folder.
+        """Copy the model without D to a new folder; one of landmarks with the distances to these, by which it places.
 
         Raises
         ------
@@ -271,7 +271,10 @@ class Run:
             If something is at `path`.
         """
         self._check_current()
-        self.store.copy_without_distances(path)
+        if "landmarks" in self.stages:
+            self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))
+        else:
+            self.store.copy_without_distances(path)
 
 
 def _warn_unreachable(lost: int, total: int) -> None:

@@ -32,6 +32,9 @@ from scalemani.engine.store import RunStore, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics import shared_graph
 from scalemani.kernel_shares import FIRST_BLOCK, FIRST_FOUND, FirstRead
+from scalemani.landmarks.checking import contradictions, matrices, matrix_faults, needed_landmark_arrays
+from scalemani.landmarks.layout import POINTS, ROWS, STAGE, Layout
+from scalemani.landmarks.mending import FROM_THE_POINTS
 from scalemani.opening import REDO
 from scalemani.self_check import CHECKED, check_stored
 
@@ -45,6 +48,9 @@ STAGE_OF = {  # whose arrays begin so
     "vectors": "solve",
     "eigenvalues": "solve",
     "means": "solve",
+    "landmarks": "landmarks",
+    "landmark_": "block",
+    "coordinates": "placed",
 }
 MODEL = ("vectors", "eigenvalues", "means")
 MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
@@ -54,7 +60,14 @@ GRAPH = {  # besides the maps, by what was given
     "graph": ("graph_indptr", "graph_indices", "graph_weights", "tie_rank"),
     "geodesic": (),
 }
-FINISHED_BY = {"graph": "graph", "first read": "geodesics", "solve": "solve"}  # the stage that records them
+FINISHED_BY = {  # the stage that records them
+    "graph": "graph",
+    "first read": "geodesics",
+    "solve": "solve",
+    "landmarks": "landmarks",
+    "block": "geodesics",
+    "placed": "solve",
+}
 MENDS = {  # by kind of fault or stage of the array: what --repair does
     "document": "restores it",
     "copy": "writes it again",
@@ -67,6 +80,11 @@ MENDS = {  # by kind of fault or stage of the array: what --repair does
     "neighbors": "removes it",
     "solve": "solves again",
     "model": "solves again",
+    "chunk": "makes it again",
+    "matrix": "writes it again",
+    "landmarks": "chooses them again",
+    "block": "takes it from the distances again",
+    "placed": "places the points again",
 }
 
 
@@ -79,11 +97,13 @@ class Verification:
     path : str
     faults : tuple of Fault
     tile_rows, arrays : int
-        How many were looked at.
+        How many were looked at; of a run by landmarks blocks of distances to these.
     finished : bool
         Whether a fit is recorded; if not, the same fit goes on.
     marked : bool
         Whether a repair has left the graph to the same fit.
+    landmarks : bool
+        Whether it is a run by landmarks.
     """
 
     path: str
@@ -92,6 +112,7 @@ class Verification:
     arrays: int = 0
     finished: bool = False
     marked: bool = False
+    landmarks: bool = False
 
     @property
     def damaged(self) -> bool:
@@ -106,7 +127,8 @@ def stage_of(array: str) -> str:
 
 def needed_arrays(store: RunStore) -> set[str]:
     """The arrays that the finished stages of a run have left, and that a finished fit goes on needing."""
-    stages, needed = store.document["stages"], set[str]()
+    stages = store.document["stages"]
+    needed = needed_landmark_arrays(stages)
     if "graph" in stages:
         needed |= {*MAPS, *GRAPH[stages["data"]["fields"]["kind"]]}
     if "solve" in stages:
@@ -116,7 +138,7 @@ def needed_arrays(store: RunStore) -> set[str]:
     return needed
 
 
-def remedy(fault: Fault, *, given: bool, repaired: bool = False) -> str:
+def remedy(fault: Fault, *, given: bool, repaired: bool = False, landmarks: bool = False) -> str:
     """What to do about a fault, in a few words.
 
     Parameters
@@ -125,11 +147,14 @@ def remedy(fault: Fault, *, given: bool, repaired: bool = False) -> str:
         Whether D was given, so that its rows are not found from a graph.
     repaired : bool
         Whether the repair has done what it can.
+    landmarks : bool
+        Whether it is a run by landmarks.
     """
     if fault.kind == "stray":
         return "remove it, if it is not yours"
     kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
-    if kind == "graph" or (given and kind in ("row", "solve", "first read", "model")):
+    from_the_points = FROM_THE_POINTS if landmarks else ("row", "solve", "first read", "model")
+    if kind == "graph" or (given and kind in from_the_points):
         return "the same fit makes it again" if repaired else "--repair, then the same fit makes it again"
     return f"--repair {MENDS[kind]}"
 
@@ -160,12 +185,19 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
     if any(fault.kind == "document" for fault in faults):
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
-    names = store.named_arrays()
-    needed = needed_arrays(store)
-    faults += [*name_faults(store, needed.__contains__), *array_faults(store), *metadata_faults(store)]
+    names, stages = store.named_arrays(), store.document["stages"]
+    needed, apart = needed_arrays(store), matrices(stages)
+    faults += name_faults(store, needed.__contains__, apart)
+    faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
+    if STAGE in stages:
+        layout, whole = Layout.of(store), not any(fault.name == STAGE for fault in faults)
+        rows = len(layout.points(store).rows)
+        with Cluster(scheduler) as cluster:
+            cluster.check_shared(store.path, writing=False)
+            faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)
     if store.has_distances and not _has(faults, "metadata"):
         faults += ledger_faults(store)
         rows = len(store.blocks)
@@ -178,8 +210,9 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
                 if report is not None:
                     report("verify", done, rows)
     faults += _together(store, faults)
-    stages = store.document["stages"]
-    return Verification(str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages)
+    return Verification(
+        str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages, landmarks=STAGE in stages
+    )
 
 
 def _has(faults: list[Fault], *kinds: str) -> bool:
@@ -189,7 +222,7 @@ def _has(faults: list[Fault], *kinds: str) -> bool:
 def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
     """What the arrays say of one another, as far as they are whole."""
     stages = store.document["stages"]
-    if "graph" not in stages or _has(faults, "metadata", "row"):
+    if "graph" not in stages or _has(faults, "metadata", "row", "chunk", "matrix"):
         return
     broken = {stage_of(fault.name) for fault in faults if fault.kind == "array"}
     given = stages["data"]["fields"]["kind"] == "geodesic"
@@ -200,6 +233,8 @@ def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
         order = store.read_array("order")
         if len(order) != n or len(np.unique(order)) != n:
             raise DamagedStoreError(f"order is not one of {n} vertices")
+        if given and STAGE in stages:
+            yield from contradictions(store, None, {fault.name for fault in faults if fault.kind == "array"})
         if given:
             return  # D is what was given, and what is made of it can't be found in another way
         graph = shared_graph.__wrapped__(store.path, store.identity)
@@ -207,6 +242,9 @@ def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
             raise DamagedStoreError("the graph is not as large as recorded")
     except (DamagedStoreError, ScalemaniError, ValueError) as error:
         yield Fault("array", "graph_indptr", str(error))
+        return
+    if STAGE in stages:
+        yield from contradictions(store, graph, {fault.name for fault in faults if fault.kind == "array"})
         return
     vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
     model = _model(store, stages) if "solve" in stages and "solve" not in broken else None

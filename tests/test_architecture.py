@@ -28,7 +28,8 @@ WHOLE = {
     "starting_block", "self_check", "solving", "terminal.summary", "terminal.cli", "terminal.report",
     "terminal.verify", "verification", "repair",
     "demonstration.experiment", "reporting.run_report", "anndata", "xarray",
-    "written_distances", "landmarks.choice", "landmarks.rows", "landmarks.solving", "landmarks.fitting", "landmarks.needs",
+    "written_distances", "landmarks.choice", "landmarks.rows", "landmarks.solving", "landmarks.fitting",
+    "landmarks.needs", "landmarks.checking", "landmarks.mending",
 }  # fmt: skip
 # Who may name two stages or more, and why.
 KNOW_THE_ORDER = {
@@ -49,6 +50,8 @@ KNOW_THE_ORDER = {
     "landmarks.solving": "walks the last stages of a fit by landmarks",
     "landmarks.fitting": "walks the stages of a fit by landmarks",
     "landmarks.needs": "asks stages what they hold",
+    "landmarks.checking": "holds what the stages left against each other",
+    "landmarks.mending": "makes again what any stage left, and just that",
     "expected_reads": "counts the reads of one stage's solver on another's kernels",
 }
 BENEATH_THE_ENGINE = {"errors"}  # what the engine takes from the package's top level

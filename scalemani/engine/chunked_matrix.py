@@ -97,6 +97,7 @@ class ChunkedMatrix:
     def write_metadata(self) -> None:
         """Write its metadata again, and nothing else: they follow from the shapes."""
         folder_at(self.folder)
+        folder_at(self._ledger)
         put(self.folder / "zarr.json", self._metadata)
 
     def check_metadata(self) -> None:

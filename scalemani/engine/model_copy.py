@@ -18,7 +18,11 @@ from scalemani.errors import ScalemaniError
 
 
 def write_copy(
-    target: Place, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
+    target: Place,
+    document: dict[str, Any],
+    names: Iterable[str],
+    read: Callable[[str], NDArray[Any]],
+    more: Callable[[Place], None],
 ) -> None:
     """Write a run, whole or not at all.
 
@@ -32,6 +36,8 @@ def write_copy(
         Of the arrays.
     read : callable
         Name -> array, checked.
+    more : callable
+        Copies what else belongs to the run, into the folder that it is given, before there is a document.
 
     Raises
     ------
@@ -47,20 +53,25 @@ def write_copy(
             raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
         if isinstance(target, ObjectPath):
             with making(target):
-                _write(target, document, names, read)
+                _write(target, document, names, read, more)
             return
         partial = beside(target)
         try:
             with room_for(target, 1 << 20):
                 partial.mkdir()
-                _write(partial, document, names, read)
+                _write(partial, document, names, read, more)
             partial.replace(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
 def _write(
-    place: Place, document: dict[str, Any], names: Iterable[str], read: Callable[[str], NDArray[Any]]
+    place: Place,
+    document: dict[str, Any],
+    names: Iterable[str],
+    read: Callable[[str], NDArray[Any]],
+    more: Callable[[Place], None],
 ) -> None:
     sums = {name: small_arrays.write(place, name, read(name)) for name in names}
+    more(place)
     RunDocument(place).write({**document, "arrays": sums})

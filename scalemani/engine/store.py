@@ -19,7 +19,7 @@ from scalemani.engine.expected_arrays import check_size, checked_array
 from scalemani.engine.model_copy import write_copy
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, discard, room_for, set_aside, take_place
-from scalemani.engine.places import Named, absolute, place
+from scalemani.engine.places import Named, Place, absolute, place
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.store_place import check_writable, kind_of, put_back
 from scalemani.engine.tiles import Tiles
@@ -271,8 +271,10 @@ class RunStore(Tiles):
         self._forget_arrays(self._goes_with_distances)
         super().drop_distances()
 
-    def copy_without_distances(self, path: Named) -> None:
+    def copy_without_distances(self, path: Named, more: Callable[[Place], None] = lambda folder: None) -> None:
         """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
+
+        `more` copies into a folder what the model needs besides its arrays.
 
         Raises
         ------
@@ -285,7 +287,7 @@ class RunStore(Tiles):
         document = {**self.document, "format_version": FORMAT_VERSION}
         names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
         kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
-        write_copy(place(path).absolute(), document, kept, self.read_array)
+        write_copy(place(path).absolute(), document, kept, self.read_array, more)
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""

@@ -4,12 +4,12 @@ Names of what :mod:`scalemani.landmarks.rows` writes, and how it is cut.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.chunked_matrix import ChunkedMatrix
+from scalemani.engine.places import Place
 from scalemani.engine.store import RunStore
 
 STAGE = "landmarks"
@@ -52,6 +52,21 @@ class Layout:
         return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
 
 
+def copy_points(store: RunStore, folder: Place) -> None:
+    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked.
+
+    Raises
+    ------
+    DamagedStoreError
+    DiskFullError
+    """
+    ours = Layout.of(store).points(store)
+    theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)
+    theirs.create()
+    for row in range(len(ours.rows)):
+        theirs.write(row, ours.read(row, 0))
+
+
 def symmetric_square(store: RunStore) -> NDArray[np.float64]:
     """Distances between the landmarks, (m, m), float64: the mean of what was found from either end.
 
@@ -63,9 +78,18 @@ def symmetric_square(store: RunStore) -> NDArray[np.float64]:
     return (square + square.T) / 2
 
 
-def median_distance(square: NDArray[Any]) -> float:
-    """Median off-diagonal distance."""
-    return float(np.median(square[~np.eye(len(square), dtype=bool)]))
+def median_distance(square: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+    """Median distance between points of different cells, each put where its landmark is.
+
+    >>> apart = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 4.0], [4.0, 4.0, 0.0]])
+    >>> median_distance(apart, np.array([1, 1, 1])), median_distance(apart, np.array([9, 9, 1]))
+    (4.0, 1.0)
+    """
+    upper = np.triu_indices(len(square), 1)
+    distances, pairs = square[upper], np.outer(counts, counts)[upper]
+    order = np.argsort(distances)
+    below = np.cumsum(pairs[order])
+    return float(distances[order[np.searchsorted(below, below[-1] / 2)]])
 
 
 def first_rows(store: RunStore, vertex: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -58,15 +58,24 @@ def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cl
             report("geodesics", max(done, block + 1), total)
         store.write_array(SQUARE, square)
         points.create()
-        tasks = [(store.path, store.identity, block) for block in range(len(points.rows))]
-        counts = np.zeros(layout.m, np.int64)
-        for block, part in enumerate(cluster.map(_turn, tasks), 1):
-            counts += part
-            report("geodesics", len(rows.rows) + block, total)
-        store.write_array(COUNTS, counts)
+        turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
+        store.write_array(COUNTS, turned)
     missing = points.missing()
     if missing:
         raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
+
+
+def count_cells(
+    store: RunStore, cluster: Cluster, report: Callable[[int], None] = lambda done: None
+) -> NDArray[np.int64]:
+    """Turn the blocks of points that are not turned yet; the points of each landmark's cell, shape (m,)."""
+    layout = Layout.of(store)
+    counts = np.zeros(layout.m, np.int64)
+    tasks = [(store.path, store.identity, block) for block in range(len(layout.points(store).rows))]
+    for done, part in enumerate(cluster.map(_turn, tasks), 1):
+        counts += part
+        report(done)
+    return counts
 
 
 def _row_blocks(

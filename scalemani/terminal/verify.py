@@ -12,7 +12,14 @@ from scalemani.terminal.progress import reporting
 
 __all__ = ["verify"]
 
-KINDS = {"row": "row of tiles", "array": "array", "model": "model", "leftover": "left over", "stray": "not a run's"}
+KINDS = {
+    "row": "row of tiles",
+    "array": "array",
+    "chunk": "block",
+    "model": "model",
+    "leftover": "left over",
+    "stray": "not a run's",
+}
 MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lists them all
 
 
@@ -49,8 +56,13 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
         "finished": found.finished,
         "repaired": done,
         "faults": [
-            {**fault._asdict(), "remedy": remedy(fault, given=given, repaired=to_the_fit)} for fault in found.faults
+            {
+                **fault._asdict(),
+                "remedy": remedy(fault, given=given, repaired=to_the_fit, landmarks=found.landmarks),
+            }
+            for fault in found.faults
         ],
+        "landmarks": found.landmarks,
         "tile_rows": found.tile_rows,
         "arrays": found.arrays,
     }
@@ -83,5 +95,6 @@ def _lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
         more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
-        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} rows of tiles and {said['arrays']} arrays{more}")
+        parts = "blocks of distances to landmarks" if said["landmarks"] else "rows of tiles"
+        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {parts} and {said['arrays']} arrays{more}")
     return lines

@@ -1,0 +1,193 @@
+"""Whether a store's landmarks are what it says: takes a run by landmarks, gives every fault.
+
+Every byte of its matrices and of their ledgers is looked at, the cells of the landmarks are counted again, and then
+what the parts say together: some rows are found again from the graph, the landmarks' own distances are those of the
+matrix, the model places landmarks where its axes have them, and some points are placed a second time.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.embedding import COUNTS, load_embedding
+from scalemani.engine.audit import Fault
+from scalemani.engine.chunked_audit import CHUNK, checked_chunk, folder_faults, name_of, row_problem
+from scalemani.engine.cluster import Cluster
+from scalemani.engine.path_graph import MOST_HOPS
+from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.store import RunStore
+from scalemani.errors import DamagedStoreError, SelfCheckError
+from scalemani.landmarks.kernels import LandmarkKernels
+from scalemani.landmarks.layout import POINTS, ROWS, SQUARE, STAGE, Layout, symmetric_square
+from scalemani.landmarks.placing import LandmarkPlacer
+from scalemani.landmarks.rows import cells
+from scalemani.landmarks.solving import COORDINATES, check_square, checked_landmarks, read_back
+from scalemani.self_check import _apart, _constants, _projection
+
+LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
+PLACED = 64  # points of a chunk that are placed again
+SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums may differ in the last bits
+MEANS_ALLOWED = 1e-9
+
+
+def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
+    """The arrays that the finished stages of a run by landmarks have left; none of any other run."""
+    if STAGE not in stages:
+        return set()
+    block = {SQUARE, COUNTS} if "geodesics" in stages else set()
+    return {STAGE} | block | ({COORDINATES} if "solve" in stages else set())
+
+
+def matrices(stages: dict[str, Any]) -> set[str]:
+    """Folders of matrices that such a run has at this stage."""
+    if STAGE not in stages:
+        return set()
+    return {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+
+
+def matrix_faults(
+    store: RunStore, cluster: Cluster, report: Callable[[str, int, int], None], *, whole: bool
+) -> Iterator[Fault]:
+    """Of the matrices, and of the counts that follow from them.
+
+    Parameters
+    ----------
+    whole : bool
+        Whether the array of landmarks is.
+    """
+    layout, finished = Layout.of(store), store.stage("geodesics") is not None
+    wanted = [layout.points(store)] if finished else [layout.points(store), layout.rows(store)]
+    there = [matrix for matrix in wanted if finished or matrix.exists]
+    for matrix in there:
+        yield from folder_faults(matrix)
+    tasks = [
+        (store.path, store.identity, matrix.name, row, finished, whole)
+        for matrix in there
+        for row in range(len(matrix.rows))
+    ]
+    counts, damaged = np.zeros(layout.m, np.int64), False
+    for done, (problem, name, part) in enumerate(cluster.map(_row, tasks), 1):
+        report("verify", done, len(tasks))
+        if problem is not None:
+            damaged = True
+            yield Fault(CHUNK, name, problem)
+        elif part is not None:
+            counts += part
+    if finished and whole and not damaged:
+        try:
+            if not np.array_equal(store.read_array(COUNTS), counts):
+                yield Fault("array", COUNTS, "the points nearest to each landmark are others")
+        except DamagedStoreError:
+            pass  # it is among the faults of arrays
+
+
+def _row(
+    path: str, identity: str, name: str, row: int, finished: bool, whole: bool
+) -> tuple[str | None, str, NDArray[np.int64] | None]:
+    """One task: a row of chunks; its problem and name, and the cells of its points."""
+    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
+    store.identity = identity
+    layout = Layout.of(store)
+    matrix = layout.points(store) if name == POINTS else layout.rows(store)
+    said = name_of(matrix, row)
+    problem = row_problem(matrix, row, finished=finished)
+    if problem is not None or not matrix.done(row):
+        return problem, said, None
+    buffer = np.empty(matrix.chunk, np.float32)
+    try:
+        for column in range(len(matrix.columns)):
+            found = checked_chunk(matrix, row, column, buffer)
+        if name != POINTS or not whole:
+            return None, said, None
+        here, landmarks = matrix.rows[row], store.read_array(STAGE)
+        low, high = np.searchsorted(landmarks, (here.start, here.stop))
+        if found[landmarks[low:high] - here.start, np.arange(low, high)].any():
+            raise DamagedStoreError("landmarks are not at 0 from themselves")
+    except DamagedStoreError as error:
+        return str(error), said, None
+    return None, said, cells(found, here, landmarks)
+
+
+def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fault]:
+    """What the matrix, the arrays and the graph say of one another; each of them is whole as a file.
+
+    Parameters
+    ----------
+    graph : CSR or None
+        None where D was given.
+    broken : set of str
+        Arrays that are not whole.
+    """
+    stages = store.document["stages"]
+    if STAGE in broken or "geodesics" not in stages:
+        return
+    if graph is not None:
+        again = _found_again(store, graph)
+        if again is not None:
+            yield again
+            return
+    if SQUARE not in broken:
+        try:
+            check_square(store)
+        except DamagedStoreError:
+            yield Fault("array", SQUARE, "it is not the landmarks' part of their distances")
+            return
+    if "solve" in stages and not broken & {SQUARE, COUNTS, "vectors", "eigenvalues", "means"}:
+        yield from _of_the_model(store, stages, COORDINATES not in broken)
+
+
+def _some(store: RunStore) -> list[int]:
+    """Chunks of points that are looked at, ascending."""
+    count = len(Layout.of(store).points(store).rows)
+    chosen: list[int] = np.sort(np.random.default_rng(1).choice(count, min(count, LOOKED_AT), replace=False)).tolist()
+    return chosen
+
+
+def _found_again(store: RunStore, graph: Any) -> Fault | None:
+    """Rows of some landmarks, from the graph."""
+    layout = Layout.of(store)
+    points, landmarks = layout.points(store), store.read_array(STAGE)
+    chosen = np.sort(np.random.default_rng(0).choice(layout.m, min(layout.m, LOOKED_AT), replace=False))
+    rows = geodesic_rows(graph, landmarks[chosen]).astype(np.float64)
+    for block in _some(store):
+        here = points.rows[block]
+        try:
+            _apart(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
+        except SelfCheckError as error:
+            return Fault(CHUNK, name_of(points, block), str(error))
+    return None
+
+
+def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iterator[Fault]:
+    """Means, axes and coordinates."""
+    solved, layout = stages["solve"], Layout.of(store)
+    embedding = load_embedding(store, solved, stages["graph"]["scale"])
+    form = stages["fit"]["fields"]["projection"] if "fit" in stages else "continuous"
+    chosen = checked_landmarks(layout.m, 0)
+    try:
+        sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums
+        means = sums.mean_squares(embedding.constant, embedding.nugget)
+        if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=MEANS_ALLOWED * float(np.abs(means).max())):
+            raise SelfCheckError("the means are not those of the landmarks' distances")
+        _constants(embedding.vectors)
+        _projection(read_back(store, chosen), chosen, embedding, np.array(solved["spectrum"]["residuals"]), form)
+    except SelfCheckError as error:
+        yield Fault("model", "self-check", str(error))
+        return
+    if not placed:
+        return
+    coordinates, placer = store.read_array(COORDINATES), LandmarkPlacer(store, embedding, form)
+    points, longest = layout.points(store), np.abs(coordinates).max(axis=0, initial=0.0)
+    for block in _some(store):
+        here = points.rows[block]
+        inside = _few(here.stop - here.start)
+        again = placer.place_rows(points.read(block, 0)[inside], placer.landmark_of[here][inside])
+        if (np.abs(again - coordinates[here][inside]) > SAME * longest).any():
+            yield Fault("array", COORDINATES, "points are not where the model places them")
+            return
+
+
+def _few(count: int) -> NDArray[np.int64]:
+    return np.linspace(0, count, min(count, PLACED), endpoint=False).astype(np.int64)
