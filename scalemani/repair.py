@@ -1,9 +1,9 @@
 """Mends a store: takes what :mod:`scalemani.verification` found, makes that again, says what it did and what is left.
 
 From the store alone come the document (from its copy), D's metadata, rows of tiles (from the graph), what was read of
-D, and the model (from D); of a run by landmarks all of it (:mod:`scalemani.landmarks.mending`). A graph, all of a run whose D was given, and a model whose D was dropped come from the
-points: their stage is marked, and the same fit with the same points makes them again and goes on; D stays where the
-graph comes out the same to the bit.
+D, and the model (from D); of a run by landmarks all of it (:mod:`scalemani.landmarks.mending`). A graph, all of a run
+whose D was given, and a model whose D was dropped come from the points: their stage is marked, and the same fit with
+the same points makes them again and goes on; D stays where the graph comes out the same to the bit.
 """
 
 import shutil

@@ -7,7 +7,6 @@ same points makes it again and goes on.
 """
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 
