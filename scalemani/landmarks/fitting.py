@@ -5,6 +5,7 @@ What is there of a stopped run stays: its landmarks, its rows, its turned blocks
 
 from typing import Any
 
+from scalemani.embedding import COUNTS
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_graph
@@ -44,7 +45,7 @@ def fit_landmarks(
         graph = store.stage("graph")
         assert graph is not None
         compute_rows(store, given, graph["scale"], cluster, report)
-        median = median_distance(symmetric_square(store))
+        median = median_distance(symmetric_square(store), store.read_array(COUNTS))
         store.finish("geodesics", {"tile_size": layout.points_a_chunk}, median=median)
     layout.rows(store).drop()
     cluster.give_back()

@@ -17,7 +17,7 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.landmarks.kernels import LandmarkKernels
-from scalemani.landmarks.layout import SQUARE, Layout, median_distance, symmetric_square
+from scalemani.landmarks.layout import SQUARE, Layout, symmetric_square
 from scalemani.landmarks.placing import Report, place_all
 from scalemani.parameters import Parameters
 from scalemani.self_check import CHECKED, check_landmark_fit
@@ -51,10 +51,10 @@ def solve_landmarks(
     SelfCheckError
         If what was found contradicts itself; nothing is recorded then.
     """
-    state, graph = store.stage("solve"), store.stage("graph")
+    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"] and not again:
         return
-    assert graph is not None
+    assert graph is not None and distances is not None
     report("solve", 0, 1)
     square = symmetric_square(store)
     kernels = LandmarkKernels(square, store.read_array(COUNTS))
@@ -70,8 +70,7 @@ def solve_landmarks(
     vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
     solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    median = median_distance(square)
-    account = spectrum_account(solution, embedding, kernels.sums, median, 1, parameters.tol)
+    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], 1, parameters.tol)
     account |= {"n_landmarks": len(square)}
     checked = checked_landmarks(len(square), parameters.random_state)
     account["self_check"] = check_landmark_fit(
