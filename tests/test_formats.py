@@ -54,7 +54,8 @@ def made(tmp_path_factory):
     adata.layers["columns"], adata.layers["dense"] = COUNTS.tocsc(), COUNTS.toarray()
     adata.obsp["distances"] = sp.csr_array(np.diag([0.0, *np.ones(59)]))
     adata.write_h5ad(at / "x.h5ad")
-    table = pd.DataFrame(ROWS, columns=["a", "b", "c"], index=pd.Index(range(100, 160)))
+    # The index is a column of the file, and no feature.
+    table = pd.DataFrame(ROWS, columns=["a", "b", "c"], index=RNG.permutation(60))
     table.to_parquet(at / "x.parquet", row_group_size=7)
     mixed = table.assign(small=np.arange(60, dtype=np.int8), yes=table.a > 0.5, who=NAMES)
     mixed.to_parquet(at / "mixed.parquet", row_group_size=25)

@@ -6,7 +6,7 @@ from typing import Any
 from scalemani.engine.foreign_zarr import MOST_ROWS
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import short_list
-from scalemani.terminal.hdf5_points import checked_dataset, file_of, node_at
+from scalemani.terminal.hdf5_points import checked_dataset, damage_said, file_of, node_at
 
 __all__ = ["ids_of", "names_of"]
 
@@ -30,7 +30,7 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
     ScalemaniError
         There is no such column, or it is not of text or whole numbers, or has another length.
     """
-    with file_of(path) as file:
+    with damage_said(path), file_of(path) as file:
         obs = node_at(file, path, "obs")
         if not hasattr(obs, "keys"):
             raise ScalemaniError(f"{path}::obs is no table of AnnData's; save it again with a release from 0.7 on")
@@ -55,7 +55,7 @@ def names_of(path: Path, member: str | None, n_features: int) -> list[str] | Non
     """
     if (member or "").strip("/").split("/")[0] not in ("X", "layers") or n_features > _MOST_NAMED:
         return None
-    with file_of(path) as file:
+    with damage_said(path), file_of(path) as file:
         var = node_at(file, path, "var") if "var" in file.keys() else None  # noqa: SIM118 - no links
         name = None if var is None else _index_of(var)
         if name is None:
@@ -79,9 +79,5 @@ def _texts(file: Any, path: Path, member: str) -> list[str]:
     checked_dataset(node, f"{path}::{member}")
     if len(node.shape) != 1 or node.shape[0] > MOST_ROWS or node.dtype.kind not in "OSiu":
         raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
-    try:
-        cells = node[:].tolist()
-    except Exception as error:
-        why = " ".join(str(error).split())[:200]
-        raise ScalemaniError(f"a chunk of {path}::{member} is damaged ({why}); write it again") from error
+    cells = node[:].tolist()
     return [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell) for cell in cells]

@@ -2,9 +2,12 @@
 
 A dataset is read by blocks, and so is a matrix in CSR form as AnnData writes it. Whatever a file says of itself is
 held against its bytes first; links, virtual datasets and external storage, which would have other files read in its
-name, are refused.
+name, are refused. What is damaged inside its structure is the HDF5 library's to find: on rare damage (a heap of zero
+length) that library goes round for ever.
 """
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,10 @@ from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
+from scalemani.terminal.printable import cause
 from scalemani.terminal.sparse_hdf5 import form_of_sparse, read_sparse
 
-__all__ = ["checked_dataset", "file_of", "node_at", "read_hdf5"]
+__all__ = ["checked_dataset", "damage_said", "file_of", "node_at", "read_hdf5"]
 
 _MOST_LISTED = 20
 _MOST_SEEN = 10_000  # nodes of a file that are looked through for what could be meant
@@ -43,8 +47,8 @@ def read_hdf5(path: Path, member: str | None) -> Any:
         The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to be larger than
         the file can hold, or leads out of it.
     """
-    file = file_of(path)
-    try:
+    with damage_said(path):
+        file = file_of(path)
         if member is None:
             found = _matrices(file)
             if len(found) != 1:
@@ -64,10 +68,17 @@ def read_hdf5(path: Path, member: str | None) -> Any:
         if node.dtype.kind not in "biuf":
             raise ScalemaniError(f"{name} has dtype {node.dtype}; give real numbers (integer, float or bool)")
         return _Dataset(node, name)
+
+
+@contextlib.contextmanager
+def damage_said(path: Path) -> Iterator[None]:
+    """Turn what HDF5 says of a damaged file, of many kinds, into one line."""
+    try:
+        yield
     except ScalemaniError:
         raise
-    except Exception as error:  # HDF5's own kinds, by what is damaged
-        raise _not_whole(path, error) from error
+    except Exception as error:
+        raise ScalemaniError(f"{path} is not a whole HDF5 file ({cause(error)}); save it again") from error
 
 
 def file_of(path: Path) -> Any:
@@ -79,10 +90,8 @@ def file_of(path: Path) -> Any:
         If it is none, or h5py is not there.
     """
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
-    try:
+    with damage_said(path):
         return h5py.File(path, "r")
-    except Exception as error:
-        raise _not_whole(path, error) from error
 
 
 def node_at(file: Any, path: Path, member: str) -> Any:
@@ -149,7 +158,7 @@ class _Dataset(RowSource):
         try:
             return self._node[start:stop]
         except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({_one_line(error)}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
 
 
 def _matrices(file: Any) -> list[str]:
@@ -184,11 +193,3 @@ def _choice(path: Path, found: list[str]) -> str:
 
 def _encoding(node: Any) -> Any:
     return node.attrs.get("encoding-type")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
-def _not_whole(path: Path, error: Exception) -> ScalemaniError:
-    return ScalemaniError(f"{path} is not a whole HDF5 file ({_one_line(error)}); save it again")

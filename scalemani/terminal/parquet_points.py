@@ -12,6 +12,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
 from scalemani.terminal.csv_points import short_list
+from scalemani.terminal.printable import cause
 
 __all__ = ["read_parquet"]
 
@@ -60,7 +61,7 @@ def read_parquet(
     except ScalemaniError:
         raise
     except Exception as error:  # pyarrow's own kinds, by what is damaged
-        raise ScalemaniError(f"{path} is not a whole Parquet file ({_one_line(error)}); save it again") from error
+        raise ScalemaniError(f"{path} is not a whole Parquet file ({cause(error)}); save it again") from error
 
 
 def _chosen(path: Path, schema: Any, member: str | None, id_column: str | None) -> list[str]:
@@ -176,7 +177,7 @@ class _Columns(RowSource):
         except StopIteration:
             why = "it has fewer rows than it says"
         except Exception as error:
-            why = _one_line(error)
+            why = cause(error)
         raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
 
     def _column(self, batch: Any, name: str) -> Any:
@@ -191,7 +192,3 @@ class _Columns(RowSource):
                 "offset first"
             )
         return values
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,6 +1,6 @@
 """Text from files on a terminal: takes any text, gives it with nothing in it that a terminal obeys."""
 
-__all__ = ["printable"]
+__all__ = ["cause", "printable"]
 
 
 def printable(text: str) -> str:
@@ -15,3 +15,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def cause(error: BaseException) -> str:
+    """What a library's error says, in one line of no more than 200 letters; its kind where it says nothing.
+
+    >>> cause(OSError("a\\nb")), cause(EOFError())
+    ('a b', 'EOFError')
+    """
+    return printable(" ".join(str(error).split())[:200]) or type(error).__name__

@@ -9,6 +9,7 @@ from scipy.sparse import csc_array, csr_array
 from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.row_source import RowSource
+from scalemani.terminal.printable import cause
 
 __all__ = ["form_of_sparse", "read_sparse"]
 
@@ -87,8 +88,7 @@ class _Rows(RowSource):
         try:
             data, indices = self._data[low:high], self._indices[low:high].astype(np.int64)
         except Exception as error:
-            why = " ".join(str(error).split())[:200]
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({why}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
         if indices.size and not (0 <= indices.min() and indices.max() < self.shape[1]):
             raise _damaged(self._name, f"an index outside of its {self.shape[1]:,} columns")
         ends = self._ends[start : stop + 1] - low
