@@ -136,6 +136,7 @@ def test_no_kernel_has_parallel_regions():
 
     for name in (
         "settling",
+        "sweeping",
         "heap_search",
         "path_search",
         "shortest_paths",

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from scalemani.engine.heap_search import most_hops
 from scalemani.engine.settling import LINE
+from scalemani.engine.sweeping import sweep_orders
 
 SMALL = 4096  # vertices up to which sums are float64: they cost next to nothing there
 SHARED = 1 / 64  # of the weights: that many equal ones make roundings add up
+ORDERS = 6  # of the sweeps: two do in many dimensions; on a long sheet six take a third of the work of two
 MOST_HOPS = 1024  # edges of a path whose float32 sum is good to 2e-6
 
 
@@ -51,13 +53,33 @@ class PathGraph:
         if not (self.weights >= 0).all():
             raise ValueError("the graph has weights that are negative or NaN: lengths of 0 or more are needed")
         self.precision = precision or self._precision()
-        self._local = threading.local()
+        self._own_this_process()
+
+    def _own_this_process(self) -> None:
+        self._local, self._lock = threading.local(), threading.Lock()
+        self._orders: tuple[NDArray[np.int32], float] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_local"}
+        return {name: value for name, value in vars(self).items() if name not in ("_local", "_lock", "_orders")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _local=threading.local())  # workspaces stay where they are
+        vars(self).update(state)
+        self._own_this_process()  # workspaces stay where they are
+
+    def orders(self) -> tuple[NDArray[np.int32], float]:
+        """Orders of the vertices (ORDERS, n) for sweeps, and the mean length of a search's heap; made once.
+
+        It takes about `ORDERS` rows' time on the heap.
+        """
+        with self._lock:
+            if self._orders is None:
+                n, most = self.shape[0], len(self.indices) + 1
+                orders = np.empty((ORDERS, n), np.int32)
+                heap = np.empty(most, np.int64), np.empty(most, np.int32)
+                scratch = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int32)
+                waiting = sweep_orders(self.indptr, self.indices, self.weights, orders, *heap, *scratch)
+                self._orders = orders, float(waiting)
+            return self._orders
 
     def workspace(self) -> "Workspace":
         """This thread's workspace: one search at a time, and memory that is touched once."""
@@ -87,7 +109,7 @@ class Workspace:
     csr : tuple of ndarray
         The graph: pointers, neighbours, weights.
     distance : ndarray, shape (n, lanes)
-        In the precision of the sums; rows in the numbering of `renumbered`.
+        In the precision of the sums; rows in the numbering of `rank`.
     dirty : ndarray of uint8
     order, rank : ndarray of int32, shape (n,)
         Vertex at each place of the order, and the inverse.
@@ -115,9 +137,10 @@ class Workspace:
 def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     """Bytes that a search holds besides its graph and its rows.
 
-    For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), and
-    where its edges begin (8); for each edge its place in the renumbered graph (up to 12) and in the heap (12); for each
-    source its seed, its start, its place among the others, and a batch's copies.
+    For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), where
+    its edges begin (8), and its places in the orders of sweeps, which the graph holds for all; for each edge its place
+    in the renumbered graph (up to 12) and in the heap (12); for each source its seed, its start, its place among the
+    others, and a batch's copies.
 
     Parameters
     ----------
@@ -126,7 +149,7 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     sources : int
         Of a call, at one seed each.
     """
-    return (LINE + 1 + 8 + 16 + 8) * n + (12 + 12) * edges + 64 * sources
+    return (LINE + 1 + 8 + 16 + 8 + 4 * ORDERS) * n + (12 + 12) * edges + 64 * sources
 
 
 def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
