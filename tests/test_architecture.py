@@ -167,6 +167,14 @@ def test_zarr_is_imported_in_the_engine_alone():
     assert users_of("zarr") == {"engine.user_arrays"}
 
 
+def test_obstore_is_imported_in_the_engine_when_a_url_is_used():
+    """An extra: paths of this machine do without."""
+    assert users_of("obstore") <= {"engine.buckets", "engine.object_paths"}
+    at_once = [node for name in ("engine.buckets", "engine.object_paths") for node in TREES[name].body]
+    assert not any(isinstance(node, ast.ImportFrom | ast.Import) and "obstore" in ast.unparse(node) for node in at_once)
+    assert users_of("fsspec", "s3fs", "boto3") == set()
+
+
 def test_distributed_is_imported_in_one_file():
     assert users_of("distributed", "dask.distributed") == {"engine.cluster"}
 
