@@ -15,6 +15,7 @@ from scalemani import pipeline
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
+from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.plan import Plan
 from scalemani.row_blocks import as_source, check_shape
@@ -120,7 +121,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
           `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum;
-          `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`).
+          `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
+        - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
+          `landmark_method`, `landmark_reach`: no point is farther from a landmark (of "maxmin").
     landmarks_ : ndarray of int, shape (m,), or None
         Rows that are landmarks, ascending by their place in the graph.
     kept_ : ndarray of int
@@ -223,14 +226,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.name_features(getattr(self, "feature_names_in_", None))
         return self
 
-    def plan(self, X: Any) -> Plan:
+    def plan(self, X: Any) -> Plan | LandmarkPlan:
         """What `fit` takes on this machine: memory by parts, disk, tasks, reads of D and time by stage.
 
         Neighbours and graph are made, a few seconds of the rest are timed, and nothing is left on the disk.
 
         Returns
         -------
-        scalemani.plan.Plan
+        scalemani.plan.Plan or scalemani.landmarks.planning.LandmarkPlan
             With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
 
         Raises
@@ -345,12 +348,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
-        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; from the graph if not `stored`."""
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; from the graph if not `stored` or by landmarks."""
         check_is_fitted(self)
         return self._run.geodesics(rows, stored=stored)
 
     def export(self, path: Any) -> None:
-        """Copy the model, without D, to a new store."""
+        """Copy the model, without D (distances to landmarks go along), to a new store."""
         check_is_fitted(self)
         self._run.export(os.fspath(path))
 

@@ -5,6 +5,7 @@ and gives what the rest would take. Errors come in this order, before a file is 
 and what is there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from scalemani.landmarks.choice import check_landmarks
 from scalemani.landmarks.fitting import fit_landmarks
 from scalemani.landmarks.layout import Layout
 from scalemani.landmarks.needs import layout_of_store
+from scalemani.landmarks.planning import LandmarkPlan, make_landmark_plan, with_landmark_seconds
 from scalemani.needs import check_early, check_sizes
 from scalemani.neighbors import NeighborLists
 from scalemani.opening import REDO, differing, in_place, open_run, recorded_graph, sole_writer
@@ -98,7 +100,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     return Run(store, folder)
 
 
-def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
+def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan | LandmarkPlan:
     """What a fit of X takes, with the time by stage: neighbours and graph are made, the rest is arithmetic.
 
     Nothing stays on the disk. A run that is at the store's path already is not looked at.
@@ -114,7 +116,8 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
     parameters = parameters.seeded(None)
     with Cluster(parameters.scheduler) as cluster:
         begun = time.perf_counter()
-        check_early(given, parameters, cluster, limit, folder)
+        early = check_early if parameters.landmarks is None else needs.check_early
+        early(given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
         lists = given.lists(parameters)
         report("neighbors", 1, 1)
@@ -124,8 +127,12 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan:
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
         n, edges, method = len(graph.order), int(graph.matrix.nnz), lists.method if lists else given.kind
+        matrix = None if given.kind == "geodesic" else graph.matrix
+        if parameters.landmarks is not None:
+            by = make_landmark_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
+            return with_landmark_seconds(by, parameters, cluster, matrix, spent)
         made = make_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
-        return with_seconds(made, parameters, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
+        return with_seconds(made, parameters, cluster, matrix, spent)
 
 
 def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
@@ -133,11 +140,16 @@ def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
-    given = read_input(X, parameters.metric, parameters.metric_params)
+    given = read_input(X, parameters.metric, parameters.metric_params, limit, _place(parameters.store))
     check_sizes(parameters, given)
     check_landmarks(given, parameters)
     report("points", 1, 1)
     return limit, given
+
+
+def _place(store: Any) -> str | None:
+    """Where points may be that memory can't hold: beside the store, if that is on a disk."""
+    return None if store is None else os.fspath(store)
 
 
 def _graph_and_plan(
@@ -195,6 +207,7 @@ def _neighbors(
         listed=lists is not None,
         method=lists.method if lists else given.kind,
         recall=float(lists.recall) if lists else 1.0,
+        **({"account": lists.account.record()} if lists and lists.account else {}),
     )
     drop_pieces(store)
     report("neighbors", given.n_distinct, given.n_distinct)

@@ -38,37 +38,76 @@ def duration(seconds: float) -> str:
 
 
 METHODS = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent": "NN-descent", "graph": "given"}
-STAGES = {"search": "neighbours and graph", "neighbors": "neighbours", "solve": "constant and axes"}
+STAGES = {
+    "search": "neighbours and graph",
+    "neighbors": "neighbours",
+    "solve": "constant and axes",
+    "choice": "choice of landmarks",
+}
 
 
-def _verdict(plan: Any) -> str:
-    """Whether the fit can run, or what does not let it."""
+def _verdict(plan: Any, more: int) -> str:
+    """Whether the fit can run, or what does not let it; `more` is what the disk holds for a while."""
     if plan.refusal is None:
         return "fits"
     if plan.memory_peak > plan.memory_limit:
         return f"does not fit: {size(plan.memory_peak)} of memory, {size(plan.memory_limit)} is allowed"
-    if plan.disk + plan.disk_solving > plan.disk_free:
-        return f"does not fit: {size(plan.disk + plan.disk_solving)} of disk, {size(plan.disk_free)} is free"
+    if plan.disk + more > plan.disk_free:
+        return f"does not fit: {size(plan.disk + more)} of disk, {size(plan.disk_free)} is free"
     return f"does not fit: {plan.refusal}"
 
 
 def plan_lines(plan: Any) -> list[str]:
     """The lines of ``scalemani plan``."""
-    merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
-    points = f"{plan.n_rows:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     tiles = f"{plan.tile_rows} rows of tiles (squares of {plan.tile_size:,} x {plan.tile_size:,})"
     reads = f"about {plan.reads}" if plan.reads else "none"
-    where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
-    largest, before = plan.memory_stage, plan.tasks - plan.reads * plan.tasks_a_read
+    before = plan.tasks - plan.reads * plan.tasks_a_read
     made = "landmarks and D" if before and plan.landmarks else "D"
-    counts = f"{before} for {made}, {plan.tasks_a_read} a read"
-    lines = [
-        f"verdict          {_verdict(plan)}",
+    return [
+        *_head(plan, plan.disk_solving),
+        f"distances D      {tiles}, {size(plan.disk_distances)}",
+        f"reads of D       {reads}, besides the one while it is written",
+        *_work(plan, f"{before} for {made}, {plan.tasks_a_read} a read"),
+        *_disk_and_time(plan, "while it is solved, more", plan.disk_solving),
+    ]
+
+
+def landmark_plan_lines(plan: Any) -> list[str]:
+    """The lines of ``scalemani plan`` for a fit by landmarks."""
+    how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
+    rows, chunks = -(-plan.n_landmarks // plan.landmarks_a_task), -(-plan.n_vertices // plan.points_a_chunk)
+    found = plan.tasks - 2 * chunks
+    found_in = f"{found} of {plan.landmarks_a_task} landmarks or fewer, " if found else ""
+    assert found in (0, rows)
+    return [
+        *_head(plan, plan.disk_turning),
+        f"landmarks        {plan.n_landmarks:,}, {how[plan.landmark_method]}",
+        f"their distances  {plan.n_vertices:,} x {plan.n_landmarks:,}, {size(plan.disk_distances)} in {_blocks(chunks)} "
+        f"of {plan.points_a_chunk:,} points",
+        *_work(plan, f"{found_in}{chunks} to turn and {chunks} to place a block of points"),
+        *_disk_and_time(plan, "while they are turned, more", plan.disk_turning),
+    ]
+
+
+def _blocks(count: int) -> str:
+    return f"{count:,} block{'' if count == 1 else 's'}"
+
+
+def _head(plan: Any, more: int) -> list[str]:
+    merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
+    points = f"{plan.n_rows:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
+    return [
+        f"verdict          {_verdict(plan, more)}",
         f"points           {points}" + (f", {outside:,} outside the largest component" if outside else ""),
         f"neighbours       {METHODS.get(plan.method, plan.method)}",
         f"graph            {plan.n_edges:,} edges",
-        f"distances D      {tiles}, {size(plan.disk_distances)}",
-        f"reads of D       {reads}, besides the one while it is written",
+    ]
+
+
+def _work(plan: Any, counts: str) -> list[str]:
+    """Tasks and memory."""
+    where, largest = "" if plan.workers == 1 else f" on each of {plan.workers} workers", plan.memory_stage
+    lines = [
         f"pieces of work   {plan.tasks:,} ({counts}), {plan.threads} at once{where}",
         f"memory a process {size(plan.memory_peak)} above its size at the start; {size(plan.memory_limit)} is allowed",
     ]
@@ -76,9 +115,13 @@ def plan_lines(plan: Any) -> list[str]:
         lines.append(f"  {STAGES.get(stage, stage):<29}{size(sum(parts.values())):>10}")
         if stage == largest:
             lines += [f"    {name:<27}{size(held):>10}" for name, held in parts.items() if held]
-    lines.append(f"disk             {size(plan.disk)}, and {size(plan.disk_free)} is free at {plan.folder}")
-    if plan.disk_solving:
-        lines.append(f"  {'while it is solved, more':<29}{size(plan.disk_solving):>10}")
+    return lines
+
+
+def _disk_and_time(plan: Any, while_: str, more: int) -> list[str]:
+    lines = [f"disk             {size(plan.disk)}, and {size(plan.disk_free)} is free at {plan.folder}"]
+    if more:
+        lines.append(f"  {while_:<29}{size(more):>10}")
     if plan.seconds:
         lines.append(f"time             about {duration(sum(plan.seconds.values()))}")
         lines += [f"  {STAGES.get(name, name):<29}{duration(spent):>10}" for name, spent in plan.seconds.items()]

@@ -25,7 +25,7 @@ from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
-from scalemani.landmarks.layout import copy_points, first_rows
+from scalemani.landmarks.layout import copy_points, first_rows, landmark_account, rows_of_landmarks
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
@@ -87,11 +87,12 @@ class Run:
             "n_bridges": graph["n_bridges"],
             "knn_method": neighbors["method"],
             "knn_recall": neighbors["recall"],
+            **landmark_account(self.stages),
         }
 
     @cached_property
     def distance_histogram(self) -> DistanceHistogram | None:
-        """Pairs of vertices by their distance, for :mod:`scalemani.dimension`; None where the fit did not count."""
+        """Pairs of vertices by their distance, for :mod:`scalemani.dimension`; None where the fit did not count, as by landmarks."""
         return stored_histogram(self.store)
 
     @property
@@ -139,12 +140,14 @@ class Run:
         """Rows of D in the user's order and unit, shape (len(rows), N); NaN to and from dropped rows.
 
         They are read where D is kept and `stored` is true, else found again from the graph (D that was given is always
-        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits.
+        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits. A model by
+        landmarks keeps no rows of D: they are found from the graph whatever `stored` says, and where D was given, rows
+        that are landmarks are read from the distances to these.
 
         Raises
         ------
         ScalemaniError
-            If rows are not row numbers, or D was given, then dropped.
+            If rows are not row numbers, or D was given, then dropped, or kept to landmarks that these rows are not.
         """
         self._check_current()
         total = len(self.vertex)
@@ -153,6 +156,8 @@ class Run:
         given = self.stages["data"]["fields"]["kind"] == "geodesic"
         if self.store.has_distances and (stored or given):
             found = self.store.read_rows(vertices[known])
+        elif given and "landmarks" in self.stages:
+            found = rows_of_landmarks(self.store, vertices[known])
         elif given:
             raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
         else:

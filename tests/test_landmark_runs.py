@@ -21,7 +21,8 @@ from scalemani.repair import repair
 from scalemani.verification import verify
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
-POINTS = roll(300)[0] if isinstance(roll(300), tuple) else roll(300)
+POINTS = roll(300)
+MATRIX = "distances_to_landmarks"
 CHANGING = ("zarr.json", "document.json")
 
 
@@ -61,23 +62,23 @@ def numbers(store):
 
 
 DAMAGE = {  # name: what is done to the folder of a run, what verify calls it
-    "a bit of a chunk": (lambda run: flip(run / "distances_to_landmarks/c/2/0"), "distances_to_landmarks/2"),
-    "a lost chunk": (lambda run: (run / "distances_to_landmarks/c/0/0").unlink(), "distances_to_landmarks/0"),
+    "a bit of a chunk": (lambda run: flip(run / f"{MATRIX}/c/2/0"), f"{MATRIX}/2"),
+    "a lost chunk": (lambda run: (run / f"{MATRIX}/c/0/0").unlink(), f"{MATRIX}/0"),
     "a short chunk": (
-        lambda run: (run / "distances_to_landmarks/c/1/0").write_bytes(b"1234"),
-        "distances_to_landmarks/1",
+        lambda run: (run / f"{MATRIX}/c/1/0").write_bytes(b"1234"),
+        f"{MATRIX}/1",
     ),
-    "a lost line": (lambda run: (run / "distances_to_landmarks/ledger/3.json").unlink(), "distances_to_landmarks/3"),
+    "a lost line": (lambda run: (run / f"{MATRIX}/ledger/3.json").unlink(), f"{MATRIX}/3"),
     "another line": (
-        lambda run: shutil.copy(run / "distances_to_landmarks/ledger/3.json", run / "distances_to_landmarks/ledger/1.json"),
-        "distances_to_landmarks/1",
+        lambda run: shutil.copy(run / MATRIX / "ledger/3.json", run / MATRIX / "ledger/1.json"),
+        f"{MATRIX}/1",
     ),
     "two chunks for one another": (
-        lambda run: shutil.copy(run / "distances_to_landmarks/c/1/0", run / "distances_to_landmarks/c/2/0"),
-        "distances_to_landmarks/2",
+        lambda run: shutil.copy(run / f"{MATRIX}/c/1/0", run / f"{MATRIX}/c/2/0"),
+        f"{MATRIX}/2",
     ),
-    "metadata": (lambda run: flip(run / "distances_to_landmarks/zarr.json", 40), "distances_to_landmarks/zarr.json"),
-    "the whole matrix": (lambda run: shutil.rmtree(run / "distances_to_landmarks"), "distances_to_landmarks/0"),
+    "metadata": (lambda run: flip(run / f"{MATRIX}/zarr.json", 40), f"{MATRIX}/zarr.json"),
+    "the whole matrix": (lambda run: shutil.rmtree(run / MATRIX), f"{MATRIX}/0"),
     "landmarks": (lambda run: flip(run / "landmarks/c/0"), "landmarks"),
     "lost landmarks": (lambda run: shutil.rmtree(run / "landmarks"), "landmarks"),
     "counts": (lambda run: flip(run / "landmark_counts/c/0"), "landmark_counts"),

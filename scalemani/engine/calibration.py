@@ -74,7 +74,7 @@ def measure(cluster: Cluster, graph: Any, tile: int, share: Use, folder: str) ->
     side = min(tile, SAMPLE_TILE)
     timed = list(cluster.map(_tile_seconds, [(side, folder)] * threads, shared=share))
     written, read = (float(np.mean(column)) / side**2 for column in zip(*timed, strict=True))
-    return Rates(row, written, read, _disk_rate(folder))
+    return Rates(row, written, read, disk_rate(folder))
 
 
 def _row_seconds(start: int, graph: Any) -> float:
@@ -92,6 +92,28 @@ def _row_seconds(start: int, graph: Any) -> float:
         if more <= count:
             return float(seconds / count)
         count = more
+
+
+def scattered_row_seconds(cluster: Cluster, graph: Any, landmarks: int, together: int = 16) -> float:
+    """Seconds a row from sources that are as far apart as `landmarks` spread over the graph, on every thread at once.
+
+    Parameters
+    ----------
+    together : int
+        Sources of a batch of the search, next to each other in that order.
+    """
+    spread = np.linspace(0, graph.shape[0], landmarks, endpoint=False).astype(np.int64)
+    count = min(together, landmarks)
+    starts = np.linspace(0, landmarks - count, cluster.threads).astype(np.int64)
+    tasks = [(spread[start : start + count],) for start in starts]
+    return float(np.mean(list(cluster.map(_scattered_seconds, tasks, shared=graph))))
+
+
+def _scattered_seconds(sources: NDArray[np.int64], graph: Any) -> float:
+    geodesic_rows(graph, sources)  # loads compiled code, or compiles it, and makes what the graph keeps for such sources
+    at = time.perf_counter()
+    geodesic_rows(graph, sources)
+    return (time.perf_counter() - at) / len(sources)
 
 
 @dataclass(frozen=True)
@@ -161,7 +183,7 @@ def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
         stream.seek(0)
         np.frombuffer(stream.read(), np.float32).copy()
 
-    with _nameless(folder) as stream:
+    with nameless(folder) as stream:
         multiplying = _median(lambda: share(tile))
         return _median(lambda: written(stream)) + multiplying, _median(lambda: read(stream)) + multiplying
 
@@ -176,7 +198,7 @@ def _median(function: Callable[[], Any], count: int = 9) -> float:
     return float(np.median(times))
 
 
-def _nameless(folder: str) -> Any:
+def nameless(folder: str) -> Any:
     """A file that is gone when it is closed, on the disk of a folder, or in memory where that can't be written to."""
     try:
         return tempfile.TemporaryFile(dir=folder_of(folder))
@@ -184,10 +206,10 @@ def _nameless(folder: str) -> Any:
         return io.BytesIO()
 
 
-def _disk_rate(folder: str) -> float:
+def disk_rate(folder: str) -> float:
     """Bytes a second that reach the disk of a folder."""
     data = np.random.default_rng(0).bytes(DISK_SAMPLE)
-    with _nameless(folder) as stream:
+    with nameless(folder) as stream:
         at = time.perf_counter()
         stream.write(data)
         stream.flush()

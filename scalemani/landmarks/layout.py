@@ -3,7 +3,9 @@
 Names of what :mod:`scalemani.landmarks.rows` writes, and how it is cut.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from scalemani.engine.chunked_matrix import ChunkedMatrix
 from scalemani.engine.places import Place
 from scalemani.engine.store import RunStore
+from scalemani.errors import ScalemaniError
 
 STAGE = "landmarks"
 SQUARE = "landmark_square"
@@ -50,6 +53,48 @@ class Layout:
     def points(self, store: RunStore) -> ChunkedMatrix:
         """The matrix (n, m)."""
         return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
+
+
+def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
+    """How landmarks were chosen, and how far any point is from one at most; nothing where there are none.
+
+    Parameters
+    ----------
+    stages : mapping
+        Of a finished run.
+    """
+    state = stages.get(STAGE)
+    if state is None:
+        return {}
+    reach = state["reach"]
+    return {
+        "n_landmarks": state["n_landmarks"],
+        "landmark_method": state["fields"]["landmark_method"] or "given",
+        "landmark_reach": None if reach is None else reach * stages["graph"]["scale"],
+    }
+
+
+def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Rows of D of some landmarks, (l, n), from the distances of all points to them: the whole matrix is read.
+
+    Raises
+    ------
+    ScalemaniError
+        If a vertex is no landmark.
+    DamagedStoreError
+    """
+    layout, landmarks = Layout.of(store), store.read_array(STAGE)
+    at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
+    lost = int((landmarks[at] != vertices).sum())
+    if lost:
+        raise ScalemaniError(
+            f"{lost} of {len(vertices)} rows are not landmarks, and D was given: only distances to the {layout.m} "
+            "landmarks are kept (landmarks_); the others are in what you gave"
+        )
+    points, found = layout.points(store), np.empty((len(vertices), layout.n), np.float32)
+    for block, here in enumerate(points.rows):
+        found[:, here] = points.read(block, 0)[:, at].T
+    return found
 
 
 def copy_points(store: RunStore, folder: Place) -> None:

@@ -148,9 +148,15 @@ def choose_layout(work: LandmarkWork, limit: int) -> Layout:
 
 
 def distance_bytes(layout: Layout) -> int:
-    """Bytes on the disk of the distances of all points to the landmarks; twice that while they are turned."""
+    """Bytes on the disk of the distances of all points to the landmarks."""
     chunk = layout.points_a_chunk
     return 4 * layout.m * (-(-layout.n // chunk) * chunk)
+
+
+def turning_bytes(layout: Layout) -> int:
+    """Bytes on the disk of the same by landmark, until they are turned."""
+    here, chunk = layout.landmarks_a_task, layout.points_a_chunk
+    return 4 * (-(-layout.m // here) * here) * (-(-layout.n // chunk) * chunk)
 
 
 def model_bytes(work: LandmarkWork, listed: int) -> int:
@@ -168,12 +174,12 @@ def check_landmark_disk(path: str, layout: Layout, more: int = 0) -> None:
     DoesNotFitError
         Naming what is needed and what is free.
     """
-    needed, free = 2 * distance_bytes(layout) + more, free_disk(path)
+    needed, free = distance_bytes(layout) + turning_bytes(layout) + more, free_disk(path)
     if needed > free:
         raise DoesNotFitError(
-            f"the distances of {layout.n} vertices to {layout.m} landmarks need {needed:,} bytes, of which half go "
-            f"when they are turned, and {free:,} are free at {path!r}: give a store on a larger disk, fewer landmarks, "
-            "or free some space"
+            f"the distances of {layout.n} vertices to {layout.m} landmarks need {needed:,} bytes, of which "
+            f"{turning_bytes(layout):,} go when they are turned, and {free:,} are free at {path!r}: give a store on a "
+            "larger disk, fewer landmarks, or free some space"
         )
 
 

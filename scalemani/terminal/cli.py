@@ -132,7 +132,7 @@ def plan(
 
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     from scalemani import KernelIsomap
-    from scalemani.terminal.summary import as_json_values, plan_lines
+    from scalemani.terminal.summary import as_json_values
 
     with reporting(not quiet) as report:
         model = KernelIsomap(**_chosen(parameters), store=store, progress=report)
@@ -143,7 +143,7 @@ def plan(
                 click.echo(json.dumps({"refusal": str(error)}, indent=2))
             raise
     record = as_json_values(made.record())
-    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else "\n".join(plan_lines(made)))
+    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else str(made))
     if made.refusal is not None:
         raise IncompleteResult(made.refusal)
 

@@ -1,4 +1,4 @@
-"""Columns that colour a map: takes a file's name with a column's, gives a value for each row of a fit."""
+"""Columns of files: takes a file's name with a column's, gives a value for each row of a fit, or row numbers."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import cell_number, table_rows
 from scalemani.terminal.files import open_points
 
-__all__ = ["read_column"]
+__all__ = ["read_column", "read_row_numbers"]
 
 _TABLES = (".csv", ".tsv")
 _ARRAYS = (".npy", ".npz", ".zarr")
@@ -54,6 +54,27 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     if delimiter is not None:
         raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
     return _from_array(path, column, n_rows)
+
+
+def read_row_numbers(spec: str) -> NDArray[np.int64]:
+    """Row numbers from a file, shape (m,): a .npy or .npz:key of integers, or a .csv with one column.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, or holds other things.
+    """
+    values = open_points(spec).values
+    if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):
+        raise ScalemaniError(f"{spec} is a sparse matrix; give a column of row numbers")
+    shape = tuple(values.shape)
+    if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
+        raise ScalemaniError(f"{spec} has shape {shape}; give one column of row numbers, the first row is 0")
+    numbers = np.asarray(values[:]).reshape(-1)
+    whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
+    if not whole or (numbers.size and not float(np.abs(numbers).max()) < 2**53):
+        raise ScalemaniError(f"{spec} holds numbers that are no row numbers; give integers, the first row is 0")
+    return numbers.astype(np.int64)
 
 
 def _split(spec: str) -> tuple[Path, str | None]:

@@ -35,6 +35,18 @@ def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
         raise click.BadParameter(f"{value!r} is not an integer or none") from None
 
 
+def _landmarks(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """A number of landmarks, or the row numbers in a file."""
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        from scalemani.terminal.columns import read_row_numbers
+
+        return read_row_numbers(value)
+
+
 def _metric_parameters(ctx: click.Context, param: click.Parameter, pairs: Any) -> dict[str, Any] | None:
     """``NAME=VALUE`` pairs as a dictionary; values are JSON where they can be, else text."""
     found: dict[str, Any] = {}
@@ -149,6 +161,19 @@ _ESTIMATOR = [
         help="Keep the geodesic distances in STORE after the fit.",
     ),
     _option("--compression", metavar="lz4|zstd", help="Of the distances on disk; none unless given."),
+    _option(
+        "--landmarks",
+        metavar="N|FILE",
+        read=_landmarks,
+        help="For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances. FILE "
+        "names the rows of POINTS to take, the first is 0: a .npy, .npz:key or .csv.",
+    ),
+    _option(
+        "--landmark-method",
+        default="maxmin",
+        metavar="maxmin|random",
+        help="Choose each of N landmarks farthest from those before it along the graph, or at random.",
+    ),
 ]
 
 _READING = [

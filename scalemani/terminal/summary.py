@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalemani.bounds import said_of_list, side, sides, two_digits
-from scalemani.plan_text import plan_lines
 
-__all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "plan_lines", "result_in"]
+__all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "result_in"]
 
 
 def number(value: Any) -> str:
@@ -67,6 +66,14 @@ def begun_line(store: str) -> str | None:
         if run.has_distances:
             rows = len(run.blocks)
             there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
+        if "landmarks" in stages:
+            from scalemani.landmarks.layout import Layout
+
+            layout = Layout.of(run)
+            found, turned = layout.rows(run), layout.points(run)
+            total = len(found.rows) + len(turned.rows)
+            done = total - len(turned.missing()) - (len(found.missing()) if found.exists else 0)
+            there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
     if "reads" in stages:
@@ -128,16 +135,31 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
+    reads = [] if "n_landmarks" in s else [f"reads of D       {s['n_passes']}"]
     return [
         f"points           {points}",
+        *_landmark_lines(s),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
         *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
-        f"reads of D       {s['n_passes']}",
+        *reads,
         *(f"warning          {sentence}" for sentence in s.get("warnings", []) if all_shares),
+    ]
+
+
+def _landmark_lines(s: dict[str, Any]) -> list[str]:
+    """How many they are, and how far from the points; distances are to these alone."""
+    if "n_landmarks" not in s:
+        return []
+    m, how = s["n_landmarks"], {"maxmin": "by maxmin", "random": "at random"}.get(s["landmark_method"], "as given")
+    reach = s["landmark_reach"]
+    within = "" if reach is None else f"; no point is farther than {number(reach)} from one, along the graph"
+    return [
+        f"landmarks        {m:,} {how}{within}",
+        f"distances        to landmarks: {s['n_vertices']:,} points x {m:,}",
     ]
 
 
