@@ -80,6 +80,27 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> io.Fil
         raise
 
 
+def read_into(path: Named, memory: Any) -> int:
+    """Read a plain file or an object of a store into memory; its bytes, of which no more than there is room are read.
+
+    Raises
+    ------
+    OSError
+        As :func:`open_plain`.
+    ValueError
+        If it has more, or is anything but a plain file.
+    """
+    if isinstance(path, ObjectPath):
+        return path.read_into(memory)
+    room, done = memoryview(memory).cast("B"), 0
+    with open_plain(path) as stream:
+        while done < room.nbytes and (read := stream.readinto(room[done:])):
+            done += read
+        if done == room.nbytes and stream.read(1):
+            raise ValueError(f"more than {room.nbytes} bytes")
+    return done
+
+
 def _up_to(file: io.FileIO, most: int) -> bytes:
     """What a file still has, but for what is beyond `most` bytes; one read need not give all of it."""
     with io.BufferedReader(file) as whole:

@@ -1,23 +1,22 @@
-"""A large matrix of a run on disk: takes rows of chunks as they are computed, gives parts of it back, checked.
+"""A large matrix of a run in its store: takes rows of chunks as they are computed, gives parts of it back, checked.
 
-Float32 of any shape in chunks of any shape, one plain file each in the layout of a Zarr array (any Zarr reader reads
-it). A row of chunks is done when its line is in the ledger, `<name>/ledger/<row>.json`, with the CRC32C of each chunk's
-file and the run's id: it is put after the files are in place, and every read compares. The symmetric D of the full
-method, of which only the upper tiles are kept, is :mod:`.tiles`; this is for distances to landmarks.
+Float32 of any shape in chunks of any shape, one plain file or object each in the layout of a Zarr array (any Zarr
+reader reads it). A row of chunks is done when its line is in the ledger, `<name>/ledger/<row>.json`, with the CRC32C of
+each chunk's file and the run's id: it is put after the files are in place, and every read compares. The symmetric D of
+the full method, of which only the upper tiles are kept, is :mod:`.tiles`; this is for distances to landmarks.
 """
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
-from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain
-from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, put_once, room_for
+from scalemani.engine.bounded_json import REMEDY, check_inside, read_into
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.objects import beside, checksum, discard, folder_at, put, put_once, room_for
+from scalemani.engine.places import Place, absolute, names_in
 from scalemani.engine.schemas import MOST_LINE_BYTES, MOST_METADATA_BYTES, checked_line, read_json, read_plain
 from scalemani.engine.tiles import line_text
 from scalemani.errors import DamagedStoreError
@@ -42,7 +41,7 @@ class ChunkedMatrix:
         self.path, self.identity, self.name = path, identity, name
         self.shape, self.chunk = shape, chunk
         self.rows, self.columns = Blocks(shape[0], chunk[0]), Blocks(shape[1], chunk[1])
-        self.folder = Path(path) / name
+        self.folder = absolute(path) / name
         self._lines: dict[int, list[int]] = {}
 
     @property
@@ -80,7 +79,7 @@ class ChunkedMatrix:
                     return
             except (DamagedStoreError, OSError):
                 pass
-            self.drop()
+        self.drop()  # in a bucket also what is left of one that was being dropped
         with room_for(self.folder, MOST_METADATA_BYTES):
             folder_at(self.folder)
             folder_at(self._ledger)
@@ -90,9 +89,7 @@ class ChunkedMatrix:
         """Remove it, at once: a stop in between leaves no half of it in place."""
         self._lines = {}
         if self.folder.exists():
-            dropped = beside(self.folder)
-            self.folder.rename(dropped)
-            shutil.rmtree(dropped, ignore_errors=True)
+            discard(self.folder if isinstance(self.folder, ObjectPath) else self.folder.rename(beside(self.folder)))
 
     def write_metadata(self) -> None:
         """Write its metadata again, and nothing else: they follow from the shapes."""
@@ -151,10 +148,10 @@ class ChunkedMatrix:
     # ---- the ledger ------------------------------------------------------------------------------
 
     @property
-    def _ledger(self) -> Path:
+    def _ledger(self) -> Place:
         return self.folder / "ledger"
 
-    def _inside(self, entry: str) -> Path:
+    def _inside(self, entry: str) -> Place:
         """Where an entry of the folder is, unless a link leads there."""
         return check_inside(self.path, f"{self.name}/{entry}")
 
@@ -175,7 +172,7 @@ class ChunkedMatrix:
     def missing(self) -> list[int]:
         """Rows of chunks that the ledger does not have."""
         try:
-            there = set(os.listdir(self._ledger))
+            there = names_in(self._ledger)
         except OSError:
             there = set()
         return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
@@ -218,13 +215,9 @@ class ChunkedMatrix:
         buffer = np.empty(self.chunk, np.float32) if buffer is None else buffer
         line = self._recorded(row)
         try:
-            place, done = memoryview(buffer.data).cast("B"), 0
-            with open_plain(self._inside(f"c/{row}/{column}")) as stream:
-                while done < place.nbytes and (read := stream.readinto(place[done:])):
-                    done += read
-                if done < place.nbytes or stream.read(1):
-                    raise ValueError(f"not {place.nbytes} bytes")
-            if checksum_of(place) != line[column]:
+            if read_into(self._inside(f"c/{row}/{column}"), buffer.data) != buffer.nbytes:
+                raise ValueError(f"not {buffer.nbytes} bytes")
+            if checksum(buffer) != line[column]:
                 raise ValueError("checksum differs")
         except (OSError, ValueError) as error:
             self._lines.pop(row, None)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine.blocks import Blocks
-from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain
+from scalemani.engine.bounded_json import REMEDY, check_inside, open_plain, read_into
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, folder_at, put, room_for
 from scalemani.engine.places import Place
@@ -173,16 +173,11 @@ class TileFiles:
 
     def _bytes(self, path: Place, buffer: Tile) -> Any:
         """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
+        if self._codec is None:
+            done = read_into(path, buffer.data)
+            return memoryview(buffer.data).cast("B")[:done]
+        most = buffer.nbytes + 4096  # Blosc adds 16 bytes at most
         if isinstance(path, ObjectPath):
-            if self._codec is not None:
-                return path.read_up_to(buffer.nbytes + 4096)
-            return memoryview(buffer.data).cast("B")[: path.read_into(buffer)]
+            return path.read_up_to(most)
         with open_plain(path) as stream:
-            if self._codec is not None:
-                return stream.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most
-            place, done = memoryview(buffer.data).cast("B"), 0
-            while done < place.nbytes and (read := stream.readinto(place[done:])):
-                done += read
-            if done == place.nbytes and stream.read(1):
-                raise ValueError(f"more than {place.nbytes} bytes")
-        return place[:done]
+            return stream.read(most)
