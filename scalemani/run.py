@@ -92,7 +92,10 @@ class Run:
 
     @cached_property
     def distance_histogram(self) -> DistanceHistogram | None:
-        """Pairs of vertices by their distance, for :mod:`scalemani.dimension`; None where the fit did not count, as by landmarks."""
+        """Pairs of vertices by their distance, for :mod:`scalemani.dimension`; None where the fit did not count.
+
+        A fit by landmarks does not.
+        """
         return stored_histogram(self.store)
 
     @property

@@ -110,7 +110,7 @@ def scattered_row_seconds(cluster: Cluster, graph: Any, landmarks: int, together
 
 
 def _scattered_seconds(sources: NDArray[np.int64], graph: Any) -> float:
-    geodesic_rows(graph, sources)  # loads compiled code, or compiles it, and makes what the graph keeps for such sources
+    geodesic_rows(graph, sources)  # loads compiled code, or compiles it, and makes what the graph keeps for it
     at = time.perf_counter()
     geodesic_rows(graph, sources)
     return (time.perf_counter() - at) / len(sources)

@@ -21,7 +21,7 @@ from scalemani.errors import DoesNotFitError
 from scalemani.geodesics import power_of_two_scale
 from scalemani.landmarks import needs
 from scalemani.landmarks.layout import Layout
-from scalemani.landmarks.timing import chunk_seconds, choice_seconds, solving_seconds
+from scalemani.landmarks.timing import choice_seconds, chunk_seconds, solving_seconds
 from scalemani.parameters import Parameters
 from scalemani.plan_text import landmark_plan_lines
 
@@ -167,8 +167,8 @@ def with_landmark_seconds(
         del scaled
     chunk = chunk_seconds(min(n, layout.points_a_chunk), m, parameters.n_components, plan.folder)
     written = (plan.disk_distances + plan.disk_turning) / chunk.disk
-    rounds = -(-(-(-m // layout.landmarks_a_task)) // slots) * layout.landmarks_a_task
-    finding = min(rounds, -(-m // slots) + layout.landmarks_a_task) * row
+    together = layout.landmarks_a_task
+    finding = -(-m // (together * slots)) * together * row
     seconds = {
         **spent,
         "landmarks": choice,
