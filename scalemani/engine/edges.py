@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
+
+from scalemani.engine.kernel_cache import compiled
 
 #: Rows, columns and weights of edges.
 Edges = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -32,26 +34,47 @@ def two_directions(
     there, back : ndarray of shape (e,), float64
         The value of (row, column) and of (column, row); `back` is inf where that isn't given.
     """
-    key = rows * m + columns
-    order = np.lexsort((values, key))
-    order = order[rows[order] != columns[order]]
-    key = key[order]
-    first = np.ones(key.size, dtype=bool)
-    first[1:] = key[1:] != key[:-1]
-    key, there = key[first], values[order[first]]
-    rows, columns = key // m, key % m
-    opposite = columns * m + rows
-    at = np.minimum(np.searchsorted(key, opposite), key.size - 1)
-    back = np.where(key[at] == opposite, there[at], np.inf)
+    away = rows != columns
+    rows, columns, values = rows[away], columns[away], np.asarray(values[away], np.float64)
+    if (rows[1:] < rows[:-1]).any():
+        order = np.argsort(rows, kind="stable")
+        rows, columns, values = rows[order], columns[order], values[order]
+    given = csr_array((values, columns, _pointers(rows, m)), shape=(m, m))
+    given.sort_indices()
+    rows, columns, there = edges_of(given)
+    repeats = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
+    if repeats.any():
+        first = np.flatnonzero(np.r_[True, ~repeats])
+        rows, columns, there = rows[first], columns[first], np.minimum.reduceat(there, first)
+        given = csr_array((there, columns, _pointers(rows, m)), shape=(m, m))
+    other = given.tocsc()  # by columns, each with its rows ascending
+    back = np.full(len(there), np.inf)
+    _opposite(given.indptr, given.indices, other.indptr, other.indices, other.data, back)
     return rows, columns, there, back
+
+
+@compiled()
+def _opposite(indptr: Any, indices: Any, by_column: Any, rows: Any, values: Any, back: Any) -> None:
+    """back[e] = the value of (j, i) for each entry e = (i, j) of a CSR array that is there by columns, too."""
+    for i in range(indptr.shape[0] - 1):
+        at = by_column[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            while at < by_column[i + 1] and rows[at] < indices[e]:
+                at += 1
+            if at < by_column[i + 1] and rows[at] == indices[e]:
+                back[e] = values[at]
+
+
+def _pointers(rows: NDArray[np.int64], m: int) -> NDArray[np.int64]:
+    """Where each row's entries begin, of ascending rows."""
+    indptr = np.zeros(m + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
+    return indptr
 
 
 def csr_of(rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64], m: int) -> csr_array:
     """An (m, m) CSR array with sorted indices of edges that are given once each; zeros stay stored."""
-    order = np.argsort(rows * m + columns)
-    indptr = np.zeros(m + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
-    return csr_array((values[order], columns[order], indptr), shape=(m, m))
+    return csr_array(coo_array((values, (rows, columns)), shape=(m, m)).tocsr())  # by counting: nothing is compared
 
 
 def edges_of(matrix: csr_array) -> Edges:
@@ -74,7 +97,13 @@ def renumbered(matrix: csr_array, members: NDArray[np.int64]) -> csr_array:
     """The graph among `members` (n,), in which ``members[v]`` is called v."""
     number = np.full(matrix.shape[0], -1, dtype=np.int64)
     number[members] = np.arange(members.size)
-    rows, columns, values = edges_of(matrix)
-    rows, columns = number[rows], number[columns]
-    inside = (rows >= 0) & (columns >= 0)
-    return csr_of(rows[inside], columns[inside], values[inside], members.size)
+    chosen = csr_array(matrix[members])
+    columns = number[chosen.indices]
+    inside = columns >= 0
+    if inside.all():
+        found = csr_array((chosen.data, columns, chosen.indptr), shape=(members.size, members.size))
+    else:
+        pointers = np.concatenate([[0], np.cumsum(inside)])[chosen.indptr]
+        found = csr_array((chosen.data[inside], columns[inside], pointers), shape=(members.size, members.size))
+    found.sort_indices()
+    return found
