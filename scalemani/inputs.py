@@ -7,7 +7,6 @@ geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
 import hashlib
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,14 +16,16 @@ from numpy.typing import NDArray
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
-from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, ScalemaniError
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.magnitudes import check_magnitude
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
-from scalemani.parameters import GIVEN_METRICS, LARGEST, Parameters
-from scalemani.points import Points, looks_like_distances, read_points, save_rows
+from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.points import Points, read_points, save_rows, warn_of_distances
 from scalemani.search.kept_blocks import Kept
 from scalemani.search.precomputed import PrecomputedSearch
+from scalemani.search.shard_sizes import search_room
 
 
 class Input(Protocol):
@@ -83,6 +84,10 @@ class _Searched(_ByEdges):
     def _make_search(self, parameters: Parameters) -> Any:
         raise AssertionError("each input makes its own search")
 
+    def room(self, n_neighbors: int) -> int | None:
+        """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
+        return None
+
     def _lists(
         self, parameters: Parameters, n_neighbors: int | None, kept: Kept | None = None, progress: Progress = silent
     ) -> NeighborLists:
@@ -97,6 +102,7 @@ class _Searched(_ByEdges):
             knn=parameters.knn,
             random_state=parameters.random_state,
             search=self._search,
+            room=self.room(n_neighbors or 0),
             kept=kept,
             progress=progress,
         )
@@ -126,32 +132,39 @@ class _Searched(_ByEdges):
 
 
 class FeatureInput(_Searched):
-    """Rows of features; identical rows are one point."""
+    """Rows of features; identical rows are one point. `memory` and `folder` are as in :func:`read_input`."""
 
     kind = "features"
 
-    def __init__(self, X: Any) -> None:
-        self.points: Points = read_points(X)
+    def __init__(self, X: Any, memory: int | None = None, folder: str | None = None) -> None:
+        self.memory = memory
+        self.points: Points = read_points(X, memory=None if memory is None else memory // 4, folder=folder)
         self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
         self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
         self.fingerprint = self.points.fingerprint()
         self._searched = self.points
         check_magnitude(self.points.rows)
-        if self.n_rows == self.n_features and looks_like_distances(self.points):
-            warnings.warn(
-                f"X, shape ({self.n_rows}, {self.n_rows}), is symmetric with a zero diagonal: if it holds distances, "
-                "use metric='precomputed' or metric='geodesic'",
-                LooksLikeDistancesWarning,
-                stacklevel=2,
-            )
+        if self.n_rows == self.n_features:
+            warn_of_distances(self.points, stacklevel=3)
 
     def save(self, store: RunStore) -> None:
         """Write the distinct rows and their digests."""
         save_rows(store, self.points.rows)
         store.write_array("digests", self.points.digests)
 
+    @property
+    def holds(self) -> bool:
+        """Whether the search may hold all rows once more, as the metric takes them."""
+        return self.memory is None or self.n_distinct * (8 * self.n_features + 24) <= self.memory // 4
+
+    def room(self, n_neighbors: int) -> int | None:
+        """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
+        if self.memory is None:
+            return None
+        return search_room(self.memory, self.points.rows, self.n_rows, self.n_distinct, n_neighbors)
+
     def _make_search(self, parameters: Parameters) -> Any:
-        return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores())
+        return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores(), hold=self.holds)
 
 
 class DistanceInput(_Searched):
@@ -185,11 +198,7 @@ class GraphInput(_ByEdges):
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
         self.distinct = np.arange(self.n_rows)
         digest = hashlib.blake2b(digest_size=16)
-        for part, kind in (
-            (self.matrix.indptr, np.int64),
-            (self.matrix.indices, np.int64),
-            (self.matrix.data, float),
-        ):
+        for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
@@ -258,23 +267,17 @@ class GeodesicInput:
         """Nothing: test rows bring their distances."""
 
 
-def check_magnitude(values: Any, name: str = "X") -> None:
-    """Refuse numbers whose squares leave float64's range: distances would be inf, or all 0.
+def read_input(
+    X: Any,
+    metric: Any,
+    metric_params: dict[str, Any] | None = None,
+    memory: int | None = None,
+    folder: str | None = None,
+) -> Input:
+    """X as what `metric` says it is, validated; no store is written.
 
-    Raises
-    ------
-    ScalemaniError
-    """
-    entries = values.data if sp.issparse(values) else values
-    largest = max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
-    if largest > LARGEST or 0 < largest < 1 / LARGEST:
-        raise ScalemaniError(
-            f"{name} has values of size {largest:.1e}: between {1 / LARGEST:g} and {LARGEST:g} is allowed; rescale it"
-        )
-
-
-def read_input(X: Any, metric: Any, metric_params: dict[str, Any] | None = None) -> Input:
-    """X as what `metric` says it is, validated; nothing is written.
+    Rows of features that take more than a fourth of `memory`, the bytes that the process may hold, are read where they
+    are, or from a file without a name in `folder`.
 
     Raises
     ------
@@ -292,6 +295,6 @@ def read_input(X: Any, metric: Any, metric_params: dict[str, Any] | None = None)
     elif metric == "precomputed":
         made = GraphInput(X) if sp.issparse(X) else DistanceInput(X)
     else:
-        made = FeatureInput(X)
+        made = FeatureInput(X, memory, folder)
     result: Input = made
     return result

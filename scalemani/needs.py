@@ -4,7 +4,6 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from scalemani.eigensolver import basis_limits, first_block
 from scalemani.engine import budget, terms
@@ -13,10 +12,12 @@ from scalemani.engine.resources import parse_memory
 from scalemani.errors import ScalemaniError
 from scalemani.kernel_shares import usual_precision
 from scalemani.landmark_block import choose_landmarks
-from scalemani.neighbors import _takes_descent
 from scalemani.parameters import Parameters
+from scalemani.row_files import held_bytes
 from scalemani.search.exact import TREE_FEATURES
 from scalemani.search.metrics import canonical_name, checked_parameters
+from scalemani.search.shard_sizes import needed_bytes
+from scalemani.search.ways import takes_descent
 
 
 def worker_limit(parameters: Parameters, cluster: Cluster) -> tuple[int | None, int]:
@@ -74,13 +75,13 @@ def points_bytes(given: Any) -> int:
     """What the client holds of X all along: rows, digests and maps, and what the search made of them."""
     total = 8 * int(given.n_rows)
     if given.kind == "features":
-        total += _size(given.points.rows) + 32 * given.n_distinct
-        if given.n_features <= TREE_FEATURES:
+        total += held_bytes(given.points.rows) + 32 * given.n_distinct
+        if given.n_features <= TREE_FEATURES and given.holds:
             total += given.n_distinct * (8 * given.n_features + 24)
     elif given.kind == "geodesic":
         total += 3 * 8 * int(given.n_rows)
     else:
-        total += _size(given.matrix)
+        total += held_bytes(given.matrix)
     return total
 
 
@@ -95,9 +96,10 @@ def search_part_bytes(given: Any, parameters: Parameters, edges: int) -> int:
         return making
     width = given.n_features if given._search is None else given._search.prepared.width
     taken = _methods(given, parameters)
-    searching = min(max(terms.search_bytes(n, width, k, name, cores()) for name in names) for names in taken)
+    room, threads = given.room(parameters.n_neighbors or 0), cores()
+    searching = min(max(needed_bytes(room, n, width, k, name, threads) for name in names) for names in taken)
     # The rows are written to the store, too.
-    return max(making, searching + 2 * terms.lists_bytes(n, listed), 2 * _size(given.points.rows))
+    return max(making, searching + 2 * terms.lists_bytes(n, listed), 2 * held_bytes(given.points.rows))
 
 
 def _methods(given: Any, parameters: Parameters) -> list[tuple[str, ...]]:
@@ -107,9 +109,10 @@ def _methods(given: Any, parameters: Parameters) -> list[tuple[str, ...]]:
         low = given.n_features <= TREE_FEATURES
         exact: list[tuple[str, ...]] = [("kdtree",), ("brute",)] if low else [("brute",)]
         return [(*names, "nndescent") for names in exact] if parameters.knn == "nndescent" else exact
-    if parameters.radius is None and k is not None and _takes_descent(parameters.knn, search, k):
-        return [(search.method, "nndescent")]  # what NN-descent leaves out is searched for exactly
-    return [(search.method,)]
+    exactly = "kdtree" if search.low else search.method
+    if parameters.radius is None and k is not None and takes_descent(parameters.knn, search, k):
+        return [(exactly, "nndescent")]  # what NN-descent leaves out is searched for exactly
+    return [(exactly,)]
 
 
 def least_edges(given: Any, parameters: Parameters, n: int) -> int:
@@ -119,12 +122,6 @@ def least_edges(given: Any, parameters: Parameters, n: int) -> int:
     if given.kind == "geodesic" or parameters.n_neighbors is None or parameters.graph == "mutual":
         return 0
     return min(n * (n - 1), n * parameters.n_neighbors)
-
-
-def _size(array: Any) -> int:
-    if sp.issparse(array):
-        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
-    return int(array.nbytes)
 
 
 def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:

@@ -23,7 +23,7 @@ from scalemani.search.precomputed import PrecomputedSearch
 from scalemani.search.shard_descent import DescentInShards
 from scalemani.search.shard_searches import TreesInShards
 from scalemani.search.sharded import Sharded
-from scalemani.search.ways import DESCENT, chosen_way, takes_descent
+from scalemani.search.ways import DESCENT, chosen_way
 
 __all__ = ["NeighborLists", "Progress", "Search", "check_size", "find_neighbors", "search_for", "silent"]
 
@@ -31,7 +31,6 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Search: TypeAlias = ExactSearch | PrecomputedSearch
 
-_takes_descent = takes_descent
 RECALL_SAMPLE = 200  # rows
 LEAST_RECALL = 0.95
 _KNN = ("auto", "exact", "nndescent")

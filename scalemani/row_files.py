@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from scalemani.engine.objects import room_for
 
@@ -92,9 +93,11 @@ def map_of(array: Any) -> Any:
     return array
 
 
-def held_bytes(array: Any) -> int:
-    """Bytes of the process's own memory that a dense array takes: none of a map."""
-    return 0 if map_of(array) is not None else int(array.nbytes)
+def held_bytes(rows: Any) -> int:
+    """Bytes of the process's own memory that rows, dense or CSR, take: none for a map."""
+    if issparse(rows):
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+    return 0 if map_of(rows) is not None else int(rows.nbytes)
 
 
 def let_go(array: Any) -> None:

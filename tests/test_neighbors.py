@@ -16,6 +16,7 @@ from scalemani.neighbors import complete_lists, find_neighbors, measured_recall,
 from scalemani.points import read_points
 from scalemani.search.costs import descent_seconds, exact_seconds
 from scalemani.search.exact import ExactSearch
+from scalemani.search.ways import takes_descent
 
 
 def rows_of(lists):
@@ -202,7 +203,7 @@ def test_the_choice_follows_from_the_data_alone(monkeypatch):
         chosen.append(descent_seconds(search, 10) < exact_seconds(search, 10))
     assert chosen == [False, True, True]
     plain = search_for(read_points(blobs(50)), lambda x, y: float(abs(x - y).sum()))
-    assert not neighbors._takes_descent("auto", plain, 5)
+    assert not takes_descent("auto", plain, 5)
 
 
 def test_the_limit_of_blas_threads_is_always_lifted():

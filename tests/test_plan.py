@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, corrections, neighbors, pipeline, starting_block
+from scalemani import Isomap, KernelIsomap, corrections, pipeline, starting_block
 from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.engine import terms
 from scalemani.engine.blocks import Blocks
@@ -20,6 +20,7 @@ from scalemani.errors import DoesNotFitError
 from scalemani.needs import check_early, landmark_count, least_edges, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
+from scalemani.search import ways
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run
 
@@ -171,7 +172,7 @@ def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
     """knn="auto", where the exact search would take longer."""
     parameters, given = Parameters(n_neighbors=K), pipeline.read_input(roll(300), "euclidean")
     check_early(given, parameters, cluster, 640 << 20, ".")
-    monkeypatch.setattr(neighbors, "exact_seconds", lambda *_: 1e9)
+    monkeypatch.setattr(ways, "exact_seconds", lambda *_: 1e9)
     with pytest.raises(DoesNotFitError, match="for search and graph"):
         check_early(given, parameters, cluster, 640 << 20, ".")
 

@@ -112,6 +112,14 @@ _STAGES = {
         listed=_BOOLEAN,
         method=_PLAIN,
         recall=_SHARE,
+        account=_object(
+            "n_distances counted n_shards n_parts n_skipped",
+            n_distances=_integers(0, 2**80),
+            counted=_BOOLEAN,
+            n_shards=_COUNT,
+            n_parts=_COUNT,
+            n_skipped=_integers(0, 2**62),
+        ),
     ),
     "graph": _object(
         "fields scale n_vertices n_edges n_components component_sizes n_bridges",

@@ -45,13 +45,13 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     return 0
 
 
-def parts_bytes(n: int, neighbors: int, width: int) -> int:
-    """Rows in parts: their order and places, centres with the rows that gave them, tables between centres, and lists.
+def parts_bytes(n: int, width: int, neighbors: int) -> int:
+    """Rows in parts: their order and places, centres five times, tables between centres six, and lists.
 
-    The lists are those found so far, once in the search and once on their way to the store.
+    The lists are those found so far, once more on their way to the store.
     """
     parts = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
-    return 40 * n + 6 * 8 * parts**2 + 3 * GATHERED + 2 * 16 * n * neighbors
+    return 40 * n + 6 * 8 * parts**2 + 5 * 8 * parts * width + 16 * n * neighbors
 
 
 def lists_bytes(n: int, listed: int) -> int:

@@ -48,7 +48,7 @@ class ExactSearch:
     method : str
         "kdtree" or "brute".
     low : bool
-        Whether the rows have so few features that k-d trees are the faster ones.
+        Whether rows have so few features that k-d trees are the faster ones, of all or of some at a time.
 
     Raises
     ------
@@ -83,10 +83,9 @@ class ExactSearch:
         self.rows, self.form, self.tie_rank, self.threads = rows, form, tie_rank, threads
         self.prepared = PreparedRows(rows, form, tie_rank)
         self.low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
+        self.low = self.low and not (hold and not TreeSearch.possible(self.prepared))
         self._engine: TreeSearch | BruteSearch = (
-            TreeSearch(self.prepared, threads)
-            if self.low and hold and TreeSearch.possible(self.prepared)
-            else BruteSearch(self.prepared)
+            TreeSearch(self.prepared, threads) if self.low and hold else BruteSearch(self.prepared)
         )
         self.method = self._engine.method
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scalemani.engine import terms
+from scalemani.row_files import held_bytes
 
 LEAST = 4096  # rows: smaller shards save little and are many
 
@@ -37,7 +40,21 @@ def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: s
     found = terms.search_bytes(rows, width, n_neighbors, method, threads)
     if rows == count and method != "brute":
         return found
-    found += terms.parts_bytes(count, n_neighbors, width)
+    found += terms.parts_bytes(count, width, n_neighbors) if count >= LEAST else 0
     if method == "kdtree":
         return found + rows * (8 * width + 24)
+    if method == "brute":
+        return found
     return max(found, terms.search_bytes(count, width, n_neighbors, "brute", threads))
+
+
+def needed_bytes(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Bytes of a search whose shards are as large as there is room for."""
+    rows = shard_rows(room, count, width, n_neighbors, method, threads)
+    return working_bytes(rows, count, width, n_neighbors, method, threads)
+
+
+def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbors: int) -> int:
+    """Bytes that a search may take, of those that a process may hold, besides the points and two copies of the lists."""
+    held = held_bytes(rows) + 8 * n_rows + 32 * n_distinct
+    return max(0, memory - terms.FIRST_USE - held - 2 * terms.lists_bytes(n_distinct, n_distinct * n_neighbors))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.engine.blas_threads import single_blas_thread
+from scalemani.row_files import let_go
 from scalemani.search.account import Account
 from scalemani.search.distance_forms import F64
 from scalemani.search.exact import ExactSearch
@@ -78,6 +79,7 @@ class Sharded(ABC):
             if not done:
                 self.begin()
             for at in range(done, len(steps)):
+                let_go(self.search.rows)
                 self.step(*steps[at], lambda share, at=at: said(at + share))  # type: ignore[misc]
                 if at + 1 < len(steps):
                     kept.put(name, self._state(at + 1))

@@ -15,7 +15,7 @@ from scalemani.search.exact import ExactSearch
 from scalemani.search.kept_blocks import PIECE_SECONDS
 from scalemani.search.shard_descent import DescentInShards
 from scalemani.search.shard_searches import PartsInShards, TreesInShards
-from scalemani.search.shard_sizes import shard_rows
+from scalemani.search.shard_sizes import LEAST, shard_rows
 from scalemani.search.sharded import Sharded
 from scalemani.search.shards import Parts, make_parts, shards_of
 
@@ -53,7 +53,7 @@ def chosen_way(search: ExactSearch, knn: str, n_neighbors: int, random_state: in
     parts = None
     if knn != "nndescent" and search.method == "brute" and not search.low and Yardstick.known(search.form):
         seconds = exact_seconds(search, n_neighbors)
-        if seconds >= WORTH_PARTS:
+        if seconds >= WORTH_PARTS and search.n_rows >= LEAST:
             parts = make_parts(search.prepared, random_state, search.n_rows, search.threads)
             by_parts = parts_seconds(search, pairs_a_row(search, parts, n_neighbors, random_state))
             if by_parts < (descent_seconds(search, n_neighbors) if descent else seconds):
