@@ -76,13 +76,13 @@ def landmark_plan_lines(plan: Any) -> list[str]:
     """The lines of ``scalemani plan`` for a fit by landmarks."""
     how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
     rows, chunks = -(-plan.n_landmarks // plan.landmarks_a_task), -(-plan.n_vertices // plan.points_a_chunk)
-    found, matrix = plan.tasks - 2 * chunks, f"{plan.n_vertices:,} x {plan.n_landmarks:,}"
+    found, matrix = plan.tasks - 2 * chunks, f"{plan.n_vertices:,} x {plan.n_landmarks:,}, {size(plan.disk_distances)}"
     found_in = f"{found} of {plan.landmarks_a_task} landmarks or fewer, " if found else ""
     assert found in (0, rows)
     return [
         *_head(plan, plan.disk_turning),
         f"landmarks        {plan.n_landmarks:,}, {how[plan.landmark_method]}",
-        f"their distances  {matrix}, {size(plan.disk_distances)} in {_blocks(chunks)} of {plan.points_a_chunk:,} points",
+        f"their distances  {matrix} in {_blocks(chunks)} of {plan.points_a_chunk:,} points",
         *_work(plan, f"{found_in}{chunks} to turn and {chunks} to place a block of points"),
         *_disk_and_time(plan, "while they are turned, more", plan.disk_turning),
     ]

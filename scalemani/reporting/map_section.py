@@ -1,6 +1,7 @@
 """The map on the page: takes coordinates and colourings, gives a section for each with its legend in words."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,18 @@ from scalemani.reporting.words import count, number
 
 __all__ = ["map_sections"]
 
+MOST_MARKS = 2000
 _COUNTED = (
-    "Points are counted in the picture's pixels, which are paler where there are fewer; where several points share "
-    "one, it shows the mean of their numbers or the mixture of their colours."
+    "These are paler where there are fewer; where several points share one, it shows the mean of their numbers or the "
+    "mixture of their colours."
 )
 
 
 def map_sections(
-    coordinates: NDArray[np.float64], n_dropped: int, colourings: Sequence[Colouring]
+    coordinates: NDArray[np.float64],
+    n_dropped: int,
+    colourings: Sequence[Colouring],
+    landmarks: NDArray[np.int64] | None = None,
 ) -> Iterator[Section]:
     """A section for each colouring, or one without colours.
 
@@ -32,25 +37,38 @@ def map_sections(
         Rows that have none.
     colourings : sequence of Colouring
         Of the rows of `coordinates`.
+    landmarks : ndarray of int, optional
+        Rows of `coordinates` that are landmarks, which get a cross if they are not too many.
     """
-    words = []
+    words, marks, end = [], None, ""
+    if landmarks is not None and len(landmarks) <= MOST_MARKS:
+        marks = coordinates[landmarks]
+        what = "Strokes at the foot" if coordinates.shape[1] == 1 else "Crosses"
+        end = f" {what} are the {len(landmarks):,} landmarks."
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
     many = len(coordinates) > MOST_DOTS
     if not colourings:
-        caption = "Darker where there are more points. " if many and coordinates.shape[1] > 1 else ""
-        yield Section("The map", words, pictures=[_picture(coordinates, None, caption)])
+        caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
+        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, marks, end)])
     for i, colours in enumerate(colourings):
         caption = f"Coloured by {colours.name}. {_remarks(colours, coordinates.shape[1])}"
-        caption += f"{_COUNTED} " if many and coordinates.shape[1] > 1 else ""
+        caption += f"{_all(len(coordinates))} {_COUNTED} " if many and coordinates.shape[1] > 1 else ""
         heading = "The map" if len(colourings) == 1 else f"The map: {colours.name}"
-        yield Section(heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption)])
+        yield Section(heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, marks, end)])
 
 
-def _picture(coordinates: NDArray[np.float64], colours: Colouring | None, caption: str) -> Picture:
+def _all(n: int) -> str:
+    return f"All {n:,} points are counted in the picture's pixels."
+
+
+def _picture(
+    coordinates: NDArray[np.float64], colours: Colouring | None, caption: str, marks: Any, end: str
+) -> Picture:
     alt = "The embedding's first axes" + (f", coloured by {colours.name}." if colours else ".")
     legend = _legend(colours) if colours is not None and colours.codes is not None else []
-    return Picture(png(embedding_map(coordinates, colours)), caption + _axes(coordinates.shape[1]), alt, legend)
+    said = caption + _axes(coordinates.shape[1]) + end
+    return Picture(png(embedding_map(coordinates, colours, marks=marks)), said, alt, legend)
 
 
 def _axes(p: int) -> str:

@@ -31,9 +31,16 @@ __all__ = ["embedding_map"]
 Array = NDArray[np.floating[Any]]
 ACROSS = 420  # pixels along the longer side of a map of many points
 WIDTH, HEIGHT = 11.0, 7.2
+MARK = "#111111"
 
 
-def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, most_dots: int = MOST_DOTS) -> Figure:
+def embedding_map(
+    coordinates: Array,
+    colouring: Colouring | None = None,
+    *,
+    marks: Array | None = None,
+    most_dots: int = MOST_DOTS,
+) -> Figure:
     """The embedding's first axes: one, a map of two, or maps of each two of three.
 
     Parameters
@@ -42,6 +49,8 @@ def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, mos
         Finite; n >= 1.
     colouring : Colouring, optional
         Of the same rows.
+    marks : ndarray, shape (m, p), optional
+        Coordinates of points that get a cross.
     most_dots : int
         Above it points are counted in pixels.
     """
@@ -50,7 +59,7 @@ def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, mos
     order = np.random.default_rng(0).permutation(len(points))
     points, colours = points[order], None if colouring is None else colouring.of(order)
     if points.shape[1] == 1:
-        return _one_axis(points[:, 0], colours, most_dots)
+        return _one_axis(points[:, 0], colours, marks, most_dots)
     if points.shape[1] == 2:
         figure = new_figure(*_fitting(*np.ptp(points, axis=0)))
         panels: list[Any] = [figure.add_subplot()]
@@ -63,6 +72,8 @@ def embedding_map(coordinates: Array, colouring: Colouring | None = None, *, mos
         pairs = [(0, 1), (0, 2), (1, 2)]
     for axes, (across, up) in zip(panels, pairs, strict=True):
         _panel(axes, points[:, [across, up]], colours, most_dots)
+        if marks is not None:
+            axes.scatter(marks[:, across], marks[:, up], marker="x", s=_mark_size(len(marks)), c=MARK, linewidths=0.7)
         axes.set_xlabel(f"axis {across + 1}")
         axes.set_ylabel(f"axis {up + 1}")
     if colours is not None and colours.numbers is not None:
@@ -102,12 +113,20 @@ def _dot_size(n: int) -> float:
     return float(np.clip(9000 / n, 2.5, 26))
 
 
-def _one_axis(values: Array, colours: Colouring | None, most_dots: int) -> Figure:
+def _mark_size(m: int) -> float:
+    """Area of a cross: a few are seen, and thousands don't cover the map."""
+    return float(np.clip(6000 / m, 3, 30))
+
+
+def _one_axis(values: Array, colours: Colouring | None, marks: Array | None, most_dots: int) -> Figure:
     """Against the numbers that colour it; else how many points lie where, a line a category."""
     figure = new_figure(WIDTH, 3.6)
     axes: Any = figure.add_subplot()
     axes.set_xlabel("axis 1")
     powers_of_ten(axes.xaxis, axes.yaxis)
+    if marks is not None:  # at the foot
+        foot = np.zeros(len(marks))
+        axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
     if colours is not None and colours.numbers is not None:
         known = ~colours.missing
         _against(figure, axes, values[known], colours.numbers[known], most_dots)

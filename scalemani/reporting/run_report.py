@@ -63,6 +63,7 @@ def run_page(
     kept = np.flatnonzero(run.vertex >= 0)
     wanted = sample_size(len(kept)) if rows is None else rows
     recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    landmarks = run.landmarks
     known = run.store.has_distances or run.stages["data"]["fields"]["kind"] != "geodesic"
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
     histogram = run.distance_histogram
@@ -77,6 +78,7 @@ def run_page(
         quality=quality,
         histogram=histogram,
         dimension={} if histogram is None else suggested_dimension(histogram),
+        landmarks=None if landmarks is None else np.searchsorted(kept, landmarks),
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []

@@ -15,6 +15,7 @@ from scalemani.reporting.axes_words import beside_the_stick, dimension_in_words,
 from scalemani.reporting.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.reporting.colouring import Colouring
 from scalemani.reporting.drawing import png
+from scalemani.reporting.landmark_words import NO_SAMPLE_BY_LANDMARKS, about_landmarks, distance_rows, landmark_rows
 from scalemani.reporting.map_section import map_sections
 from scalemani.reporting.page import Notice, Picture, Section, Table
 from scalemani.reporting.sample import Sample
@@ -55,6 +56,8 @@ class Findings:
         Of all geodesic distances, if the fit counted them.
     dimension : mapping
         As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
+    landmarks : ndarray of int or None
+        Rows of `coordinates` that are landmarks, of a fit by these.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Findings:
     quality: Mapping[str, Any] | None
     histogram: DistanceHistogram | None
     dimension: Mapping[str, Any]
+    landmarks: NDArray[np.int64] | None = None
 
     @property
     def n_axes(self) -> int:
@@ -85,7 +89,8 @@ def title(findings: Findings) -> str:
     kinds = {"cailliez": "Kernel Isomap", "lingoes": "Isomap, Lingoes' correction", "flip": "Isomap, spectrum flipped"}
     kind = kinds.get(correction, "Isomap" if correction in (None, "none") else "Kernel Isomap")
     points, axes = count(len(findings.coordinates), "point"), count(findings.n_axes, "axis", "axes")
-    return f"{kind}: {points} on {axes}"
+    by = "" if findings.landmarks is None else f", by {count(len(findings.landmarks), 'landmark')}"
+    return f"{kind}: {points} on {axes}{by}"
 
 
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
@@ -98,7 +103,7 @@ def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Se
         Of the rows of `coordinates`.
     """
     yield _in_short(findings)
-    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings)
+    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.landmarks)
     yield _distances(findings)
     yield _axes(findings)
     yield _spectrum(findings)
@@ -111,6 +116,7 @@ def _in_short(f: Findings) -> Section:
     rows = [
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
+        *landmark_rows(s),
         ["axes", f"{f.n_axes}"],
         ["correction", _correction(s)],
     ]
@@ -152,7 +158,8 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
 def _distances(f: Findings) -> Section:
     heading = "How well distances are kept"
     if f.sample is None or f.quality is None:
-        return Section(heading, [NO_SAMPLE if len(f.coordinates) > 2 else "Too few points to compare distances."])
+        without = NO_SAMPLE if f.landmarks is None else NO_SAMPLE_BY_LANDMARKS
+        return Section(heading, [without if len(f.coordinates) > 2 else "Too few points to compare distances."])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
@@ -234,7 +241,7 @@ def _spectrum(f: Findings) -> Section:
         caption += " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
     tables = [*tables_of_axes(s), *whole_spectrum(s)]
-    words = about_the_correction(s)
+    words = [*about_landmarks(s), *about_the_correction(s)]
     if f.n_axes > MOST_ROWS:
         words.append(f"The tables have the first {MOST_ROWS} of {f.n_axes} axes; scalemani info STORE --json has all.")
     return Section("Spectrum and constant", words, tables, [picture])
@@ -247,9 +254,7 @@ def _run(f: Findings) -> Section:
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
         ["neighbour search", f"{s['knn_method']}, recall {percent(s['knn_recall'])}"],
-        ["median geodesic distance, of a sample", f"about {two_digits(s['median_distance'])}"],
-        ["largest geodesic distance", number(s.get("max_distance"))],
-        ["reads of the distances, once written", f"{s['n_passes']}"],
+        *distance_rows(s),
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],
     ]
     tables = [Table(["parameter", "value"], parameters, words=True), Table([], counted, words=True)]
