@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from scalemani.engine.resources import ENDLESS
+
 
 def size(count: float) -> str:
     """Bytes in the unit that leaves a few digits.
@@ -118,7 +120,8 @@ def _work(plan: Any, counts: str) -> list[str]:
 
 
 def _disk_and_time(plan: Any, while_: str, more: int) -> list[str]:
-    lines = [f"disk             {size(plan.disk)}, and {size(plan.disk_free)} is free at {plan.folder}"]
+    free = f"and {size(plan.disk_free)} is free at" if plan.disk_free < ENDLESS else "in object storage, at"
+    lines = [f"disk             {size(plan.disk)}, {free} {plan.folder}"]
     if more:
         lines.append(f"  {while_:<29}{size(more):>10}")
     if plan.seconds:

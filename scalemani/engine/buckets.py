@@ -49,6 +49,7 @@ class Bucket:
             ) from error
         self.module: Any = obstore
         self.store, self._first = self._opened(), self._opened(first=True)
+        self._met = False
 
     def _opened(self, *, first: bool = False) -> "ObjectStore":
         from obstore.exceptions import BaseError
@@ -76,8 +77,8 @@ class Bucket:
         """What to look at where it can't be reached."""
         return f"look at the name and at the {SETTINGS[self.scheme]}* variables of the environment"
 
-    def ask(self, name: str, *arguments: Any, first: bool = False, **named: Any) -> Any:
-        """Call obstore's function of that name.
+    def ask(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Call obstore's function of that name; until the bucket has once answered, without trying for long.
 
         Raises
         ------
@@ -89,10 +90,13 @@ class Bucket:
         from obstore.exceptions import AlreadyExistsError, BaseError
 
         try:
-            return getattr(self.module, name)(self._first if first else self.store, *arguments, **named)
+            found = getattr(self.module, name)(self.store if self._met else self._first, *arguments, **named)
+            self._met |= name != "list"  # which asks when it is iterated
+            return found
         except FileNotFoundError as error:
             if any(said in str(error) for said in NO_BUCKET):
                 raise self.unreachable(error) from error
+            self._met = True
             raise FileNotFoundError(2, "there is no such object", f"{self.root}/{arguments[0]}") from error
         except AlreadyExistsError as error:
             raise FileExistsError(17, "the object is there", f"{self.root}/{arguments[0]}") from error

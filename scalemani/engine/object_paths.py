@@ -242,21 +242,19 @@ class ObjectPath:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write_bytes(self, content: Any, *, once: bool = False, first: bool = False) -> None:
+    def write_bytes(self, content: Any, *, once: bool = False) -> None:
         """Put an object whole, in the place of one that is there.
 
         Parameters
         ----------
         once : bool
             One that is there stays: FileExistsError.
-        first : bool
-            Don't try for long.
         """
         said: Any = memoryview(content).cast("B") if memoryview(content).nbytes else b""
         if self.bucket.scheme == "memory":  # it keeps what it is given, and buffers are filled again
             said = bytes(said)
         mode = "create" if once else "overwrite"
-        self.bucket.ask("put", self.key, said, mode=mode, use_multipart=False, first=first)
+        self.bucket.ask("put", self.key, said, mode=mode, use_multipart=False)
 
     def copy_to(self, other: "ObjectPath") -> None:
         """Have the server put what is here there."""
@@ -296,5 +294,5 @@ class ObjectPath:
         StoreUnreachableError
         """
         probe = self.with_name(f".scalemani-{uuid.uuid4().hex}")
-        probe.write_bytes(b"", first=True)
+        probe.write_bytes(b"")
         probe.unlink()
