@@ -40,13 +40,15 @@ class PreparedRows:
         self.width = int(sample.shape[1])
         self.sparse = bool(issparse(sample))
         self._held: Any = form.prepare(rows) if form.hold else None
+        self._given = False
 
     @classmethod
     def part(cls, block: Any, form: Form, tie_rank: I64) -> PreparedRows:
         """Rows (b, d') that are prepared already, to search among by themselves; `tie_rank` (b,) is theirs."""
         made = cls.__new__(cls)
         made.rows, made.form, made.tie_rank = block, form, tie_rank
-        made.width, made.sparse, made._held = int(block.shape[1]), bool(issparse(block)), block
+        made.width, made.sparse = int(block.shape[1]), bool(issparse(block))
+        made._held, made._given = block, True
         return made
 
     @property
@@ -65,6 +67,8 @@ class PreparedRows:
 
     def hold(self) -> F64:
         """All prepared rows, dense, kept from now on."""
+        if self._given:
+            return np.asarray(self._held)
         dense = self.rows.toarray() if issparse(self.rows) else self.rows
         self._held, self.sparse = self.form.prepare(dense), False
         return np.asarray(self._held)
