@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.bucket_search import whole_steps
 from scalemani.engine.heap_search import most_hops
 from scalemani.engine.settling import LINE
 from scalemani.engine.sweeping import sweep_orders
@@ -67,17 +68,13 @@ class PathGraph:
         self._own_this_process()  # workspaces stay where they are
 
     def orders(self) -> tuple[NDArray[np.int32], float]:
-        """Orders of the vertices (ORDERS, n) for sweeps, and the mean length of a search's heap; made once.
-
-        It takes about `ORDERS` rows' time on the heap.
-        """
+        """Orders of the vertices (ORDERS, n) for sweeps, and about how many wait in a search's heap; made once."""
         with self._lock:
             if self._orders is None:
-                n, most = self.shape[0], len(self.indices) + 1
-                orders = np.empty((ORDERS, n), np.int32)
-                heap = np.empty(most, np.int64), np.empty(most, np.int32)
-                scratch = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int32)
-                waiting = sweep_orders(self.indptr, self.indices, self.weights, orders, *heap, *scratch)
+                n = self.shape[0]
+                orders, scratch = np.empty((ORDERS, n), np.int32), np.empty((6, n), np.int32)
+                steps = whole_steps(self.weights, n)
+                waiting = sweep_orders(self.indptr, self.indices, steps, orders, scratch[0], scratch[1], scratch[2:])
                 self._orders = orders, float(waiting)
             return self._orders
 
@@ -138,9 +135,9 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     """Bytes that a search holds besides its graph and its rows.
 
     For each vertex the lanes, the flag, the order and its inverse (8), two distances and an owner (up to 16), where
-    its edges begin (8), and its places in the orders of sweeps, which the graph holds for all; for each edge its place
-    in the renumbered graph (up to 12) and in the heap (12); for each source its seed, its start, its place among the
-    others, and a batch's copies.
+    its edges begin (8), its places in the orders of sweeps, which the graph holds for all, and what these are made with
+    (24); for each edge its place in the renumbered graph (up to 12) and in the heap (12), and its steps; for each
+    source its seed, its start, its place among the others, and a batch's copies.
 
     Parameters
     ----------
@@ -149,7 +146,7 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     sources : int
         Of a call, at one seed each.
     """
-    return (LINE + 1 + 8 + 16 + 8 + 4 * ORDERS) * n + (12 + 12) * edges + 64 * sources
+    return (LINE + 1 + 8 + 16 + 8 + 4 * ORDERS + 24) * n + (12 + 12 + 1) * edges + 64 * sources
 
 
 def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -2,9 +2,10 @@
 
 A source is a vertex (training rows), or a set of vertices with a starting distance each (a test
 point outside the graph: its distances are the least over its neighbours of edge + path). Sources are
-solved in batches of neighbours, side by side (:mod:`scalemani.engine.settling`), in an order that one
-search from all of them gives; or one by one (:mod:`scalemani.engine.heap_search`) where a batch can't
-win. The batches, orders and windows follow from counts of the work done, never from a clock, and
+solved in batches, side by side: neighbours in an order that one search from all of them gives
+(:mod:`scalemani.engine.settling`), others by sweeps in orders that are the graph's own
+(:mod:`scalemani.engine.sweeping`); or one by one (:mod:`scalemani.engine.heap_search`) where neither
+can win. The batches, orders and windows follow from counts of the work done, never from a clock, and
 decide nothing but the work: the same graph and source give the same bits, whatever else is in the
 call. No I/O, no Dask; the kernels release the GIL and spawn no threads.
 
@@ -49,7 +50,7 @@ def geodesic_rows(
     graph : PathGraph, or scipy.sparse CSR matrix or array, shape (n, n)
         Symmetric; stored entries are edges (stored zeros too), weights >= 0.
     sources : array-like of int, shape (l,)
-        Any vertices, in any order, repeats included; fastest where they are neighbours.
+        Any vertices, in any order, repeats included; fastest where they are neighbours, or 32 (float64: 16) or more.
     first : int
         The first vertex whose distances are wanted.
     out : ndarray of float32, shape (l, n - first), C-contiguous, optional

@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils as untyped
 from numba.extending import intrinsic
 
-from scalemani.engine.heap_search import next_settled, push
+from scalemani.engine.bucket_search import BUCKETS, FAR, search
 from scalemani.engine.kernel_cache import compiled
 from scalemani.engine.settling import GLANCES, LINE, relax
 
@@ -112,15 +112,7 @@ def sweep(
 
 @compiled()
 def sweep_orders(
-    indptr: Any,
-    indices: Any,
-    weights: Any,
-    orders: Any,
-    keys: Any,
-    names: Any,
-    distance: Any,
-    nearest: Any,
-    component: Any,
+    indptr: Any, indices: Any, steps: Any, orders: Any, distance: Any, nearest: Any, scratch: Any
 ) -> float:
     """Fill `orders` (count, n) with orders by the distance from vertices that are far from each other.
 
@@ -129,72 +121,47 @@ def sweep_orders(
 
     Parameters
     ----------
-    keys, names, distance, nearest, component : ndarray
-        Scratch: int64 and int32 (one more than all edges), float32 (n,) twice, int32 (n,).
+    steps : ndarray of uint8
+        Lengths of edges as :mod:`scalemani.engine.bucket_search` takes them.
+    distance, nearest : ndarray of int32, shape (n,)
+    scratch : ndarray of int32, shape (4, n)
 
     Returns
     -------
     float
-        Entries in the heap of such a search, in the mean over the vertices.
+        Vertices that wait in such a search, in the mean over those that it reaches.
     """
     n = indptr.shape[0] - 1
+    part, component, after, before = scratch
+    heads = np.full(BUCKETS, -1, np.int32)
+    part[:] = 0
+    graph = indptr, indices, steps, part, 0
     order = orders[0]
     waiting = 0
-    distance[:] = np.inf
+    distance[:] = FAR
     filled = 0
     for v in range(n):
-        if distance[v] == np.inf:
+        if distance[v] == FAR:
             low = filled
-            filled, _ = _search(indptr, indices, weights, v, keys, names, distance, order, low)
+            filled, _ = search(*graph, v, distance, heads, after, before, order, low)
             for i in range(low, filled):
                 component[order[i]] = v
                 nearest[order[i]] = distance[order[i]]
     for k in range(orders.shape[0]):
-        before = orders[max(k - 1, 0)].copy()  # only its stretches matter
-        distance[:] = np.inf
+        stretches = orders[max(k - 1, 0)].copy()  # where each component is
+        distance[:] = FAR
         low = 0
         while low < n:
-            start = before[low]
+            start = stretches[low]
             high = low
-            while high < n and component[before[high]] == component[before[low]]:
-                if nearest[before[high]] > nearest[start]:
-                    start = before[high]
+            while high < n and component[stretches[high]] == component[start]:
+                if nearest[stretches[high]] > nearest[start]:
+                    start = stretches[high]
                 high += 1
-            _, waited = _search(indptr, indices, weights, start, keys, names, distance, orders[k], low)
+            _, waited = search(*graph, start, distance, heads, after, before, orders[k], low)
             waiting += waited
             for i in range(low, high):
-                v = before[i]
+                v = stretches[i]
                 nearest[v] = distance[v] if k == 0 else min(nearest[v], distance[v])
             low = high
     return float(waiting / max(n * orders.shape[0], 1))
-
-
-@compiled()
-def _search(
-    indptr: Any, indices: Any, weights: Any, source: int, keys: Any, names: Any, distance: Any, order: Any, filled: int
-) -> tuple[int, int]:
-    """Dijkstra's algorithm from `source`, whose component is still at inf: its vertices go to order[filled:].
-
-    Gives where they end, and the heap's entries summed over them.
-    """
-    number = np.empty(1, np.float64)
-    bits = number.view(np.int64)
-    distance[source] = 0
-    size = push(keys, names, 0, 0, source)
-    waiting = 0
-    while True:
-        waiting += size
-        u, size = next_settled(keys, names, size, distance, number, bits)
-        if u < 0:
-            break
-        order[filled] = u
-        filled += 1
-        reach = distance[u]
-        for e in range(indptr[u], indptr[u + 1]):
-            v = indices[e]
-            through = reach + weights[e]
-            if through < distance[v]:
-                distance[v] = through
-                number[0] = through
-                size = push(keys, names, size, bits[0], v)
-    return filled, waiting

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from scalemani.engine.heap_search import next_settled, push
+from scalemani.engine.bucket_search import BUCKETS, FAR, search, whole_steps
 from scalemani.engine.kernel_cache import compiled
 
 #: Parts of at most this many vertices aren't divided further; cuts fall on its multiples.
 LEAF = 16
 
-#: An edge shorter than this share of the median one counts as this long (in the order only).
-SHORTEST = 1e-3
+#: Parts of at most this many vertices are divided further in a graph that is renumbered by then: they fit a cache.
+LOCAL = 8192
 
 
 def vertex_order(matrix: csr_array) -> NDArray[np.int64]:
@@ -42,62 +42,64 @@ def vertex_order(matrix: csr_array) -> NDArray[np.int64]:
 
     Notes
     -----
-    O(E log n) work besides the heap's logarithm, with no recursion: E edges, of which every level
-    of the halving sees each at most a constant number of times.
+    O(E log n) work, with no recursion: E edges, of which every level of the halving sees each at most a constant
+    number of times. Lengths are whole steps (:mod:`scalemani.engine.bucket_search`). The graph is renumbered twice
+    on the way: most of the time would be spent waiting for memory otherwise.
     """
     n = int(matrix.shape[0])
-    order = np.arange(n, dtype=np.int64)
-    _halve(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), _lengths(matrix.data), order)
-    return order
-
-
-def _lengths(weights: NDArray[Any]) -> NDArray[np.float32]:
-    """Weights as positive lengths of at most 1, in the heap's precision.
-
-    Zero weights would leave whole regions in one place, in the order they came in; and sums of
-    weights near the largest float would overflow to what stands for "not reached".
-    """
-    lengths = np.array(weights, dtype=np.float64)
-    positive = lengths[lengths > 0]
-    if positive.size == 0:
-        return np.ones(len(lengths), np.float32)
-    largest = float(positive.max())
-    shortest = SHORTEST * (float(np.median(positive)) / largest)
-    return np.maximum(lengths / largest, shortest).astype(np.float32)
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
+    graph: Any = indptr, indices, whole_steps(matrix.data, n)
+    parts = np.array([[0, n]], np.int64)
+    order = _reached(*graph)
+    graph = _renumbered(*graph, order)
+    if n > LOCAL:
+        upper = np.arange(n, dtype=np.int64)
+        parts = _halve(*graph, upper, parts, LOCAL)
+        graph = _renumbered(*graph, upper)
+        order = order[upper]
+    lower = np.arange(n, dtype=np.int64)
+    _halve(*graph, lower, parts, LEAF)
+    found: NDArray[np.int64] = order[lower]
+    return found
 
 
 @compiled()
-def _search_part(
-    indptr: Any, indices: Any, lengths: Any, part: Any, label: int, source: int, distance: Any, keys: Any, names: Any
-) -> tuple[int, int]:
-    """Dijkstra from `source` over the vertices whose `part` is `label`.
+def _reached(indptr: Any, indices: Any, steps: Any) -> Any:
+    """The vertices by their distance from the first one of their component."""
+    n = indptr.shape[0] - 1
+    part = np.zeros(n, np.int32)
+    heads = np.full(BUCKETS, -1, np.int32)
+    after = np.empty(n, np.int32)
+    before = np.empty(n, np.int32)
+    distance = np.full(n, FAR, np.int32)
+    order = np.empty(n, np.int64)
+    filled = 0
+    for v in range(n):
+        if distance[v] == FAR:
+            filled, _ = search(indptr, indices, steps, part, 0, v, distance, heads, after, before, order, filled)
+    return order
 
-    `distance` must be inf on the part; `keys` and `names` are scratch (see :mod:`scalemani.engine.heap_search`). Gives
-    the number of vertices reached and the last one, which is a farthest one.
-    """
-    number = np.empty(1, np.float64)
-    bits = number.view(np.int64)
-    distance[source] = 0.0
-    size = push(keys, names, 0, 0, source)
-    reached = 0
-    last = source
-    while True:
-        u, size = next_settled(keys, names, size, distance, number, bits)
-        if u < 0:
-            break
-        reach = distance[u]
-        reached += 1
-        last = u
-        for e in range(indptr[u], indptr[u + 1]):
-            v = indices[e]
-            if part[v] != label:
-                continue
-            through = reach + lengths[e]
-            if through < distance[v]:
-                distance[v] = through
-                number[0] = through
-                size = push(keys, names, size, bits[0], v)
-    return reached, last
+
+@compiled()
+def _renumbered(indptr: Any, indices: Any, steps: Any, order: Any) -> Any:
+    """The same graph with vertex order[a] called a: pointers, neighbours, steps."""
+    n = order.shape[0]
+    number = np.empty(n, np.int32)
+    for a in range(n):
+        number[order[a]] = a
+    new_indptr = np.empty_like(indptr)
+    new_indices = np.empty_like(indices)
+    new_steps = np.empty_like(steps)
+    q = 0
+    new_indptr[0] = 0
+    for a in range(n):
+        v = order[a]
+        for e in range(indptr[v], indptr[v + 1]):
+            new_indices[q] = number[indices[e]]
+            new_steps[q] = steps[e]
+            q += 1
+        new_indptr[a + 1] = q
+    return new_indptr, new_indices, new_steps
 
 
 @compiled()
@@ -134,36 +136,59 @@ def _components(
 
 
 @compiled()
-def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
-    """Permute `order` (n,) in place; see :func:`vertex_order`."""
+def _halve(indptr: Any, indices: Any, steps: Any, order: Any, parts: Any, least: int) -> Any:
+    """Permute `order` (n,) in place until no part has more than `least` vertices, `LEAF` or more of them.
+
+    Parameters
+    ----------
+    parts : ndarray of int64, shape (count, 2)
+        Where the parts that are to be divided begin and end in `order`.
+
+    Returns
+    -------
+    ndarray of int64, shape (count, 2)
+        Where those of more than LEAF vertices are now.
+    """
     n = order.shape[0]
-    part = np.full(n, -1, np.int64)
-    keys = np.empty(max(n, indices.shape[0] + 1), np.int64)
-    names = np.empty(indices.shape[0] + 1, np.int32)
+    part = np.full(n, -1, np.int32)
+    heads = np.full(BUCKETS, -1, np.int32)
+    after = np.empty(n, np.int32)
+    before = np.empty(n, np.int32)
+    from_a = np.empty(n, np.int32)
+    from_b = np.empty(n, np.int32)
+    queue = np.empty(n, np.int64)
     ends = np.empty(n, np.int64)
-    from_a = np.empty(n, np.float32)
-    from_b = np.empty(n, np.float32)
+    counts = np.zeros(2 * n + 2, np.int32)
     # The waiting parts are disjoint and each is larger than a leaf.
     lows = np.empty(n // LEAF + 2, np.int64)
     highs = np.empty(n // LEAF + 2, np.int64)
+    left = np.empty((n // LEAF + 2, 2), np.int64)
     waiting = 0
-    if n > LEAF:
-        lows[0] = 0
-        highs[0] = n
-        waiting = 1
+    kept = 0
+    for i in range(parts.shape[0]):
+        if parts[i, 1] - parts[i, 0] > LEAF:
+            lows[waiting] = parts[i, 0]
+            highs[waiting] = parts[i, 1]
+            waiting += 1
     label = 0
     while waiting > 0:
         waiting -= 1
         low = lows[waiting]
         high = highs[waiting]
+        if high - low <= least:
+            left[kept, 0] = low
+            left[kept, 1] = high
+            kept += 1
+            continue
         label += 1  # never used before: what other parts hold is another number
         for i in range(low, high):
-            v = order[i]
-            part[v] = label
-            from_b[v] = np.inf
-        reached, a = _search_part(indptr, indices, lengths, part, label, order[low], from_b, keys, names)
+            part[order[i]] = label
+            from_b[order[i]] = FAR
+            from_a[order[i]] = FAR
+        graph = indptr, indices, steps, part, label
+        reached, _ = search(*graph, order[low], from_b, heads, after, before, queue, 0)
         if reached < high - low:
-            pieces = _components(indptr, indices, part, label, order, low, high, keys, ends)
+            pieces = _components(indptr, indices, part, label, order, low, high, queue, ends)
             for piece in range(pieces):
                 start = low if piece == 0 else ends[piece - 1]
                 if ends[piece] - start > LEAF:
@@ -171,20 +196,13 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
                     highs[waiting] = ends[piece]
                     waiting += 1
             continue
+        search(*graph, queue[reached - 1], from_a, heads, after, before, queue, 0)
         for i in range(low, high):
-            v = order[i]
-            from_a[v] = np.inf
-        _, b = _search_part(indptr, indices, lengths, part, label, a, from_a, keys, names)
-        for i in range(low, high):
-            v = order[i]
-            from_b[v] = np.inf
-        _search_part(indptr, indices, lengths, part, label, b, from_b, keys, names)
-        members = order[low:high].copy()
+            from_b[order[i]] = FAR
+        search(*graph, queue[reached - 1], from_b, heads, after, before, queue, 0)
         # b first: a was found far from the part's first vertex, so this keeps the parent's direction
         # (the other sign doubles the mean distance in number between neighbours).
-        along = from_b[members] - from_a[members]
-        # Stable: equal keys keep the order they have, whatever the sorting library does.
-        order[low:high] = members[np.argsort(along, kind="mergesort")]
+        _sort_stably(order, low, high, from_a, from_b, queue, counts)
         middle = (low + high + LEAF) // (2 * LEAF) * LEAF
         if high - middle > LEAF:
             lows[waiting] = middle
@@ -194,3 +212,34 @@ def _halve(indptr: Any, indices: Any, lengths: Any, order: Any) -> None:
             lows[waiting] = low
             highs[waiting] = middle
             waiting += 1
+    return left[:kept].copy()
+
+
+@compiled()
+def _sort_stably(order: Any, low: int, high: int, from_a: Any, from_b: Any, members: Any, counts: Any) -> None:
+    """Sort ``order[low:high]`` by ``from_b - from_a``; equal ones keep the order they have, on every machine.
+
+    members (n,) and counts (2 n + 2,) are scratch.
+    """
+    size = high - low
+    members[:size] = order[low:high]
+    least = from_b[order[low]] - from_a[order[low]]
+    most = least
+    for i in range(low, high):
+        along = from_b[order[i]] - from_a[order[i]]
+        least = min(least, along)
+        most = max(most, along)
+    values = most - least + 1
+    if values > 2 * size:  # a long thin part: few vertices to a value
+        along = from_b[members[:size]] - from_a[members[:size]]
+        order[low:high] = members[:size][np.argsort(along, kind="mergesort")]
+        return
+    counts[: values + 1] = 0
+    for i in range(size):
+        counts[from_b[members[i]] - from_a[members[i]] - least + 1] += 1
+    for value in range(values):
+        counts[value + 1] += counts[value]
+    for i in range(size):
+        value = from_b[members[i]] - from_a[members[i]] - least
+        order[low + counts[value]] = members[i]
+        counts[value] += 1
