@@ -48,7 +48,7 @@ def vertex_order(matrix: csr_array) -> NDArray[np.int64]:
     """
     n = int(matrix.shape[0])
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
-    graph: Any = indptr, indices, whole_steps(matrix.data, n)
+    graph: tuple[Any, Any, Any] = indptr, indices, whole_steps(matrix.data, n)
     parts = np.array([[0, n]], np.int64)
     order = _reached(*graph)
     graph = _renumbered(*graph, order)
