@@ -84,7 +84,12 @@ FEW = ("normal", "ties on a grid", "one feature", "all equal but some", "no metr
 
 
 @pytest.mark.parametrize(
-    ("case", "most_rows"), [*((case, K - 2) for case in FEW), *((case, rows) for case in CASES for rows in (25, 10**6))]
+    ("case", "most_rows"),
+    [
+        *(pytest.param(case, K - 2, marks=pytest.mark.slow) for case in FEW),
+        *((case, 25) for case in CASES),
+        *(pytest.param(case, 10**6, marks=pytest.mark.slow) for case in CASES),
+    ],
 )
 def test_lists_are_those_of_an_undivided_search(case, most_rows):
     """Also where a shard has fewer rows than a list."""
@@ -119,6 +124,7 @@ def test_skipping_never_loses_a_neighbour(rows, metric, most_rows, seed):
             same(run(way), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     st.sampled_from(["euclidean", "manhattan", "cosine", "canberra", "jaccard", "hellinger"]),
@@ -244,6 +250,20 @@ def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch)
     with pytest.warns(UserWarning, match=r"NN-descent found 0\.\d+ of the true neighbours"):
         found = find_neighbors(points, n_neighbors=K, knn="nndescent", room=1)
     assert found.method == "nndescent" and found.recall < 0.95 and np.isfinite(found.distances).all()
+
+
+@pytest.mark.long
+def test_an_index_a_shard_finds_nearly_all_whatever_the_batch(monkeypatch):
+    """Twice pynndescent's compilation: of an index, and of its queries."""
+    points = read_points(
+        np.random.default_rng(3).normal(size=(9000, 8)) @ np.random.default_rng(4).normal(size=(8, 40))
+    )
+    expected = plain(points)
+    way = descent(points, 3000)
+    found, lengths = run(way)
+    assert np.mean(lengths <= expected[1][:, -1:]) > 0.97 and way.account.n_shards >= 3
+    monkeypatch.setattr(shard_descent, "_QUERIES", 37)
+    same(run(descent(points, 3000)), (found, lengths))
 
 
 # ---- going on ----------------------------------------------------------------------------------------
