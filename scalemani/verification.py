@@ -32,7 +32,7 @@ from scalemani.engine.store import RunStore, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics import shared_graph
 from scalemani.kernel_shares import FIRST_BLOCK, FIRST_FOUND, FirstRead
-from scalemani.landmarks.checking import contradictions, matrices, matrix_faults, needed_landmark_arrays
+from scalemani.landmarks.checking import contradictions, left_matrices, matrix_faults, needed_landmark_arrays
 from scalemani.landmarks.layout import POINTS, ROWS, STAGE, Layout
 from scalemani.landmarks.mending import FROM_THE_POINTS
 from scalemani.opening import REDO
@@ -186,8 +186,8 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
     names, stages = store.named_arrays(), store.document["stages"]
-    needed, apart = needed_arrays(store), matrices(stages)
-    faults += name_faults(store, needed.__contains__, apart)
+    needed = needed_arrays(store)
+    faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
     faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]

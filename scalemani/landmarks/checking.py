@@ -16,6 +16,7 @@ from scalemani.engine.audit import Fault
 from scalemani.engine.chunked_audit import CHUNK, checked_chunk, folder_faults, name_of, row_problem
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.path_graph import MOST_HOPS
+from scalemani.engine.places import place
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError, SelfCheckError
@@ -40,11 +41,15 @@ def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
     return {STAGE} | block | ({COORDINATES} if "solve" in stages else set())
 
 
-def matrices(stages: dict[str, Any]) -> set[str]:
-    """Folders of matrices that such a run has at this stage."""
-    if STAGE not in stages:
-        return set()
-    return {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+def left_matrices(store: RunStore) -> Iterator[Fault]:
+    """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
+    stages, folder = store.document["stages"], place(store.path)
+    if "fit" not in stages and STAGE not in stages:
+        return
+    used: set[str] = set() if STAGE not in stages else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+    for name in sorted({POINTS, ROWS} - used):
+        if (folder / name).exists():
+            yield Fault("leftover", name, "distances to landmarks that a stopped run left")
 
 
 def matrix_faults(
