@@ -50,17 +50,19 @@ def checksum_of(content: Any) -> int:
 
 
 @overload
-def beside(path: Path) -> Path: ...
+def beside(path: Path) -> Path:
+    """On this machine."""
+
+
 @overload
-def beside(path: ObjectPath) -> ObjectPath: ...
-@overload
-def beside(path: Named) -> Place: ...
+def beside(path: Named) -> Place:
+    """Wherever it is."""
+
+
 def beside(path: Named) -> Place:
     """A name beside a path that nothing has: what is made there takes its place when it is whole."""
     target = place(path).absolute()
-    if isinstance(target, ObjectPath):
-        return replacing.beside(target)
-    return _beside(target)
+    return replacing.beside(target) if isinstance(target, ObjectPath) else _beside(target)
 
 
 def _beside(target: Path) -> Path:
