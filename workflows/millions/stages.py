@@ -45,6 +45,8 @@ class Stages:
     Attributes
     ----------
     rows : list of Stage
+    start_bytes : int
+        Of the process's own, before any of them.
     """
 
     def __init__(self, rename: Callable[[str, int, int], str] = lambda stage, done, total: stage) -> None:
@@ -52,6 +54,7 @@ class Stages:
         self.rename = rename
         self._talk, self._whole, self._began = terminal_reporter(), False, 0.0
         self._process, self._ended = psutil.Process(), threading.Event()
+        self.start_bytes = self._held()[0]
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -106,11 +109,16 @@ class Stages:
         self._began = 0.0
 
     def _look(self) -> None:
-        info = self._process.memory_info()
-        of_files = getattr(info, "shared", 0)  # Linux alone tells them apart
+        own, of_files = self._held()
         if self.rows:
             row = self.rows[-1]
-            row.bytes, row.file_bytes = max(row.bytes, info.rss - of_files), max(row.file_bytes, of_files)
+            row.bytes, row.file_bytes = max(row.bytes, own), max(row.file_bytes, of_files)
+
+    def _held(self) -> tuple[int, int]:
+        """Bytes of the process's own, and in pages of files: Linux alone tells them apart."""
+        info = self._process.memory_info()
+        of_files = getattr(info, "shared", 0)
+        return info.rss - of_files, of_files
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLED):

@@ -1,6 +1,7 @@
 """Landmarks against what is known: a clean roll's own geodesics, and the full method where that can be run."""
 
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class Sizes:
     full_landmarks: tuple[int, ...] = (100, 300, 1000, 3000)
 
 
-SMALL = Sizes(2000, 100, 500, (30, 120))
+SMALL = Sizes(2000, 100, 800, (50, 200))
 
 
 def against_truth(out: Path, sizes: Sizes, claims: Claims, progress: Any) -> list[dict[str, Any]]:
@@ -66,6 +67,7 @@ def against_full(out: Path, sizes: Sizes, claims: Claims, progress: Any) -> list
                 error = procrustes_error(model.embedding_, reference[correction])
                 one = {"landmarks": m, "method": method, "correction": correction, "error": error}
                 found.append(_record(model, begun) | one)
+                print(f"{m:,} {method}, {correction}: {error:.1e}", file=sys.stderr, flush=True)
             shutil.rmtree(store)
     print(f"\nnoisy roll of {sizes.full:,} points: Procrustes error of landmarks against the full method")
     rows = [
