@@ -253,7 +253,7 @@ def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch)
 
 
 @pytest.mark.long
-def test_an_index_a_shard_finds_nearly_all_whatever_the_batch(monkeypatch):
+def test_an_index_a_shard_finds_nearly_all_and_twice_the_same():
     """Twice pynndescent's compilation: of an index, and of its queries."""
     points = read_points(
         np.random.default_rng(3).normal(size=(9000, 8)) @ np.random.default_rng(4).normal(size=(8, 40))
@@ -262,7 +262,6 @@ def test_an_index_a_shard_finds_nearly_all_whatever_the_batch(monkeypatch):
     way = descent(points, 3000)
     found, lengths = run(way)
     assert np.mean(lengths <= expected[1][:, -1:]) > 0.97 and way.account.n_shards >= 3
-    monkeypatch.setattr(shard_descent, "_QUERIES", 37)
     same(run(descent(points, 3000)), (found, lengths))
 
 

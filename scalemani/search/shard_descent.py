@@ -21,7 +21,8 @@ class DescentInShards(PartsInShards):
     """Lists from the rows' own parts, exact, then from an index of each shard.
 
     The former are what allows rows to skip shards before an index is made, so that each is made once. Distances are
-    computed again in float64; a shard of few rows is searched exactly, part by part.
+    computed again in float64; a shard of few rows is searched exactly, part by part. Queries go part by part, too, so
+    that the batches, on which the last bits of an answer may hang, follow from the rows, the seed and the shards.
     """
 
     least_indexed = 2000  # rows, below which blocked search is the faster one

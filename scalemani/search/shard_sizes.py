@@ -55,6 +55,6 @@ def needed_bytes(room: int | None, count: int, width: int, n_neighbors: int, met
 
 
 def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbors: int) -> int:
-    """Bytes that a search may take, of those that a process may hold, besides the points and two copies of the lists."""
+    """Bytes that a search may take, of those a process may hold, besides the points and two copies of the lists."""
     held = held_bytes(rows) + 8 * n_rows + 32 * n_distinct
     return max(0, memory - terms.FIRST_USE - held - 2 * terms.lists_bytes(n_distinct, n_distinct * n_neighbors))
