@@ -91,8 +91,9 @@ class ShardIndex:
 
     Notes
     -----
-    An answer follows from the query and the index alone: each query begins with the same random numbers, so that
-    neither the batch nor the order of queries matters. They run on one thread, too, as pynndescent makes them.
+    Answers have the same bits for the same batches of queries in the same order, whatever came before them. Within a
+    batch a query that draws random numbers (its row lies on a tree's hyperplane, or too few candidates were found) leaves
+    others to the next. They run on one thread, as pynndescent makes them.
     """
 
     def __init__(self, rows: DescentRows, there: NDArray[np.int64], n_neighbors: int, random_state: int) -> None:
