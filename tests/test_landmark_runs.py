@@ -254,7 +254,10 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bits(tmp_path, made, found, s
             break
         except Stop:
             pass
-    assert set(SOME) <= set(seen)
+    wanted = (
+        SOME if stops else [("points", 0), ("neighbors", 0), ("graph", 0), *SOME[:1], ("geodesics", 0), ("solve", 0)]
+    )
+    assert set(wanted) <= set(seen)  # which blocks are done when a stop is over depends on those in flight
     in_flight = 2 * 3 * sum(stage == "geodesics" and done < 8 for stage, done in seen)  # tasks of 3 that nobody kept
     assert 24 == len(set(found)) <= len(found) <= 24 + in_flight
     assert numbers(tmp_path / "r") == numbers(made.store_)
