@@ -205,7 +205,7 @@ class Index:
 
     def __init__(self, rows, there, n_neighbors, random_state):
         self.search, self.there, self.k = rows._search, there, n_neighbors
-        self.part = search_for(self.search.rows[there])
+        self.part = search_for(self.search.rows[there], self.search.form.name)
         Index.made.append(len(there))
 
     def own(self):
@@ -217,8 +217,8 @@ class Index:
         return self.there[found]
 
 
-def descent(points, most_rows, k=K):
-    search = search_for(points, hold=False)
+def descent(points, most_rows, k=K, metric="euclidean"):
+    search = search_for(points, metric, hold=False)
     parts = make_parts(search.prepared, 0, most_rows)
     return DescentInShards(search, parts, shards_of(parts, most_rows), k, 0)
 
@@ -233,6 +233,18 @@ def test_each_index_is_made_once_and_the_best_of_all_are_merged(monkeypatch):
     same(run(way), plain(points))
     assert Index.made == [len(way.shard_rows(i)) for i in range(len(way.shards))] and min(Index.made) >= 20
     assert not way.account.counted and way.account.n_skipped > 0
+
+
+def test_nothing_is_searched_twice_where_it_lets_nothing_be_skipped(monkeypatch):
+    """Without bounds a row's own part, which may be large, is left to its index; a shard too small for one is not."""
+    monkeypatch.setattr(shard_descent, "ShardIndex", Index)
+    points, metric = read_points(CASES["no metric"][0]), "braycurtis"
+    for least in (20, 10**6):
+        monkeypatch.setattr(DescentInShards, "least_indexed", least)
+        way = descent(points, 30, metric=metric)
+        same(run(way), plain(points, metric))
+        assert way.account.counted == (least > 20)
+        assert way.account.n_distances == 90**2 or least == 20
 
 
 def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch):
@@ -253,6 +265,7 @@ def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_an_index_a_shard_finds_nearly_all_and_twice_the_same():
     """Twice pynndescent's compilation: of an index, and of its queries."""
     points = read_points(

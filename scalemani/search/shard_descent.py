@@ -31,6 +31,14 @@ class DescentInShards(PartsInShards):
         super().__init__(search, parts, shards, k)
         self._seed, self._rows = random_state, DescentRows(search)
 
+    def begin(self) -> None:
+        """Lists from the rows' own parts, but where nothing is skipped for them and an index finds these rows, too."""
+        if self.parts.cells is not None:
+            super().begin()
+            return
+        small = [shard for shard in range(len(self.shards)) if len(self.shard_rows(shard)) < self.least_indexed]
+        self.search_at_home(part for shard in small for part in self.shards[shard])
+
     def step(self, turn: int, shard: int, progress: Callable[[float], None]) -> None:
         """The rows of a shard and those of others ask its index."""
         there = self.shard_rows(shard)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,11 @@ class PartsInShards(Sharded):
 
     def begin(self) -> None:
         """Lists from the rows' own parts: their k-th distances are what allows to skip others."""
-        for count in in_order(self._at_home, range(self.parts.count), self.search.threads):
+        self.search_at_home(range(self.parts.count))
+
+    def search_at_home(self, parts: Iterable[int]) -> None:
+        """Search for the rows of some parts among themselves."""
+        for count in in_order(self._at_home, parts, self.search.threads):
             self.account.n_distances += count
 
     def step(self, turn: int, shard: int, progress: Callable[[float], None]) -> None:

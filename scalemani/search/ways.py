@@ -63,7 +63,7 @@ def chosen_way(search: ExactSearch, knn: str, n_neighbors: int, random_state: in
         rows = most_rows("nndescent")
         if rows >= search.n_rows:
             return DESCENT
-        parts = make_parts(search.prepared, random_state, rows, search.threads)
+        parts = make_parts(search.prepared, random_state, min(rows, LEAST), search.threads)
         return DescentInShards(search, parts, shards_of(parts, rows), n_neighbors, random_state)
     if search.method == "brute" and search.low:
         rows = most_rows("kdtree")
