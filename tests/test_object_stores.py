@@ -43,6 +43,7 @@ from scalemani.verification import verify
 
 pytest.importorskip("obstore", reason="the extra cloud")
 X = roll(150)
+DOCUMENTS = ("zarr.json", "document.json")
 
 
 def model(store, **more):
@@ -94,8 +95,8 @@ def same_bits(store, disk):
     for row in range(len(here.blocks)):
         assert here.line(row).sums == there.line(row).sums
     found, wanted = place(here.path), place(there.path)
-    names = {name for name in files_of(wanted) if name not in ("zarr.json", "document.json")}
-    assert {entry.relative_to(found) for entry in found.rglob()} - {"zarr.json", "document.json"} == names
+    names = {name for name in files_of(wanted) if name not in DOCUMENTS}
+    assert {entry.relative_to(found) for entry in found.rglob()} - {*DOCUMENTS} == names
     for name in names - {f"ledger/{row}.json" for row in range(len(here.blocks))}:
         assert (found / name).read_bytes() == (wanted / name).read_bytes(), name
 
@@ -117,6 +118,21 @@ def test_a_run_in_object_storage_has_the_bits_of_one_on_disk_and_does_all_that_i
         again.export(str(shelf / "model"))
     assert verify(str(shelf / "run")).faults == verify(str(shelf / "model")).faults == ()
     assert {entry.name for entry in shelf.iterdir()} == {"run", "model"}  # no writer, no journal, no probe
+
+
+@pytest.mark.slow
+def test_a_run_by_landmarks_has_the_bits_of_one_on_disk(shelf, tmp_path):
+    more = {"landmarks": 40}
+    fitted, wanted = model(shelf, **more).fit(X), model(tmp_path / "run", **more).fit(X)
+    assert np.array_equal(fitted.embedding_, wanted.embedding_)
+    assert np.array_equal(fitted.transform(X[:9] + 0.01), wanted.transform(X[:9] + 0.01))
+    here, there = contents(shelf), files_of(tmp_path / "run")
+    assert here.keys() == there.keys()
+    assert {name for name in here if here[name] != there[name]} <= {
+        name for name in here if name.startswith("ledger") or "/ledger/" in name or name in DOCUMENTS
+    }  # these name the run
+    assert RunStore(shelf).document["arrays"] == RunStore(tmp_path / "run").document["arrays"]
+    assert verify(str(shelf)).faults == ()
 
 
 def test_a_fit_goes_on_from_what_is_in_the_bucket(shelf, on_disk, monkeypatch):
