@@ -43,6 +43,7 @@ from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_
 from scalemani.projection_axes import Axes
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metric_functions import function_of, is_function_name
+from scalemani.search.query_ways import EXACT, QuerySearch
 
 Vectors = NDArray[np.float64]
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
@@ -115,7 +116,8 @@ class Projector:
             digests = store.read_array("digests")
             self._index = RowIndex(digests)
             metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
-            self._search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
+            search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
+            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
         if self._landmarks is None:
@@ -136,7 +138,15 @@ class Projector:
         """Training points that a test row touches, about: as many as they touch one another."""
         return max(1, -(-2 * self._edges // self.n))
 
-    def coordinates(self, block: Any) -> Vectors:
+    def is_long(self, total: int) -> bool:
+        """Whether a test set of so many rows is worth asking for the cheapest way to search for its neighbours."""
+        return self.kind == "features" and self.search.is_long(total)
+
+    def way(self, total: int) -> str:
+        """The way to search for the neighbours of a test set of so many rows (:mod:`scalemani.search.query_ways`)."""
+        return self.search.choose(total) if self.is_long(total) else EXACT
+
+    def coordinates(self, block: Any, way: str = EXACT) -> Vectors:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":
             out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
@@ -144,7 +154,7 @@ class Projector:
             for at in range(0, len(out), step):
                 out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
             return out
-        return self.place(self.attach(block))
+        return self.place(self.attach(block, way))
 
     def place(self, found: Attachments) -> Vectors:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
@@ -154,16 +164,16 @@ class Projector:
         products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
         return self._axes.place(*products, found.own)
 
-    def attach(self, block: Any) -> Attachments:
-        """The training points that each test row touches."""
+    def attach(self, block: Any, way: str = EXACT) -> Attachments:
+        """The training points that each test row touches, searched for one of the ways."""
         if self.kind == "features":
             own = self._index.find(row_digests(block))
             if self.radius is not None:
-                indptr, indices, lengths = self._search.within(block, self.radius)
+                indptr, indices, lengths = self.search.within(block, way)
             else:
-                k = min(self.n_neighbors, self._rows.shape[0])
-                nearest, far = self._search.nearest(block, k)
-                indptr, indices, lengths = np.arange(0, nearest.size + 1, k), nearest.ravel(), far.ravel()
+                nearest, far = self.search.nearest(block, way)
+                step = nearest.shape[1]
+                indptr, indices, lengths = np.arange(0, nearest.size + 1, step), nearest.ravel(), far.ravel()
         else:
             indptr, indices, lengths, own = self._from_distances(block)
         return self._to_vertices(indptr, indices, lengths, own)

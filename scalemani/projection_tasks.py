@@ -23,18 +23,19 @@ is a function, which the user's process has imported ("" for none): a store alon
 class LazyProjection:
     """The function of a lazy result; it keeps a temporary run's folder, and travels without it."""
 
-    def __init__(self, key: ModelKey, folder: Any) -> None:
-        self._key, self._folder = key, folder
+    def __init__(self, key: ModelKey, total: int, folder: Any) -> None:
+        self._key, self._total, self._folder = key, total, folder
 
     def __call__(self, block: Any, block_info: Any = None) -> NDArray[np.float64]:
         start = block_info[0]["array-location"][0][0] if block_info else 0
-        return project(self._key, validated(self._key, block, 0 if np.isnan(start) else int(start)))
+        rows = validated(self._key, block, 0 if np.isnan(start) else int(start))
+        return project(self._key, rows, shared_projector(*self._key).way(self._total))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_key": self._key, "_folder": None}
+        return {"_key": self._key, "_total": self._total, "_folder": None}
 
-    def __dask_tokenize__(self) -> tuple[str, ...]:
-        return self._key
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return *self._key, self._total
 
 
 @lru_cache(maxsize=4)
@@ -56,9 +57,19 @@ def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
     return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
 
 
-def attach(key: ModelKey, block: Any) -> Attachments:
+def way_for(key: ModelKey, total: int) -> str:
+    """One task: the way to search for the neighbours of a test set of so many rows."""
+    return shared_projector(*key).way(total)
+
+
+def recall_of(key: ModelKey, block: Any) -> float:
+    """One task: the share of the true neighbours of a validated block that an index finds."""
+    return shared_projector(*key).search.recall(block)
+
+
+def attach(key: ModelKey, block: Any, way: str) -> Attachments:
     """One task: where the rows of a validated block touch the training points."""
-    return shared_projector(*key).attach(block)
+    return shared_projector(*key).attach(block, way)
 
 
 def place(key: ModelKey, found: Attachments) -> NDArray[np.float64]:
@@ -66,6 +77,6 @@ def place(key: ModelKey, found: Attachments) -> NDArray[np.float64]:
     return shared_projector(*key).place(found)
 
 
-def project(key: ModelKey, block: Any) -> NDArray[np.float64]:
+def project(key: ModelKey, block: Any, way: str) -> NDArray[np.float64]:
     """One task: coordinates of a validated block."""
-    return shared_projector(*key).coordinates(block)
+    return shared_projector(*key).coordinates(block, way)

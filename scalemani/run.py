@@ -230,7 +230,8 @@ class Run:
     def transform_to(self, T: Any, out: str, scheduler: Any = None, report: Report | None = None) -> Any:
         """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
 
-        What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped.
+        What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped. That is
+        the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
         if not sp.issparse(T):
@@ -245,9 +246,9 @@ class Run:
         lost = 0
         with kept_results(out) as kept, Cluster(scheduler) as cluster:
             cluster.check_shared(self.store.path, writing=False)
-            array = NewOutput(kept.folder, (total, self.n_components))
-            for start, rows in Placing(self._key, T, cluster, kept, report).groups():
-                array.write(start, rows)
+            placing = Placing(self._key, T, cluster, kept, report)
+            array = NewOutput(kept.folder, (total, self.n_components), min(placing.chunk_rows, max(1, total)))
+            for _, rows in placing.groups(array):
                 lost += int(np.isnan(rows).any(axis=1).sum())
             kept.check()
             array.finish(out)
@@ -264,7 +265,7 @@ class Run:
         self._check_test_set(T)
         whole = T.rechunk({1: -1})
         return whole.map_blocks(
-            LazyProjection(self._key, self.folder),
+            LazyProjection(self._key, 0 if np.isnan(T.shape[0]) else int(T.shape[0]), self.folder),
             dtype=np.float64,
             chunks=(whole.chunks[0], (self.n_components,)),
             meta=np.empty((0, 0)),

@@ -14,7 +14,7 @@ output is copied to its name, its metadata last, and a part that a kill left the
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,7 +65,7 @@ class KeptResults:
         """
         self._writer.check()
 
-    def get(self, name: str, of: str) -> list[NDArray[Any]] | None:
+    def get(self, name: str, of: str, counts: int = 1) -> list[NDArray[Any]] | None:
         """The arrays of a result, or None where it has to be made.
 
         Parameters
@@ -73,15 +73,17 @@ class KeptResults:
         name : str
         of : str
             What :func:`digest` says of everything it is made from.
+        counts : int
+            As how many it counts among those that were found.
         """
         try:
             arrays = _unpacked(read_plain(self.folder / f"{name}{SUFFIX}", MOST_BYTES), name, of)
         except (DamagedStoreError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
-        self.found += 1
+        self.found += counts
         return arrays
 
-    def put(self, name: str, of: str, arrays: Sequence[NDArray[Any]]) -> None:
+    def put(self, name: str, of: str, arrays: Sequence[NDArray[Any]], counts: int = 1) -> None:
         """Keep a result, in the place of one of that name.
 
         Raises
@@ -90,7 +92,13 @@ class KeptResults:
         """
         self.check()
         put(self.folder / f"{name}{SUFFIX}", _packed(name, of, arrays))
-        self.made += 1
+        self.made += counts
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Let go of results that nothing needs any more."""
+        self.check()
+        for name in names:
+            (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
 
 
 def name_next(folder: Place, whole: Place) -> None:

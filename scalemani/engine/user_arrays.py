@@ -9,13 +9,14 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from scalemani.engine.bounded_json import read_plain
 from scalemani.engine.foreign_zarr import arrays_in, check_array, kind_of_node
-from scalemani.engine.kept import IN_WORK, name_next
+from scalemani.engine.kept import IN_WORK, METADATA, name_next
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import discard, room_for
 from scalemani.engine.places import Named, Place, absolute, is_there
 from scalemani.engine.replacing import copy_all
-from scalemani.errors import ScalemaniError, StoreUnreachableError
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
 
 
 class PointsArray(zarr.Array[Any]):
@@ -47,10 +48,15 @@ def _created(path: Place, **form: Any) -> "zarr.Array[Any]":
     """A new array; Zarr itself would put groups into everything above it in a bucket."""
     if not isinstance(path, ObjectPath):
         return zarr.create_array(str(path), **form)
+    path.joinpath(METADATA).write_bytes(_metadata(form))
+    return zarr.open_array(_in_zarr(path), mode="r+")
+
+
+def _metadata(form: dict[str, Any]) -> bytes:
+    """The text of a new array's metadata."""
     scratch: dict[str, Any] = {}
     zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
-    path.joinpath("zarr.json").write_bytes(scratch["zarr.json"].to_bytes())
-    return zarr.open_array(_in_zarr(path), mode="r+")
+    return bytes(scratch[METADATA].to_bytes())
 
 
 class NewOutput:
@@ -59,28 +65,51 @@ class NewOutput:
     Parameters
     ----------
     folder : Path or ObjectPath
-        Of kept results, on the disk or in the bucket of the output; an unfinished array that is there is replaced.
+        Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on with
+        if it has that form, else replaced.
     shape : tuple of int
+    chunk_rows : int, optional
+        Rows of a chunk, which are written together; by default those of 8 MiB.
 
     Raises
     ------
     DiskFullError
     """
 
-    def __init__(self, folder: Place, shape: tuple[int, int]) -> None:
+    def __init__(self, folder: Place, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
         self._partial = folder / IN_WORK
         self._needed = 8 * shape[0] * max(1, shape[1])
+        chunks = _output_chunks(shape) if chunk_rows is None else (max(1, chunk_rows), max(1, shape[1]))
+        form: dict[str, Any] = {
+            "shape": shape,
+            "chunks": chunks,
+            "dtype": "float64",
+            "fill_value": np.nan,
+            "compressors": None,
+            "config": {"write_empty_chunks": True},
+        }
+        if self._is_there(_metadata(form)):
+            self._array = zarr.open_array(_in_zarr(self._partial), mode="r+")
+            return
         discard(self._partial)
         with room_for(folder, self._needed):
-            self._array = _created(
-                self._partial,
-                shape=shape,
-                chunks=_output_chunks(shape),
-                dtype="float64",
-                fill_value=np.nan,
-                compressors=None,
-                config={"write_empty_chunks": True},
-            )
+            self._array = _created(self._partial, **form)
+
+    def _is_there(self, metadata: bytes) -> bool:
+        """Whether the array is one of these metadata, to the byte: of any other nothing is read."""
+        if self._partial.is_symlink():
+            return False
+        try:
+            return read_plain(self._partial / METADATA, len(metadata)) == metadata
+        except (DamagedStoreError, OSError):
+            return False
+
+    def read(self, start: int, stop: int) -> NDArray[np.float64] | None:
+        """Rows that may have been written; None where they can't be read."""
+        try:
+            return np.ascontiguousarray(self._array[start:stop])
+        except Exception:  # cut short, or gone: each store raises its own kinds
+            return None
 
     def write(self, start: int, rows: NDArray[np.float64]) -> None:
         """Write consecutive rows."""

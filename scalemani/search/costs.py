@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
+from scalemani.search.distance_counts import query_evaluations
 from scalemani.search.distance_forms import CountForm, NormForm, PairForm
 from scalemani.search.exact import ExactSearch
 from scalemani.search.function_metrics import FunctionForm
@@ -41,6 +42,12 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for NN-descent from one thread, its compilation counted."""
     evaluations = 60.0 * search.n_rows * (n_neighbors + 1)
     return DESCENT_START + evaluations * (20e-9 + _evaluation_seconds(search))
+
+
+def index_seconds(search: ExactSearch, n_neighbors: int, total: int) -> float:
+    """Projected seconds for an index of NN-descent and so many queries of it."""
+    asked = query_evaluations(total, n_neighbors) * (20e-9 + _evaluation_seconds(search))
+    return descent_seconds(search, n_neighbors) + asked
 
 
 def _pair_seconds(search: ExactSearch) -> float:
