@@ -168,7 +168,9 @@ def whole(options: argparse.Namespace, held: claims.Claims) -> dict[str, Any]:
             placed = model.transform_to(T, str(placed_at))
         with stages.whole("report"):
             columns = list(zip(arrays.NAMES[kind], places.T, strict=True))[: 1 if options.small else None]
-            write_page(page, run_page(Run(RunStore(str(store))), columns, name=f"{options.points:,} {kind}"))
+            sampled = 64 if options.small else None
+            run = Run(RunStore(str(store)))
+            write_page(page, run_page(run, columns, rows=sampled, name=f"{options.points:,} {kind}"))
     stages.close()
     model.set_params(progress=False)
     claims.check_fit(held, model, X)

@@ -13,7 +13,7 @@ from scalemani.demonstration.experiment import aligned
 POINTS = (100_000, 300_000, 1_000_000)
 LANDMARKS = (250, 500, 1000, 2000, 4000)
 FIXED_POINTS, FIXED_LANDMARKS = 300_000, 1000  # each run takes minutes at the most; 4,000 landmarks of them have 10 GB
-SMALL = (500, 1000), (30, 60), 500, 30
+SMALL = (500, 1000), (30,), 500, 30
 
 Fit = Callable[[int, int], dict[str, Any]]
 
