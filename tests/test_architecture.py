@@ -31,7 +31,7 @@ WHOLE = {
     "terminal.verify", "verification", "repair",
     "demonstration.experiment", "reporting.run_report", "anndata", "xarray",
     "written_distances", "landmarks.choice", "landmarks.rows", "landmarks.solving", "landmarks.fitting",
-    "landmarks.needs", "landmarks.checking", "landmarks.mending", "landmarks.planning",
+    "landmarks.needs", "landmarks.checking", "landmarks.mending", "landmarks.planning", "landmarks.timing",
 }  # fmt: skip
 # Who may name two stages or more, and why.
 KNOW_THE_ORDER = {

@@ -228,12 +228,12 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
 @click.argument("model")
 @manners
 def export(store: str, model: str, quiet: bool, debug: bool) -> None:
-    """Copy the model in STORE to MODEL, without the geodesic distances."""
+    """Copy the model in STORE to MODEL: without distances of all pairs, with those to landmarks."""
     from scalemani import load
 
     load(store).export(model)
     if not quiet:
-        click.echo(f"{model}: a model to project with and to load; the geodesic distances stay in {store}")
+        click.echo(f"{model}: a model to project with and to load; distances of all pairs stay in {store}")
 
 
 @cli.command()

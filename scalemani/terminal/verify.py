@@ -95,6 +95,7 @@ def _lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
         more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
-        parts = "blocks of distances to landmarks" if said["landmarks"] else "rows of tiles"
+        blocks = "block" if said["tile_rows"] == 1 else "blocks"
+        parts = f"{blocks} of distances to landmarks" if said["landmarks"] else "rows of tiles"
         lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {parts} and {said['arrays']} arrays{more}")
     return lines
