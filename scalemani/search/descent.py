@@ -92,8 +92,8 @@ class ShardIndex:
     Notes
     -----
     Answers have the same bits for the same batches of queries in the same order, whatever came before them. Within a
-    batch a query that draws random numbers (its row lies on a tree's hyperplane, or too few candidates were found) leaves
-    others to the next. They run on one thread, as pynndescent makes them.
+    batch a query that draws random numbers (its row lies on a tree's hyperplane, or too few candidates were found)
+    leaves others to the next. They run on one thread, as pynndescent makes them.
     """
 
     def __init__(self, rows: DescentRows, there: NDArray[np.int64], n_neighbors: int, random_state: int) -> None:
