@@ -55,7 +55,7 @@ class Run:
         if "fit" not in self.stages:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
-            done = ", ".join(name for name in ("neighbors", "graph", "geodesics", "solve") if name in self.stages)
+            done = ", ".join(name for name in ("neighbors", "graph", "landmarks", "geodesics", "solve") if name in self.stages)
             raise ScalemaniError(
                 f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}"
             )

@@ -146,6 +146,19 @@ def test_repair_makes_no_row_of_a_graph_for_what_the_matrix_says(run, monkeypatc
 
 
 @pytest.mark.slow
+def test_a_run_that_was_stopped_behind_its_solution_keeps_its_projection(tmp_path):
+    """It is the solution's, also before the fit is recorded."""
+    paper = estimator(tmp_path / "run", projection="paper").fit(POINTS)
+    store = RunStore(paper.store_)
+    store.forget("fit")
+    assert not verify(store.path).faults
+    flip(tmp_path / "run" / "coordinates/c/0/0")
+    assert not repair(store.path)[1].faults
+    again = estimator(tmp_path / "run", projection="paper").fit(POINTS)
+    assert np.array_equal(again.embedding_, paper.embedding_)
+
+
+@pytest.mark.slow
 def test_what_contradicts_the_graph_is_found_though_each_file_is_whole(run, made):
     """A chunk and its line by a program that knows the format; other arrays by one that knows the document."""
     store = RunStore(run)

@@ -19,7 +19,7 @@ from scalemani.engine.expected_arrays import check_size, checked_array
 from scalemani.engine.model_copy import write_copy
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, discard, room_for, set_aside, take_place
-from scalemani.engine.places import Named, Place, absolute, place
+from scalemani.engine.places import Named, Place, absolute, is_url, place
 from scalemani.engine.schemas import check_no_links
 from scalemani.engine.store_place import check_writable, kind_of, put_back
 from scalemani.engine.tiles import Tiles
@@ -56,7 +56,8 @@ class RunStore(Tiles):
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
             old = set_aside(self.path)
-            what += f" (the run that was to be replaced is {str(old)!r}: give it its name again)" if old else ""
+            ends = "is to take its place is {}: a fit finishes that", "was to be replaced is {}: give it its name again"
+            what += f" (the run that {ends[0 if is_url(self.path) else 1].format(repr(str(old)))})" if old else ""
             raise ScalemaniError(
                 f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
                 "with the model that made it)"

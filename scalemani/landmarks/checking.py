@@ -169,7 +169,7 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
     """Means, axes and coordinates."""
     solved, layout = stages["solve"], Layout.of(store)
     embedding = load_embedding(store, solved, stages["graph"]["scale"])
-    form = stages["fit"]["fields"]["projection"] if "fit" in stages else "continuous"
+    form = solved["fields"]["projection"]
     chosen = checked_landmarks(layout.m, 0)
     try:
         sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums

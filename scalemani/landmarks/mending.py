@@ -148,8 +148,7 @@ def _solved(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     """Axes, constant and coordinates."""
     solved, fit = store.stage("solve"), store.stage("fit")
     assert solved is not None
-    fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
-    parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
+    parameters = Parameters(**solved["fields"])
     try:
         solve_landmarks(store, parameters, cluster, {"solve": solved["fields"]}, report, again=True)
     except SelfCheckError:
@@ -162,10 +161,10 @@ def _solved(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
 
 def _placed(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     """Coordinates alone, by the model as it is."""
-    solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
+    solved, graph = store.stage("solve"), store.stage("graph")
     assert solved is not None and graph is not None
     embedding = load_embedding(store, solved, graph["scale"])
-    form = fit["fields"]["projection"] if fit else "continuous"
+    form = solved["fields"]["projection"]
     store.write_array(COORDINATES, place_all(cluster, store, embedding, form, report))
     store.finish("solve", solved["fields"], **{key: value for key, value in solved.items() if key != "fields"})
     return ["the points were placed again by the model"]
