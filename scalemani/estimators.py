@@ -120,7 +120,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
-          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `warnings`: in words, those of the spectrum;
+          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`, `knn_account`: distances that were evaluated,
+          counted or about, and shards; `warnings`: in words, those of the spectrum;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
           `landmark_method`, `landmark_reach`: no point is farther from a landmark (of "maxmin").
@@ -348,7 +349,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
-        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; from the graph if not `stored` or by landmarks."""
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; with landmarks always from the graph."""
         check_is_fitted(self)
         return self._run.geodesics(rows, stored=stored)
 

@@ -55,7 +55,8 @@ class Run:
         if "fit" not in self.stages:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
-            done = ", ".join(name for name in ("neighbors", "graph", "landmarks", "geodesics", "solve") if name in self.stages)
+            stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
+            done = ", ".join(name for name in stages if name in self.stages)
             raise ScalemaniError(
                 f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}"
             )
@@ -87,6 +88,7 @@ class Run:
             "n_bridges": graph["n_bridges"],
             "knn_method": neighbors["method"],
             "knn_recall": neighbors["recall"],
+            "knn_account": neighbors.get("account"),  # earlier releases did not count
             **landmark_account(self.stages),
         }
 

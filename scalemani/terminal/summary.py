@@ -138,6 +138,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     reads = [] if "n_landmarks" in s else [f"reads of D       {s['n_passes']}"]
     return [
         f"points           {points}",
+        *(_neighbor_lines(s) if all_shares else []),
         *_landmark_lines(s),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
@@ -148,6 +149,16 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         *reads,
         *(f"warning          {sentence}" for sentence in s.get("warnings", []) if all_shares),
     ]
+
+
+def _neighbor_lines(s: dict[str, Any]) -> list[str]:
+    """How they were searched for."""
+    said, account = f"{s['knn_method']}, recall {s['knn_recall']:.3f}", s.get("knn_account")
+    if account is not None:
+        said += f"; {'' if account['counted'] else 'about '}{account['n_distances']:,} distances"
+        if account["n_shards"] > 1:
+            said += f" in {account['n_shards']} shards"
+    return [f"neighbours       {said}"]
 
 
 def _landmark_lines(s: dict[str, Any]) -> list[str]:
