@@ -24,7 +24,8 @@ from scalemani.landmarks.placing import BATCH_BYTES, KEPT_BYTES
 from scalemani.needs import least_edges, make_search, points_bytes, search_part_bytes, worker_limit
 from scalemani.parameters import Parameters
 
-MOST_A_TASK = 64  # landmarks: four batches of the search, whose rows lie near each other
+MOST_A_TASK = 64  # landmarks: two batches of the search, whose rows lie near each other
+A_BATCH = 32  # lanes
 LEAST_A_TASK = 4
 CHUNK_BYTES = 16 << 20  # of points' distances: a read of some milliseconds
 MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
@@ -112,10 +113,10 @@ def _stage(work: LandmarkWork, client: dict[str, int], worker: dict[str, int]) -
     return Stage({"points": work.points, **client, **code}, {**worker, **code} if worker else {})
 
 
-def layouts(n: int, m: int) -> Iterator[Layout]:
-    """Layouts from the fastest to the smallest."""
+def layouts(n: int, m: int, slots: int = 1) -> Iterator[Layout]:
+    """Layouts from the fastest to the smallest, for so many tasks at once: each should have two, of a batch or more."""
     points = max(LEAST_POINTS, min(MOST_POINTS, CHUNK_BYTES // (4 * m) // 16 * 16, -(-n // 16) * 16))
-    here = min(MOST_A_TASK, -(-m // 8))
+    here = min(MOST_A_TASK, max(min(-(-m // 8), A_BATCH), m // (2 * slots) // A_BATCH * A_BATCH))
     while here > LEAST_A_TASK:
         yield Layout(n, m, here, points)
         here = max(LEAST_A_TASK, here // 2)
@@ -134,7 +135,7 @@ def choose_layout(work: LandmarkWork, limit: int) -> Layout:
         If none does; both numbers and the remedies are named.
     """
     allowed = work.allowance(limit)
-    for layout in layouts(work.n, work.m):
+    for layout in layouts(work.n, work.m, work.threads * work.workers):
         if all(allowed.holds(stage.client, stage.worker) for stage in stages(work, layout).values()):
             return layout
     by_name = stages(work, layout)
