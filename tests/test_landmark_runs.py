@@ -25,6 +25,7 @@ from scalemani.landmarks.layout import Layout
 from scalemani.repair import repair
 from scalemani.terminal.cli import cli
 from scalemani.terminal.console import run as run_program
+from scalemani.terminal.summary import begun_line
 from scalemani.verification import remedy, verify
 
 pytestmark = [
@@ -257,6 +258,10 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bits(tmp_path, made, found, s
 
     def stop_at_the_next(stage, done, total):
         assert done <= total
+        if stage == "geodesics" and done == 0:
+            assert begun_line(str(tmp_path / "r")).endswith(
+                "the landmarks, 0 of 13 blocks of distances to them are there"
+            )
         if (stage, done) not in seen and (stops is None or (stage, done) in stops):
             seen.append((stage, done))
             raise Stop

@@ -72,7 +72,8 @@ def begun_line(store: str) -> str | None:
             layout = Layout.of(run)
             found, turned = layout.rows(run), layout.points(run)
             total = len(found.rows) + len(turned.rows)
-            done = total - len(turned.missing()) - (len(found.missing()) if found.exists else 0)
+            left = len(turned.missing())
+            done = total - left - (len(found.missing()) if left else 0)
             there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
