@@ -110,7 +110,7 @@ class Stages:
 
     def _look(self) -> None:
         own, of_files = self._held()
-        if self.rows:
+        if self._began:
             row = self.rows[-1]
             row.bytes, row.file_bytes = max(row.bytes, own), max(row.file_bytes, of_files)
 
