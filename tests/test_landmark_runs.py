@@ -347,6 +347,17 @@ def program(capsys):
     return call
 
 
+def test_the_command_line_says_what_the_landmarks_are(program, made):
+    code, out, _ = program(f"info {made.store_}")
+    assert code == 0
+    assert re.search(r"landmarks +24 by maxmin; no point is farther than [\d.]+ from one", out)
+    assert "to landmarks: 300 points x 24" in out
+    assert "reads of D" not in out
+    record = json.loads(program(f"info {made.store_} --json")[1])
+    assert record["spectrum"]["n_landmarks"] == record["parameters"]["landmarks"] == 24
+
+
+@pytest.mark.slow
 def test_the_command_line_takes_a_number_or_row_numbers(tmp_path, monkeypatch, program, made):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", POINTS)
@@ -356,17 +367,11 @@ def test_the_command_line_takes_a_number_or_row_numbers(tmp_path, monkeypatch, p
     code, out, err = program("fit x.npy a.zarr -k 7 --landmarks rows.csv --landmark-method random")
     assert code == 0, err
     assert "landmarks        30 as given" in out
-    assert "to landmarks: 300 points x 30" in out
-    assert "reads of D" not in out
     assert sorted(load("a.zarr").landmarks_) == list(range(0, 300, 10))
     assert "nothing to do" in program("fit x.npy a.zarr -k 7 --landmarks rows.npy")[1]
     assert "no row numbers" in program("fit x.npy b.zarr --landmarks half.csv")[2]
     assert "does not exist" in program("fit x.npy b.zarr --landmarks some.npy")[2]
-    assert program("plan x.npy b.zarr --landmarks 12 --landmark-method random")[1].count("12, at random") == 1
-    code, out, _ = program(f"info {made.store_}")
-    assert re.search(r"landmarks +24 by maxmin; no point is farther than [\d.]+ from one", out)
-    record = json.loads(program(f"info {made.store_} --json")[1])
-    assert record["spectrum"]["n_landmarks"] == record["parameters"]["landmarks"] == 24
+    assert "12, at random" in program("plan x.npy b.zarr --landmarks 12 --landmark-method random")[1]
     assert program(f"verify {made.store_}")[1].strip().endswith("5 blocks of distances to landmarks and 20 arrays")
 
 
@@ -406,3 +411,20 @@ def test_rows_of_d_come_from_the_graph_or_from_landmarks_of_a_given_d(made, tmp_
     np.testing.assert_allclose(model.geodesics([20, 1]), D[[20, 1]], rtol=1e-6)
     with pytest.raises(ScalemaniError, match="1 of 2 rows are not landmarks"):
         model.geodesics([20, 2])
+
+
+@pytest.mark.slow
+def test_landmarks_that_are_chosen_again_keep_no_row_of_others(tmp_path):
+    """Rows that a stopped fit left are of its landmarks."""
+
+    def stop(stage, done, total):
+        if (stage, done) == ("geodesics", 4):
+            raise Stop
+
+    with pytest.raises(Stop):
+        estimator(tmp_path / "r", progress=stop).fit(POINTS)
+    store = RunStore(tmp_path / "r")
+    store.forget("landmarks")
+    model = estimator(tmp_path / "r", landmarks=np.arange(24)).fit(POINTS)
+    fresh = estimator(tmp_path / "s", landmarks=np.arange(24)).fit(POINTS)
+    assert np.array_equal(model.embedding_, fresh.embedding_)
