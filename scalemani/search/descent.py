@@ -112,8 +112,9 @@ class ShardIndex:
             return self._named(self._index.query(queries, k=min(self._k, len(self._there)), epsilon=_EPSILON)[0])
 
     def ask_alone(self, queries: Any) -> NDArray[np.int64]:
-        """Candidates (q, n_neighbors) of queries (q, d) of any kind, -1 for none; each row's follow from that row alone.
+        """Candidates (q, n_neighbors) of queries (q, d), which may be no rows of the index, -1 for none.
 
+        Each row's follow from that row alone.
         Random numbers that one query of a batch draws are gone for the next: so each is asked by itself, which takes
         some 20 microseconds.
         """

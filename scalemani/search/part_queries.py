@@ -104,10 +104,7 @@ class PartQueries:
         homes = np.concatenate(
             [
                 np.empty(0, np.int64),
-                *(
-                    self.cells.nearest(prepared[at : at + _BOUNDED])[0]
-                    for at in range(0, prepared.shape[0], _BOUNDED)
-                ),
+                *(self.cells.nearest(prepared[at : at + _BOUNDED])[0] for at in range(0, prepared.shape[0], _BOUNDED)),
             ]
         ).astype(np.int64, copy=False)
         low, every = np.empty((len(homes), self.parts.count)), np.arange(self.parts.count)
