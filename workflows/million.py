@@ -13,17 +13,18 @@ the exit code is 1. All figures are in --out, as JSON.
 On paper: 100,000,000 points
 ----------------------------
 Of 3 features, k = 10, 1,000 landmarks, on 100 machines of 16 cores, 128 GB and 10 Gbit/s that share 20 GB/s of storage.
-Times are those of 1,000,000 points on two busy cores (points 6 s, neighbours 31, graph 142, landmarks 14, geodesics and
-turning 215, solve 6, coordinates 24), times 100, and 1.33 for logarithms; memory is the arithmetic by which a fit is
-refused (:mod:`scalemani.landmarks.needs`), for the 12.1 entries a point that such a roll's graph has.
+100,000 points took on two busy cores: points 0.9 s, neighbours 3.5, graph 2.3, landmarks 0.5, geodesics 4.9, turning
+3.8, solve 0.9, coordinates 1.3. Ten times as many take 15 times as long where the caches are left behind (graph and
+geodesics), and else 11 times. Memory is the arithmetic by which a fit is refused (:mod:`scalemani.landmarks.needs`),
+for the 12.1 entries a point that such a roll's graph has; neighbours have up to 20, and then it is half as much again.
 
 ===========  ================  ==============  ==========================================  ============================
 stage        on                memory, GB      storage and network                         time
 ===========  ================  ==============  ==========================================  ============================
 points       client, 1 core    11              2.4 GB read                                 10 min
 neighbours   client, all       45              17 GB written                               70 min by 2 cores, 9 by 16
-graph        client, 1 core    143             20 GB written                               5 h
-landmarks    client, 1 core    42              a number each                               30 min
+graph        client, 1 core    143             20 GB written                               2 h
+landmarks    client, 1 core    42              8 kB written                                10 min
 geodesics    16 of 100, or     105, or 80 and  15 GB to each, 1.5 TB in all; 400 GB        60 min, or 10; and 10 until
              all, by 4         48 a thread     written, 0.4 million files, or 6            a process has its graph
 turning      all               17 and less     400 GB read, 400 GB written, all to all     5 min
@@ -34,7 +35,7 @@ projection   all               15 a process    2.4 GB in; 152 TB read           
 
 The first to break is the graph, twice. Its making holds 88 bytes an entry and 80 a point on the one machine of the
 client, beside lists of 17 GB and 11 GB of points, maps and digests: a fit is refused there before it begins. With a
-client of 256 GB it is time: that one core keeps 99 machines waiting for 5 of 8 hours. Next come, in this order:
+client of 256 GB it is time: one core of it keeps 99 machines waiting for 2 of 4 hours. Next come, in this order:
 
 - Workers. Each holds the graph twice (31 GB) and 476 bytes a point for each thread that searches: one thread a machine,
   two with 192 GB. A hundredth of the graph would do for rows of near landmarks, if paths that leave it were known.
@@ -99,7 +100,9 @@ def main() -> None:
 
 
 def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("On paper")[0], formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, help="rows to fit (default: 1,000,000; 200,000 images)")
     parser.add_argument("--tests", type=int, help="rows to project (default: 1,000,000; 20,000 images)")
     parser.add_argument("--landmarks", type=int, default=1000)
