@@ -1,7 +1,7 @@
 """Reads of D that a fit takes: a figure by solver and axes, or what a sample of the user's own vertices takes.
 
 Measured on rolls, spheres, Gaussian points in 5 and 30 dimensions and images, 1,000 to 10,000 points and 2 to 60 axes,
-from the block of landmarks that a fit begins with.
+from Nyström's block, which a fit begins with.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from scalemani.corrections import solve
 from scalemani.eigensolver import first_block, start_block
 from scalemani.errors import ConvergenceWarning
 from scalemani.kernel import DenseKernels
-from scalemani.landmark_block import Vectors, choose_landmarks, landmark_block
+from scalemani.nystrom_start import Vectors, nystrom_block, start_vertices
 from scalemani.parameters import Parameters
 
 #: Reads of D by how the constant is found, at 1,000 points and one axis; "none": there is none to find.
@@ -86,10 +86,10 @@ def _solver(parameters: Parameters) -> str:
 def _first_block(distances: Any, n_components: int, correction: str | float | None) -> Vectors:
     """What a fit of the sample alone would begin with."""
     n = len(distances)
-    width, landmarks = first_block(n, n_components), choose_landmarks(n, n, 0)
-    if width >= len(landmarks) // 2:
+    width, vertices = first_block(n, n_components), start_vertices(n, n, 0)
+    if width >= len(vertices) // 2:
         return start_block(n, width, 0)
-    return landmark_block(distances[landmarks].astype(np.float32), landmarks, width, n_components, correction, 0)
+    return nystrom_block(distances[vertices].astype(np.float32), vertices, width, n_components, correction, 0)
 
 
 def _restarting(width: int, most_columns: int) -> float:

@@ -11,7 +11,7 @@ from scalemani.engine.cluster import Cluster, cores
 from scalemani.engine.resources import parse_memory
 from scalemani.errors import ScalemaniError
 from scalemani.kernel_shares import usual_precision
-from scalemani.landmark_block import choose_landmarks
+from scalemani.nystrom_start import start_vertices
 from scalemani.parameters import Parameters
 from scalemani.row_files import held_bytes
 from scalemani.search.exact import TREE_FEATURES
@@ -59,15 +59,15 @@ def work_of(
         done=done,
         least_columns=least,
         usual_columns=usual,
-        landmarks=landmark_count(parameters, n, usual),
+        start_vertices=start_count(parameters, n, usual),
         worker_limit=room,
         worker_memory=own,
     )
 
 
-def landmark_count(parameters: Parameters, n: int, most_columns: int) -> int:
+def start_count(parameters: Parameters, n: int, most_columns: int) -> int:
     """Rows of D that :func:`scalemani.starting_block.starting_block` asks for; 0 where it does without."""
-    width, count = first_block(n, parameters.n_components), len(choose_landmarks(n, most_columns, 0))
+    width, count = first_block(n, parameters.n_components), len(start_vertices(n, most_columns, 0))
     return 0 if width == n - 1 or width >= count // 2 else count
 
 

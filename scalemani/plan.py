@@ -23,8 +23,7 @@ from scalemani.errors import DoesNotFitError
 from scalemani.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
 from scalemani.geodesics import power_of_two_scale
 from scalemani.kernel_shares import later_reader, usual_precision
-from scalemani.landmark_rows import LANDMARKS_A_TASK
-from scalemani.needs import landmark_count, points_bytes, work_of
+from scalemani.needs import points_bytes, start_count, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan_text import plan_lines
 
@@ -43,11 +42,11 @@ class Plan:
         Of the neighbour search.
     tile_size, tile_rows, most_columns : int
         Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
-    landmarks : int
+    start_vertices : int
         Points whose rows of D are found before the others, for the solver's first block; 0 for a few hundred points.
     reads, tasks : int
-        Reads of D that are expected after it is written, and tasks with them: one for 16 landmarks and one a row of
-        tiles (none where D is given), and `tasks_a_read` for each read.
+        Reads of D that are expected after it is written, and tasks with them: one for 32 of those points and one a row
+        of tiles (none where D is given), and `tasks_a_read` for each read.
     tasks_a_read, threads, workers : int
     memory_limit : int
         Bytes a process may hold above its size at the start.
@@ -71,7 +70,7 @@ class Plan:
     tile_size: int
     tile_rows: int
     most_columns: int
-    landmarks: int
+    start_vertices: int
     reads: int
     tasks: int
     tasks_a_read: int
@@ -127,7 +126,7 @@ def make_plan(
     tile : int, optional
         The tile size of D where it was begun.
     done : tuple of str
-        Stages, of "search", "landmarks", "geodesics" and "solve", that the store has.
+        Stages, of "search", "start", "geodesics" and "solve", that the store has.
     """
     work, refusal = work_of(given, parameters, cluster, n, edges, done), None
     try:
@@ -146,7 +145,7 @@ def make_plan(
         except DoesNotFitError as error:
             refusal = str(error)
     blocks = Blocks(n, chosen.tile)
-    landmarks = 0 if "landmarks" in done else landmark_count(parameters, n, chosen.most_columns)
+    beginning = 0 if "start" in done else start_count(parameters, n, chosen.most_columns)
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),
@@ -156,9 +155,9 @@ def make_plan(
         tile_size=chosen.tile,
         tile_rows=len(blocks),
         most_columns=chosen.most_columns,
-        landmarks=landmarks,
+        start_vertices=beginning,
         reads=reads,
-        tasks=budget.task_count(n, chosen.tile, reads, landmarks, given=work.given),
+        tasks=budget.task_count(n, chosen.tile, reads, beginning, given=work.given),
         tasks_a_read=blocks.read_runs,
         threads=work.threads,
         workers=work.workers,
@@ -186,9 +185,9 @@ def plan_of_store(
     """The plan of what a store with a graph lacks, which one that is `new` has just been given."""
     found, graph, solved = (store.stage(name) for name in ("neighbors", "graph", "solve"))
     assert found is not None and graph is not None
-    done = {  # the landmarks are asked for again where more axes need a wider block: less than the basis holds then
+    done = {  # a wider block, for more axes, is begun again from rows of D: they take less than the basis does then
         "search": not new,
-        "landmarks": store.stage("geodesics") is not None,
+        "start": store.stage("geodesics") is not None,
         "geodesics": store.stage("geodesics") is not None,
         "solve": solved is not None and solved["fields"] == fields["solve"],
     }
@@ -230,22 +229,22 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     graph = None if matrix is None else PathGraph(_scaled(matrix, scale))
     rates = calibration.measure(cluster, graph, side, share, plan.folder)
     if graph is not None and reads:
-        sample = calibration.sample_distances(cluster, graph, READS_SAMPLE, LANDMARKS_A_TASK)
+        sample = calibration.sample_distances(cluster, graph, READS_SAMPLE, terms.SOURCES_A_TASK)
         reads = sampled_reads(sample.distances, parameters, n, plan.most_columns, scale) or reads
         scattered = sample.row
     slots = plan.threads * plan.workers
     reading = calibration.read_seconds(rates, n, tile, slots, plan.disk_distances, free_memory())
     if reads:
         reading += calibration.algebra_seconds(n, min(plan.most_columns // 2, 8 * reads))
-    first = budget.landmark_tasks(plan.landmarks)
+    first = budget.start_tasks(plan.start_vertices)
     seconds = {
         **spent,
-        "geodesics": calibration.landmark_seconds(scattered, first, LANDMARKS_A_TASK, slots)
+        "geodesics": calibration.start_seconds(scattered, first, terms.SOURCES_A_TASK, slots)
         + calibration.geodesic_seconds(rates, n, tile, slots, plan.disk_distances),
         "solve": reads * reading,
         "starting": STARTING,
     }
-    tasks = budget.task_count(n, tile, reads, plan.landmarks, given=matrix is None)
+    tasks = budget.task_count(n, tile, reads, plan.start_vertices, given=matrix is None)
     return replace(plan, seconds=seconds, reads=reads, tasks=tasks)
 
 

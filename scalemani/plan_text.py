@@ -44,7 +44,7 @@ STAGES = {
     "search": "neighbours and graph",
     "neighbors": "neighbours",
     "solve": "constant and axes",
-    "choice": "choice of landmarks",
+    "start": "the solver's start",
 }
 
 
@@ -64,7 +64,7 @@ def plan_lines(plan: Any) -> list[str]:
     tiles = f"{plan.tile_rows} rows of tiles (squares of {plan.tile_size:,} x {plan.tile_size:,})"
     reads = f"about {plan.reads}" if plan.reads else "none"
     before = plan.tasks - plan.reads * plan.tasks_a_read
-    made = "landmarks and D" if before and plan.landmarks else "D"
+    made = "the solver's start and D" if before and plan.start_vertices else "D"
     return [
         *_head(plan, plan.disk_solving),
         f"distances D      {tiles}, {size(plan.disk_distances)}",

@@ -88,6 +88,16 @@ class Attachments:
         """The rows by the first vertex that each touches: near in number is near in space."""
         return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
 
+    def by_chunk(self, rows: int) -> NDArray[np.int64]:
+        """The rows by the chunks of so many vertices that they touch, the first, then the last: few are read again."""
+        touched = np.flatnonzero(np.diff(self.indptr))
+        first, last = (np.zeros(len(self.own), np.int64) for _ in range(2))
+        if len(touched):
+            chunks, starts = self.vertices // rows, self.indptr[touched]
+            first[touched] = np.minimum.reduceat(chunks, starts)
+            last[touched] = np.maximum.reduceat(chunks, starts)
+        return np.lexsort((last, first))
+
 
 class Projector:
     """A fitted run, ready to place test points.
@@ -155,6 +165,10 @@ class Projector:
                 out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
             return out
         return self.place(self.attach(block, way))
+
+    def order(self, found: Attachments) -> NDArray[np.int64]:
+        """The order in which attached rows cost least to place."""
+        return found.by_place() if self._landmarks is None else found.by_chunk(self._landmarks.chunk)
 
     def place(self, found: Attachments) -> Vectors:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""

@@ -202,7 +202,7 @@ class Placing:
 
     def _placed(self, first: int, attached: Attachments) -> Vectors:
         """Coordinates of a group whose first row is `first`."""
-        order = attached.by_place()
+        order = self._projector.order(attached)
         coordinates = np.empty((len(order), len(self._projector.embedding.eigenvalues)))
         step = _piece_rows(len(order))
         missing: list[tuple[NDArray[np.int64], str, str]] = []

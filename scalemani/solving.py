@@ -20,8 +20,8 @@ from scalemani.errors import SelfCheckError
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead
-from scalemani.landmark_rows import given_rows
 from scalemani.parameters import Parameters
+from scalemani.scattered_rows import given_rows
 from scalemani.self_check import check_fit, checked_vertices
 from scalemani.spectrum import spectrum_account
 from scalemani.starting_block import begun_block

@@ -1,8 +1,8 @@
-"""Where the solver begins: asks one stage for the geodesic rows of landmarks, and another for the block they give.
+"""Where the solver begins: asks one stage for the geodesic rows of some vertices, and another for the block they give.
 
 `starting_block` takes a run whose graph is there, gives the first block (n, b) of the solver, which is multiplied
 while D is written. Up to 301 points that is the whole complement of 1; where so many axes are wanted that the block
-would be half as wide as there are landmarks, it is a random one. `kept_block` gives the one that a stopped run has
+would be half as wide as there are such vertices, it is a random one. `kept_block` gives the one that a stopped run has
 made, if it has.
 """
 
@@ -15,14 +15,15 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel_shares import FIRST_BLOCK
-from scalemani.landmark_block import Vectors, choose_landmarks, landmark_block
-from scalemani.landmark_rows import given_rows, landmark_rows
-from scalemani.needs import landmark_count
+from scalemani.needs import start_count
+from scalemani.nystrom_start import Vectors, nystrom_block, start_vertices
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
+from scalemani.scattered_rows import given_rows, scattered_rows
 
 STAGE = "start"
 FIELDS = ("n_components", "correction", "random_state")  # of the parameters, which the block follows from
+
 
 def starting_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
@@ -40,14 +41,14 @@ def starting_block(
     assert state is not None
     n, scale, seed = state["n_vertices"], state["scale"], parameters.random_state
     width = first_block(n, parameters.n_components)
-    if not landmark_count(parameters, n, most_columns):
+    if not start_count(parameters, n, most_columns):
         return start_block(n, width, seed)
-    landmarks = choose_landmarks(n, most_columns, seed)
+    vertices = start_vertices(n, most_columns, seed)
     if isinstance(given, GeodesicInput):
-        rows = given_rows(given.checked, store.read_array("order"), landmarks, scale)
+        rows = given_rows(given.checked, store.read_array("order"), vertices, scale)
     else:
-        rows = landmark_rows(cluster, store, landmarks)
-    return landmark_block(rows, landmarks, width, parameters.n_components, parameters.correction_in(scale), seed)
+        rows = scattered_rows(cluster, store, vertices)
+    return nystrom_block(rows, vertices, width, parameters.n_components, parameters.correction_in(scale), seed)
 
 
 def begun_block(

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from scalemani import geodesics, landmark_rows, pipeline, projection_blocks, projection_tasks
+from scalemani import geodesics, pipeline, projection_blocks, projection_tasks, scattered_rows
 from scalemani.engine import sweep
 from scalemani.engine.store import RunStore
 from scalemani.search.brute import BruteSearch
@@ -62,7 +62,7 @@ def tally(owner, name, kind, key):
 tally(BruteSearch, "nearest", "search", lambda self, queries, k, own: int(own[0]) if own[0] >= 0 else None)
 tally(pipeline, "_connected", "graph", lambda *_: "made")
 tally(RunStore, "write_array", "array", lambda self, name, array: name)
-tally(landmark_rows, "_landmarks", "landmarks", lambda path, identity, sources, memory: int(sources[0]))
+tally(scattered_rows, "_some_rows", "start", lambda path, identity, sources, memory: int(sources[0]))
 tally(geodesics, "_upper_rows", "rows", lambda store, row, memory: row)
 tally(sweep, "read_tiles", "read", lambda store, reader, run: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
 tally(projection_tasks, "attach", "attach", lambda key, block: digest(block))

@@ -97,18 +97,18 @@ def test_stages_that_are_done_take_nothing():
     assert peak_bytes(work(100, done=("search", "geodesics", "solve")), 16, 99) == 0
 
 
-def test_landmarks_are_a_stage_of_their_own_and_fewer_where_the_basis_is_small():
-    asked = work(100_000, landmarks=512)
-    many, few = (stages(asked, 2048, columns)["landmarks"].peak for columns in (256, 64))
-    assert many - few >= terms.landmark_rows_bytes(100_000, 512 - 128)
+def test_the_start_is_a_stage_of_its_own_and_fewer_where_the_basis_is_small():
+    asked = work(100_000, start_vertices=512)
+    many, few = (stages(asked, 2048, columns)["start"].peak for columns in (256, 64))
+    assert many - few >= terms.start_rows_bytes(100_000, 512 - 128)
     assert many < stages(asked, 2048, 256)["solve"].peak
-    assert "landmarks" not in stages(work(100_000), 2048, 256)
-    assert "landmarks" not in stages(work(100_000, landmarks=512, done=("landmarks",)), 2048, 256)
+    assert "start" not in stages(work(100_000), 2048, 256)
+    assert "start" not in stages(work(100_000, start_vertices=512, done=("start",)), 2048, 256)
 
 
 def test_a_client_of_its_own_and_its_worker_hold_less_than_both_in_one():
-    for name, one in stages(work(50_000, points=10**9, landmarks=320), 1024, 160).items():
-        apart = stages(work(50_000, points=10**9, landmarks=320, embedded=False), 1024, 160)[name]
+    for name, one in stages(work(50_000, points=10**9, start_vertices=320), 1024, 160).items():
+        apart = stages(work(50_000, points=10**9, start_vertices=320, embedded=False), 1024, 160)[name]
         assert apart.peak <= one.peak
         assert "points" not in apart.worker
         assert not one.worker
@@ -202,8 +202,8 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
     runs = len(blocks.tile_runs(blocks.read_runs))
     assert runs == blocks.read_runs
     assert task_count(n, blocks.size, reads) == len(list(blocks)) + reads * runs
-    assert task_count(n, blocks.size, reads, 33) == 3 + len(list(blocks)) + reads * runs
-    assert task_count(n, blocks.size, reads, 33, given=True) == reads * runs
+    assert task_count(n, blocks.size, reads, 65) == 3 + len(list(blocks)) + reads * runs
+    assert task_count(n, blocks.size, reads, 65, given=True) == reads * runs
 
 
 def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeypatch):

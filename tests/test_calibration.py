@@ -21,16 +21,16 @@ def test_time_is_arithmetic_on_the_rates():
     assert calibration.geodesic_seconds(rates, 1000, 125, 2, 10**10) == 10
     assert calibration.read_seconds(rates, 1000, 125, 2, 10**6, 10**9) == pytest.approx(4e-9 * entries / 2)
     assert calibration.read_seconds(rates, 1000, 125, 2, 10**10, 10**9) == 10
-    # 8 tasks of 16 rows on 3 threads are 3 rounds.
-    assert calibration.landmark_seconds(1e-2, 8, 16, 3) == pytest.approx(0.48)
+    # 8 tasks of 32 rows on 3 threads are 3 rounds.
+    assert calibration.start_seconds(1e-2, 8, 32, 3) == pytest.approx(0.96)
 
 
-def test_the_time_counts_the_landmarks_at_the_rate_of_scattered_rows(monkeypatch):
+def test_the_time_counts_the_start_at_the_rate_of_scattered_rows(monkeypatch):
     sample = calibration.Sample(ring_distances(320), 100.0)
     monkeypatch.setattr(calibration, "sample_distances", lambda cluster, graph, count, together: sample)
     shown = KernelIsomap(n_neighbors=K).plan(roll(700))
-    rounds = -(-8 // (shown.threads * shown.workers))
-    assert rounds * 1600 <= shown.seconds["geodesics"] < rounds * 1600 + 60
+    rounds = -(-4 // (shown.threads * shown.workers))
+    assert rounds * 3200 <= shown.seconds["geodesics"] < rounds * 3200 + 60
 
 
 @pytest.mark.parametrize(("count", "together"), [(30, 7), (64, 16), (100, 16)])

@@ -29,7 +29,7 @@ from scalemani.engine.blocks import Blocks
 from scalemani.engine.sweep import PartialRead
 from scalemani.errors import ConvergenceWarning
 from scalemani.kernel import CentredKernels, DenseKernels
-from scalemani.landmark_block import choose_landmarks, landmark_block
+from scalemani.nystrom_start import nystrom_block, start_vertices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -108,7 +108,7 @@ data_sets = st.tuples(st.sampled_from(sorted(KINDS)), st.sampled_from([5, 8, 12,
 # ---- the claim ---------------------------------------------------------------------------------
 
 
-def check(D, landmarks):
+def check(D, started):
     """Constants by products in either precision against Newton's on the whole matrices; tightness. Whether c* > 0."""
     n = len(D)
     K1, K2 = naive.kernels(D)
@@ -118,7 +118,7 @@ def check(D, landmarks):
     c = naive.constant_by_newton(D)
     ratio = sl.eigvalsh(K2 + 2 * c * K1 + c * c / 2 * naive.centring(n), subset_by_index=[n - 1, n - 1])[0] / c**2
     assert lowest_of(D, 0.9 * c) <= -0.09 * c**2 / 2
-    start = block_of(D) if landmarks else None
+    start = block_of(D) if started else None
     found = {"in memory": solve(DenseKernels(D), 3, tol=TOL, start=start).constant}
     tiles = TilesInMemory(D, n // 3)
     for precision in ("float64", "float32"):
@@ -142,8 +142,8 @@ def lowest_of(D, c):
 def block_of(D):
     """A start as a run makes it."""
     width = first_block(len(D), 3)
-    landmarks = choose_landmarks(len(D), basis_limits(width, 3)[1], 0)
-    return lambda: landmark_block(D[landmarks], landmarks, width, 3, "cailliez", 0)
+    vertices = start_vertices(len(D), basis_limits(width, 3)[1], 0)
+    return lambda: nystrom_block(D[vertices], vertices, width, 3, "cailliez", 0)
 
 
 def few(examples):
@@ -152,11 +152,11 @@ def few(examples):
 
 @pytest.mark.parametrize(("fewest", "most"), [(60, 120), pytest.param(200, 400, marks=pytest.mark.slow)])
 @few(30)
-@given(data_set=data_sets, size=st.floats(0, 1), landmarks=st.booleans())
-def test_the_constant_is_a_dense_solves(fewest, most, data_set, size, landmarks):
+@given(data_set=data_sets, size=st.floats(0, 1), started=st.booleans())
+def test_the_constant_is_a_dense_solves(fewest, most, data_set, size, started):
     """Thirty sets: to tol in float64; in float32 to tol while λ1/c² <= 2e4, and to 5e-11 of that beyond."""
     kind, k, seed = data_set
-    assume(check(distances(kind, fewest + int(size * (most - fewest)), k, seed), landmarks))
+    assume(check(distances(kind, fewest + int(size * (most - fewest)), k, seed), started))
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_the_constant_is_a_dense_solves(fewest, most, data_set, size, landmarks)
     + [pytest.param(*each, marks=pytest.mark.long) for each in (("sphere", 12), ("Gaussian", 8))],
 )
 def test_so_it_is_of_two_thousand(kind, k):
-    assert check(distances(kind, 2_000, k, 0), landmarks=kind != "roll")
+    assert check(distances(kind, 2_000, k, 0), started=kind != "roll")
 
 
 @pytest.mark.parametrize(("n", "k", "seed", "least"), [(317, 40, 263237, 1e3), (150, 40, 1, 1e3)])
@@ -176,7 +176,7 @@ def test_float32_products_reach_tol_by_one_product_in_float64(n, k, seed, least)
     D = np.minimum(D, D.T)
     c = naive.constant_by_newton(D)
     assert naive.top_pairs(naive.kernel(D, c), 1)[0][0] > least * c**2
-    assert check(D, landmarks=False)
+    assert check(D, started=False)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

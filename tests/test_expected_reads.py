@@ -10,7 +10,7 @@ from scalemani.eigensolver import first_block
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
 from scalemani.kernel import DenseKernels
-from scalemani.landmark_block import choose_landmarks, landmark_block
+from scalemani.nystrom_start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
 
 K = 8
@@ -32,11 +32,11 @@ def distances():
 def taken(distances, parameters):
     """Reads after the first, from the block that a fit begins with."""
     n, p, kernels = len(distances), parameters.n_components, DenseKernels(distances)
-    marks = choose_landmarks(n, n, 0)
+    marks = start_vertices(n, n, 0)
     rows = distances[marks].astype(np.float32)
     options = {"correction": parameters.correction, "tol": parameters.tol}
     solve(
-        kernels, p, start=lambda: landmark_block(rows, marks, first_block(n, p), p, options["correction"], 0), **options
+        kernels, p, start=lambda: nystrom_block(rows, marks, first_block(n, p), p, options["correction"], 0), **options
     )
     return kernels.n_reads - 1
 

@@ -17,7 +17,7 @@ from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DoesNotFitError
-from scalemani.needs import check_early, landmark_count, least_edges, work_of
+from scalemani.needs import check_early, least_edges, start_count, work_of
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
 from scalemani.search import ways
@@ -77,10 +77,10 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     for changing in ("disk_free", "memory_limit", "folder", "seconds", "reads", "tasks", "disk_solving"):
         del ours[changing], theirs[changing]
     assert ours == theirs
-    # Tasks: 16 landmarks each, one a row of tiles, and the runs of every read.
-    assert shown.landmarks == 128
-    assert tasks == [8, shown.tile_rows, *[shown.tasks_a_read] * model.n_passes_]
-    assert shown.tasks == 8 + shown.tile_rows + shown.reads * shown.tasks_a_read
+    # Tasks: 32 vertices to start from each, one a row of tiles, and the runs of every read.
+    assert shown.start_vertices == 128
+    assert tasks == [4, shown.tile_rows, *[shown.tasks_a_read] * model.n_passes_]
+    assert shown.tasks == 4 + shown.tile_rows + shown.reads * shown.tasks_a_read
     # Bytes: those of D exactly; the rest of the store, whose small files are JSON, about.
     store = RunStore(tmp_path / "run")
     assert store.blocks == Blocks(shown.n_vertices, shown.tile_size)
@@ -92,17 +92,17 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
 
 
 @pytest.mark.parametrize(("n", "components", "columns"), [(303, 2, 96), (320, 54, 300), (320, 53, 300), (4000, 2, 96)])
-def test_the_landmarks_are_those_that_a_fit_asks_for(n, components, columns, monkeypatch):
+def test_the_vertices_to_start_from_are_those_that_a_fit_asks_for(n, components, columns, monkeypatch):
     asked, parameters = [], Parameters(n_components=components, random_state=0)
 
-    def rows(cluster, store, landmarks):
-        asked.append(len(landmarks))
-        return np.ones((len(landmarks), n), np.float32)
+    def rows(cluster, store, vertices):
+        asked.append(len(vertices))
+        return np.ones((len(vertices), n), np.float32)
 
-    monkeypatch.setattr(starting_block, "landmark_rows", rows)
+    monkeypatch.setattr(starting_block, "scattered_rows", rows)
     store = SimpleNamespace(stage=lambda name: {"n_vertices": n, "scale": 1.0})
     starting_block.starting_block(store, None, parameters, None, columns)
-    assert landmark_count(parameters, n, columns) == sum(asked)
+    assert start_count(parameters, n, columns) == sum(asked)
 
 
 @pytest.mark.parametrize(

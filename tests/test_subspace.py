@@ -1,6 +1,6 @@
 """The basis that grows: identities of its projections, and the directions that it takes in; where it may begin.
 
-The landmarks' block is a first basis: it is here because what is asked of it is what is asked of any.
+Nyström's block is a first basis: it is here because what is asked of it is what is asked of any.
 """
 
 import naive
@@ -11,7 +11,7 @@ from data import flat_distances, random_distances, ring_distances, roll_graph
 from scalemani.corrections import solve
 from scalemani.eigensolver import first_block
 from scalemani.kernel import DenseKernels
-from scalemani.landmark_block import choose_landmarks, landmark_block
+from scalemani.nystrom_start import nystrom_block, start_vertices
 from scalemani.subspace import Subspace, complement_of_ones, gaussian_block, orthonormal
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -193,14 +193,14 @@ def test_the_complement_of_constants_is_whole(n):
     np.testing.assert_allclose(basis @ basis.T, naive.centring(n), rtol=0, atol=1e-13)
 
 
-# ---- the landmarks' block ----------------------------------------------------------------------
+# ---- Nyström's block --------------------------------------------------------------------------
 
 
-def landmarks_of(D, width, p=3, correction="cailliez", count=None, seed=0):
-    """A block from the rows of some landmarks, as a run asks for it."""
+def start_of(D, width, p=3, correction="cailliez", count=None, seed=0):
+    """A block from the rows of some vertices, as a run asks for it."""
     n = len(D)
-    landmarks = choose_landmarks(n, 10 * width, seed) if count is None else np.arange(0, n, n // count)[:count]
-    return landmark_block(np.asarray(D[landmarks], np.float32), landmarks, width, p, correction, seed)
+    vertices = start_vertices(n, 10 * width, seed) if count is None else np.arange(0, n, n // count)[:count]
+    return nystrom_block(np.asarray(D[vertices], np.float32), vertices, width, p, correction, seed)
 
 
 def check_block(V, n, width):
@@ -219,7 +219,7 @@ def distances():
 def test_the_block_of_a_roll_is_near_what_is_sought(distances, correction):
     """Angles with the axes of a few degrees, of 25 with the lowest vector, where those of chance are 65 and more."""
     n, width = len(distances), first_block(len(distances), 3)
-    V = landmarks_of(distances, width, correction=correction)
+    V = start_of(distances, width, correction=correction)
     check_block(V, n, width)
     solution = solve(DenseKernels(distances), 3, correction=correction)
     found = solution.pairs.vectors
@@ -241,7 +241,7 @@ def test_it_saves_reads_and_changes_no_answer(distances, iterate):
     plain = DenseKernels(distances)
     begun = DenseKernels(distances)
     expected = solve(plain, 3)
-    found = solve(begun, 3, start=lambda: landmarks_of(distances, width))
+    found = solve(begun, 3, start=lambda: start_of(distances, width))
     assert begun.n_reads < plain.n_reads
     assert found.constant == pytest.approx(expected.constant, rel=1e-6)
     np.testing.assert_allclose(found.pairs.values, expected.pairs.values, rtol=1e-6)
@@ -256,11 +256,11 @@ SYMMETRIC = {
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
-def test_symmetric_landmarks_and_equal_distances_give_a_whole_block(name, iterate):
+def test_symmetric_vertices_and_equal_distances_give_a_whole_block(name, iterate):
     """Their kernels have few ranks or equal values: the noise fills what they leave, and nothing is missed."""
     D, count = SYMMETRIC[name]
     n, width = len(D), 16
-    V = landmarks_of(D, width, count=count)
+    V = start_of(D, width, count=count)
     check_block(V, n, width)
     expected = naive.constant_by_newton(D)
     found = solve(DenseKernels(D), 3, start=lambda: V)
@@ -269,12 +269,12 @@ def test_symmetric_landmarks_and_equal_distances_give_a_whole_block(name, iterat
     np.testing.assert_allclose(found.pairs.values, values, rtol=1e-6, atol=1e-9 * values[0])
 
 
-def test_what_landmarks_on_a_mirror_cannot_see_is_found(iterate):
-    """A grid whose landmarks lie on its axis of symmetry: what comes of them is even, its longest axis is odd."""
+def test_what_vertices_on_a_mirror_cannot_see_is_found(iterate):
+    """A grid, begun from vertices on its axis of symmetry: what comes of them is even, its longest axis is odd."""
     x, y = (side.ravel() for side in np.meshgrid(np.arange(41.0), np.arange(-4.0, 5) * 20, indexing="ij"))
     D = np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
-    landmarks = np.flatnonzero(y == 0)
-    V = landmark_block(D[landmarks].astype(np.float32), landmarks, 16, 2, "cailliez", 0)
+    vertices = np.flatnonzero(y == 0)
+    V = nystrom_block(D[vertices].astype(np.float32), vertices, 16, 2, "cailliez", 0)
     check_block(V, len(D), 16)
     found = solve(DenseKernels(D), 2, start=lambda: V)
     assert found.constant == pytest.approx(naive.constant_by_newton(D), rel=1e-6)
@@ -283,12 +283,12 @@ def test_what_landmarks_on_a_mirror_cannot_see_is_found(iterate):
     np.testing.assert_allclose(found.pairs.values, values, rtol=1e-6)
 
 
-def test_landmarks_in_one_place_are_no_fault():
+def test_vertices_in_one_place_are_no_fault():
     """All distances between them 0, and the same to everything else: given distances may be so."""
     D = random_distances(200)
     D[:40], D[:, :40] = D[0], D[:, :1]
     D[:40, :40] = 0
-    V = landmark_block(D[:40].astype(np.float32), np.arange(40), 16, 3, "cailliez", 0)
+    V = nystrom_block(D[:40].astype(np.float32), np.arange(40), 16, 3, "cailliez", 0)
     check_block(V, 200, 16)
 
 
@@ -297,8 +297,8 @@ def test_landmarks_in_one_place_are_no_fault():
 def test_few_points(n, correction):
     D = flat_distances(n)
     for width in {1, min(2, n - 2), n - 2}:
-        landmarks = np.arange(n - 1)
-        V = landmark_block(D[landmarks].astype(np.float32), landmarks, width, 1, correction, 0)
+        vertices = np.arange(n - 1)
+        V = nystrom_block(D[vertices].astype(np.float32), vertices, width, 1, correction, 0)
         check_block(V, n, width)
 
 
@@ -306,16 +306,16 @@ def test_few_points(n, correction):
 def test_the_unit_of_the_rows_changes_nothing(scale):
     D = random_distances(300)
     np.testing.assert_allclose(
-        *(np.abs(landmarks_of(D * s, 16).T @ landmarks_of(D, 16)).max(0) for s in (scale, 1.0)), atol=1e-3
+        *(np.abs(start_of(D * s, 16).T @ start_of(D, 16)).max(0) for s in (scale, 1.0)), atol=1e-3
     )
 
 
 @pytest.mark.parametrize("n", [2, 5, 255, 256, 257, 2_000, 10_000, 100_000])
 @pytest.mark.parametrize("most_columns", [20, 224])
-def test_landmarks_are_spread_over_the_vertices(n, most_columns):
-    chosen = choose_landmarks(n, most_columns, 0)
+def test_the_vertices_to_start_from_are_spread(n, most_columns):
+    chosen = start_vertices(n, most_columns, 0)
     assert len(chosen) == min(max(128, n // 16), 512, 2 * most_columns, n // 2)
     assert (np.diff(chosen) > 0).all()
     edges = np.linspace(0, n, len(chosen) + 1).astype(int)
     assert ((chosen >= edges[:-1]) & (chosen < edges[1:])).all()
-    np.testing.assert_array_equal(chosen, choose_landmarks(n, most_columns, 0))
+    np.testing.assert_array_equal(chosen, start_vertices(n, most_columns, 0))

@@ -11,12 +11,13 @@ from data import line_graph
 from test_budget import SLACK, empty_run, peak
 
 from scalemani import kernel
-from scalemani import landmark_block as landmark_block_module
+from scalemani import nystrom_start as nystrom_start_module
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.eigensolver import start_block
 from scalemani.engine import terms
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import Cluster
+from scalemani.engine.settling import LINE
 from scalemani.engine.shortest_paths import PathGraph
 from scalemani.engine.store import RunStore
 from scalemani.engine.vertex_order import vertex_order
@@ -25,9 +26,9 @@ from scalemani.given_distances import write_given
 from scalemani.graph import symmetric_graph
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import first_reader
-from scalemani.landmark_block import choose_landmarks, landmark_block
-from scalemani.landmark_rows import LANDMARKS_A_TASK, _landmarks
 from scalemani.neighbors import NeighborLists
+from scalemani.nystrom_start import nystrom_block, start_vertices
+from scalemani.scattered_rows import _some_rows
 from scalemani.search.exact import ExactSearch
 from scalemani.self_check import CHECKED
 
@@ -68,32 +69,32 @@ def test_the_first_block_and_its_sums():
     ("n", "width", "n_top", "columns"),
     [(320, 16, 2, 224), (3_000, 20, 10, 224), (10_000, 48, 30, 600), (30_000, 16, 2, 96)],
 )
-def test_the_block_that_the_landmarks_give(n, width, n_top, columns, one_thread):
+def test_the_block_that_a_few_rows_give(n, width, n_top, columns, one_thread):
     """Small matrices, panels of rows, or the block itself: each is the most in some case."""
-    landmarks = choose_landmarks(n, columns, 0)
+    vertices = start_vertices(n, columns, 0)
     points = np.sort(np.random.default_rng(0).random((n, 3)), axis=0).astype(np.float32)
-    rows = np.sqrt(sum((points[landmarks, i, None] - points[:, i]) ** 2 for i in range(3)))
-    measured = peak(landmark_block, rows, landmarks, width, n_top, "cailliez", 0)
-    close(measured, terms.landmark_block_bytes(n, len(landmarks), width))
+    rows = np.sqrt(sum((points[vertices, i, None] - points[:, i]) ** 2 for i in range(3)))
+    measured = peak(nystrom_block, rows, vertices, width, n_top, "cailliez", 0)
+    close(measured, terms.start_block_bytes(n, len(vertices), width))
 
 
-def test_a_task_of_landmarks():
+def test_a_task_of_scattered_rows():
     n = 20_000
     graph = line_graph(n)
-    paths, sources = PathGraph(graph), np.arange(0, n, n // LANDMARKS_A_TASK)[:LANDMARKS_A_TASK]
+    paths, sources = PathGraph(graph), np.arange(0, n, n // terms.SOURCES_A_TASK)[: terms.SOURCES_A_TASK]
     memory = SimpleNamespace(paths=lambda path, identity: paths)
 
     def task():
         vars(paths).update(vars(PathGraph(graph)))  # no workspace of an earlier search
-        return _landmarks("", "", sources, memory)
+        return _some_rows("", "", sources, memory)
 
     measured = peak(task)
-    close(measured, terms.landmark_task_bytes(n, graph.nnz) + terms.paths_bytes(n, graph.nnz), 0.4)
+    close(measured, terms.start_task_bytes(n, graph.nnz) + terms.paths_bytes(n, graph.nnz), 0.4)
 
 
 def test_sizes_that_stages_set_are_what_the_terms_say():
-    assert terms.LANDMARKS_A_TASK == LANDMARKS_A_TASK
-    assert terms.LANDMARK_PANEL == landmark_block_module.PANEL
+    assert terms.SOURCES_A_TASK == LINE // np.dtype(np.float32).itemsize
+    assert terms.START_PANEL == nystrom_start_module.PANEL
     assert terms.CHECKED == CHECKED
 
 

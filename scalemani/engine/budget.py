@@ -1,7 +1,7 @@
 """Memory, disk and tasks as arithmetic: a tile size and a basis that fit, or a refusal before any work.
 
-A fit is four stages to the memory of a process: the neighbour search with the graph, the landmarks that give the
-solver's first block, the geodesics, and the solving. Each is a table of parts (:mod:`.terms` says what each is), the
+A fit is four stages to the memory of a process: the neighbour search with the graph, the rows that give the solver's
+first block, the geodesics, and the solving. Each is a table of parts (:mod:`.terms` says what each is), the
 client's and a worker's; where the worker is threads of the client's own process the two are one table. The largest
 of the stages must stay within `memory_limit`, which is what a process holds above its size at the start.
 """
@@ -54,7 +54,7 @@ class Work:
         Stages that the store has, which take nothing.
     least_columns, usual_columns : int
         Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
-    landmarks : int
+    start_vertices : int
         Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
     worker_limit, worker_memory : int or None, int
         Bytes that a process of workers may add, if others than the user's, and the worker's memory limit behind it.
@@ -75,7 +75,7 @@ class Work:
     done: tuple[str, ...] = ()
     least_columns: int = 1
     usual_columns: int = 1
-    landmarks: int = 0
+    start_vertices: int = 0
     worker_limit: int | None = None
     worker_memory: int = 0
 
@@ -111,24 +111,24 @@ def stages(work: Work, tile: int, most_columns: int) -> dict[str, Stage]:
     """What each process holds at the most, stage by stage and part by part."""
     made = {
         "search": _stage(work, {"search and graph": work.search}, {}),
-        "landmarks": _landmarks(work, most_columns),
+        "start": _start(work, most_columns),
         "geodesics": _geodesics(work, tile),
         "solve": _solve(work, tile, most_columns),
     }
     return {name: stage for name, stage in made.items() if name not in work.done and (stage.client or stage.worker)}
 
 
-def _landmarks(work: Work, most_columns: int) -> Stage:
-    n, landmarks = work.n, min(work.landmarks, 2 * most_columns)
-    if not landmarks:
+def _start(work: Work, most_columns: int) -> Stage:
+    n, vertices = work.n, min(work.start_vertices, 2 * most_columns)
+    if not vertices:
         return Stage({}, {})
-    rows = terms.landmark_rows_bytes(n, landmarks)
-    part = terms.landmark_rows_bytes(n, terms.LANDMARKS_A_TASK)
-    flying = terms.given_row_bytes(n) if work.given else min(work.window, landmark_tasks(landmarks)) * part
-    block = terms.landmark_block_bytes(n, landmarks, work.columns)
-    client = {"rows of landmarks": rows, "in flight, or the block": max(flying, block)}
+    rows = terms.start_rows_bytes(n, vertices)
+    part = terms.start_rows_bytes(n, terms.SOURCES_A_TASK)
+    flying = terms.given_row_bytes(n) if work.given else min(work.window, start_tasks(vertices)) * part
+    block = terms.start_block_bytes(n, vertices, work.columns)
+    client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
     graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)
-    tasks = work.threads * terms.landmark_task_bytes(n, work.edges)
+    tasks = work.threads * terms.start_task_bytes(n, work.edges)
     return _stage(work, client, {} if work.given else {"graph": graph, f"{work.threads} tasks": tasks})
 
 
@@ -256,15 +256,15 @@ def _or(words: list[str]) -> str:
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def landmark_tasks(landmarks: int) -> int:
-    """Tasks that find the rows of landmarks."""
-    return -(-landmarks // terms.LANDMARKS_A_TASK)
+def start_tasks(vertices: int) -> int:
+    """Tasks that find the rows of so many vertices to start from."""
+    return -(-vertices // terms.SOURCES_A_TASK)
 
 
-def task_count(n: int, tile: int, reads: int, landmarks: int = 0, *, given: bool = False) -> int:
-    """Tasks of a fit: the landmarks', one a row of tiles, the runs of every read; where D is given the last alone."""
+def task_count(n: int, tile: int, reads: int, start_vertices: int = 0, *, given: bool = False) -> int:
+    """Tasks of a fit: the start's, one a row of tiles, the runs of every read; where D is given the last alone."""
     blocks = Blocks(n, tile)
-    return (0 if given else landmark_tasks(landmarks) + len(blocks)) + blocks.read_runs * reads
+    return (0 if given else start_tasks(start_vertices) + len(blocks)) + blocks.read_runs * reads
 
 
 def disk_bytes(n: int, tile: int) -> int:

@@ -20,6 +20,7 @@ from scalemani.engine.distance_counts import count_distances, new_counts
 from scalemani.engine.objects import checksum
 from scalemani.engine.resources import folder_of
 from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.engine.terms import SOURCES_A_TASK
 
 Use = Callable[[NDArray[np.float32]], Any]
 
@@ -94,17 +95,17 @@ def _row_seconds(start: int, graph: Any) -> float:
         count = more
 
 
-def scattered_row_seconds(cluster: Cluster, graph: Any, landmarks: int, together: int = 16) -> float:
-    """Seconds a row from sources that are as far apart as `landmarks` spread over the graph, on every thread at once.
+def scattered_row_seconds(cluster: Cluster, graph: Any, sources: int, together: int = SOURCES_A_TASK) -> float:
+    """Seconds a row from sources that are as far apart as `sources` spread over the graph, on every thread at once.
 
     Parameters
     ----------
     together : int
         Sources of a batch of the search, next to each other in that order.
     """
-    spread = np.linspace(0, graph.shape[0], landmarks, endpoint=False).astype(np.int64)
-    count = min(together, landmarks)
-    starts = np.linspace(0, landmarks - count, cluster.threads).astype(np.int64)
+    spread = np.linspace(0, graph.shape[0], sources, endpoint=False).astype(np.int64)
+    count = min(together, sources)
+    starts = np.linspace(0, sources - count, cluster.threads).astype(np.int64)
     tasks = [(spread[start : start + count],) for start in starts]
     return float(np.mean(list(cluster.map(_scattered_seconds, tasks, shared=graph))))
 
@@ -125,7 +126,7 @@ class Sample:
     distances : ndarray of float64, shape (s, s)
         In the order of the vertices.
     row : float
-        Seconds a row took a thread, from sources as far apart as landmarks are.
+        Seconds a row took a thread, from sources as far apart as that.
     """
 
     distances: NDArray[np.float64]
@@ -233,8 +234,8 @@ def geodesic_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int) -> 
     return max(rounds * (n * rates.row + entries * rates.entry_written) / slots, disk / rates.disk)
 
 
-def landmark_seconds(row: float, tasks: int, a_task: int, slots: int) -> float:
-    """Seconds for the rows of landmarks on `slots` threads: rounds of tasks of `a_task` rows."""
+def start_seconds(row: float, tasks: int, a_task: int, slots: int) -> float:
+    """Seconds for the rows that the solver starts from on `slots` threads: rounds of tasks of `a_task` rows."""
     return -(-tasks // slots) * a_task * row
 
 

@@ -13,8 +13,8 @@ GATHERED = 32 << 20  # pairs of rows that a search gathers at once
 TABLE = 8 << 20  # a table of bounds of a blocked search
 PANEL = 128  # rows of a tile that are multiplied at once
 SUMS = 5  # columns of the first read behind the products
-LANDMARKS_A_TASK = 16  # rows of D that a task finds for the solver's first block
-LANDMARK_PANEL = 1024  # points that are carried from the landmarks at once
+SOURCES_A_TASK = 32  # scattered rows of D that a task finds: as many as a batch of the search has lanes
+START_PANEL = 1024  # points that the solver's first block is carried to at once
 CHECKED = 32  # rows of D that are found again for the self-check
 
 
@@ -64,23 +64,23 @@ def symmetric_bytes(n: int, edges: int) -> int:
     return 88 * edges + 80 * n
 
 
-# ---- landmarks ---------------------------------------------------------------------------------------
+# ---- the solver's start ------------------------------------------------------------------------------
 
 
-def landmark_task_bytes(n: int, edges: int) -> int:
+def start_task_bytes(n: int, edges: int) -> int:
     """One task: its rows, and the search's workspace."""
-    return landmark_rows_bytes(n, LANDMARKS_A_TASK) + workspace_bytes(n, edges)
+    return start_rows_bytes(n, SOURCES_A_TASK) + workspace_bytes(n, edges)
 
 
-def landmark_rows_bytes(n: int, landmarks: int) -> int:
-    """Rows of D of the landmarks, float32."""
-    return 4 * landmarks * n
+def start_rows_bytes(n: int, vertices: int) -> int:
+    """Rows of D of the vertices that the solver starts from, float32."""
+    return 4 * vertices * n
 
 
-def landmark_block_bytes(n: int, landmarks: int, columns: int) -> int:
+def start_block_bytes(n: int, vertices: int, columns: int) -> int:
     """The first block from those rows: eight small matrices, two panels of rows in float64, the block and noise."""
-    carrying = 2 * 8 * landmarks * min(n, LANDMARK_PANEL) + 8 * n * columns
-    return 8 * 8 * landmarks**2 + max(carrying, 7 * 8 * n * columns)
+    carrying = 2 * 8 * vertices * min(n, START_PANEL) + 8 * n * columns
+    return 8 * 8 * vertices**2 + max(carrying, 7 * 8 * n * columns)
 
 
 # ---- geodesics ---------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def given_task_bytes(n: int, tile: int) -> int:
 
 
 def given_row_bytes(n: int) -> int:
-    """A row of a given D for a landmark: three times in float64, and what is read at once."""
+    """A row of a given D for one of some vertices: three times in float64, and what is read at once."""
     return 3 * 8 * n + min(8 * n * n, GATHERED)
 
 

@@ -95,7 +95,7 @@ def stages(work: LandmarkWork, layout: Layout) -> dict[str, Stage]:
     threads = 1 if work.given else work.threads
     made = {
         "search": ({"search and graph": work.search}, {}),
-        "choice": ({**graph, "choice": 2 * 8 * n if work.given else farthest_points_bytes(n, work.edges)}, {}),
+        "landmarks": ({**graph, "choice": 2 * 8 * n if work.given else farthest_points_bytes(n, work.edges)}, {}),
         "geodesics": ({"square": square}, {**paths, f"{threads} tasks": threads * max(rows, turning)}),
         "solve": ({**graph, "square, its kernels and basis": 2 * square + kernels_bytes(m) + 4 * square}, {}),
         "coordinates": (

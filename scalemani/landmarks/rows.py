@@ -22,8 +22,8 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import RowMemory
 from scalemani.inputs import GeodesicInput, Input
-from scalemani.landmark_rows import given_rows
 from scalemani.landmarks.layout import SQUARE, Layout
+from scalemani.scattered_rows import given_rows
 
 Report = Callable[[str, int, int], None]
 

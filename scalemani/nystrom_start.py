@@ -1,8 +1,8 @@
-"""Stage 6: takes geodesic rows of a few landmarks, gives the first block of the solver: Nyström's approximation.
+"""Stage 6: takes geodesic rows of a few vertices, gives the first block of the solver: Nyström's approximation.
 
-The kernel of m landmarks, its sums scaled to n points, has nearly the constant and the extreme eigenvectors of the
+The kernel of m vertices, its sums scaled to n points, has nearly the constant and the extreme eigenvectors of the
 whole. Each is carried to all points by its own kernel (Williams & Seeger, NIPS 13, 2001): the vector of a point is the
-mean of the landmarks', weighted by their kernel with the point. The rows are m/n of the work of D; what
+mean of those m, weighted by their kernel with the point. The rows are m/n of the work of D; what
 they save was measured at 10,000 points, against a Gaussian block: 2 to 3 of 7 to 12 reads of D.
 
 Only where the iteration begins depends on this, never what it ends with.
@@ -17,13 +17,13 @@ from scalemani.eigensolver import GUARDS
 from scalemani.subspace import gaussian_block, orthonormal
 
 Vectors = NDArray[np.float64]
-FEWEST, MOST = 128, 512  # landmarks
-POINTS_A_LANDMARK = 16
-NOISE = 1e-3  # of a Gaussian block, added so that nothing is missed because the landmarks lie symmetrically
+FEWEST, MOST = 128, 512  # vertices to start from
+POINTS_A_VERTEX = 16
+NOISE = 1e-3  # of a Gaussian block, added so that nothing is missed because the vertices lie symmetrically
 PANEL = 1024  # points at once
 
 
-def choose_landmarks(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
+def start_vertices(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
     """One vertex out of each of m equal ranges of the vertex order, in which what is near in number is near in space.
 
     Parameters
@@ -36,15 +36,15 @@ def choose_landmarks(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
     ndarray of int64, shape (m,)
         Ascending; m is n/16, within 128 and 512, and at most n/2 and 2 `most_columns`.
     """
-    count = min(max(FEWEST, n // POINTS_A_LANDMARK), MOST, 2 * most_columns, n // 2)
+    count = min(max(FEWEST, n // POINTS_A_VERTEX), MOST, 2 * most_columns, n // 2)
     edges = np.linspace(0, n, count + 1).astype(np.int64)
     inside = np.random.default_rng(seed).random(count) * np.diff(edges)
     return edges[:-1] + inside.astype(np.int64)
 
 
-def landmark_block(
+def nystrom_block(
     rows: NDArray[np.float32],
-    landmarks: NDArray[np.int64],
+    vertices: NDArray[np.int64],
     width: int,
     n_top: int,
     correction: str | float | None,
@@ -56,8 +56,8 @@ def landmark_block(
     ----------
     rows : ndarray, shape (m, n)
         Rows of D.
-    landmarks : ndarray of int, shape (m,)
-        Their vertices.
+    vertices : ndarray of int, shape (m,)
+        Whose they are.
     width : int
         Columns; fewer than m.
     n_top : int
@@ -68,7 +68,7 @@ def landmark_block(
         Of the noise.
     """
     m, n = rows.shape
-    square = rows[:, landmarks].astype(np.float64)
+    square = rows[:, vertices].astype(np.float64)
     square = (square + square.T) / 2
     k1, k2 = (_centred_kernel(square) * (n / m), _centred_kernel(square**2) * (n / m))
     c = 0.0
