@@ -17,6 +17,7 @@ from data import roll
 from scalemani import KernelIsomap, projection_blocks, run
 from scalemani.errors import LowRecallWarning, ScalemaniError
 from scalemani.neighbors import search_for
+from scalemani.projection import Attachments
 from scalemani.search import query_ways
 from scalemani.search.bounds import Yardstick
 from scalemani.search.metrics import ALIASES
@@ -295,6 +296,18 @@ def test_a_finished_group_whose_numbers_are_damaged_is_made_again_and_no_other(m
     counted.clear()
     np.testing.assert_array_equal(model.transform_to(T, out)[:], expected)
     assert counted["attach"] == 2 * GROUP // PART and counted["place"] == 2 * GROUP // PART
+
+
+def test_rows_that_touch_the_same_chunks_are_placed_together():
+    """Two chunks of ten each, in any order; and rows that touch none."""
+    pairs = RNG.permuted(np.stack([np.arange(60) // 6, RNG.integers(0, 10, 60)], axis=1), axis=1)[RNG.permutation(60)]
+    vertices = (10 * pairs + RNG.integers(0, 10, (60, 2))).ravel()
+    indptr = np.concatenate([[0, 0], np.arange(1, 61) * 2, [120]])
+    found = Attachments(indptr, vertices, np.ones(120), np.full(62, -1))
+    order = found.by_chunk(10)
+    assert sorted(order) == list(range(62))
+    touched = [tuple(sorted(set(vertices[indptr[row] : indptr[row + 1]] // 10))) for row in order]
+    assert sum(one != other for one, other in zip(touched, touched[1:], strict=False)) <= len(set(touched))
 
 
 # ---- an index ------------------------------------------------------------------------------------
