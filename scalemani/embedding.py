@@ -21,9 +21,10 @@ from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
 from scalemani.errors import RankWarning
 from scalemani.kernel_shares import DistanceSums
+from scalemani.landmarks.layout import COUNTS
+from scalemani.landmarks.layout import STAGE as BY_LANDMARKS
 
 Vectors = NDArray[np.float64]
-COUNTS = "landmark_counts"  # an array of runs by landmarks
 
 
 @dataclass(frozen=True)
@@ -152,5 +153,5 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
         flipped=solved["fields"]["correction"] == "flip",
         means=store.read_array("means"),
         scale=scale,
-        counts=store.read_array(COUNTS).astype(np.float64) if store.stage("landmarks") else None,
+        counts=store.read_array(COUNTS).astype(np.float64) if store.stage(BY_LANDMARKS) else None,
     )

@@ -25,7 +25,7 @@ from scalemani.engine.tile_files import COMPRESSIONS, metadata_text
 from scalemani.engine.writer import Writer
 from scalemani.errors import SelfCheckError
 from scalemani.kernel_shares import FirstRead, first_reader
-from scalemani.landmarks.layout import STAGE as LANDMARKS
+from scalemani.landmarks.layout import STAGE as BY_LANDMARKS
 from scalemani.landmarks.mending import KINDS, mend_landmarks
 from scalemani.opening import REDO, recorded_graph
 from scalemani.parameters import Parameters
@@ -92,7 +92,7 @@ def _mend(path: str, faults: tuple[Fault, ...], scheduler: Any, report: Report, 
     if "graph" in by_kind and store.stage(REDO) is None:
         store.finish(REDO, {"stages": ["graph"], "arrays": recorded_graph(store)})
         done.append("left to the same fit with the same points, which goes on: the graph")
-    if store.stage(LANDMARKS) is not None:
+    if store.stage(BY_LANDMARKS) is not None:
         if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
             with Cluster(scheduler) as cluster:
                 cluster.check_shared(store.path)

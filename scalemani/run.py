@@ -25,7 +25,7 @@ from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning
 from scalemani.geodesics import shared_paths
-from scalemani.landmarks.layout import copy_points, first_rows, landmark_account, rows_of_landmarks
+from scalemani.landmarks.layout import COORDINATES, copy_points, first_rows, landmark_account, rows_of_landmarks
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
@@ -125,7 +125,7 @@ class Run:
     def embedding(self) -> NDArray[np.float64]:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
         if "landmarks" in self.stages:
-            return self._in_user_order(self.store.read_array("coordinates"))
+            return self._in_user_order(self.store.read_array(COORDINATES))
         axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
         return self._in_user_order(axes.coordinates())
 

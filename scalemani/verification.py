@@ -33,7 +33,7 @@ from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics import shared_graph
 from scalemani.kernel_shares import FIRST_BLOCK, FIRST_FOUND, FirstRead
 from scalemani.landmarks.checking import contradictions, left_matrices, matrix_faults, needed_landmark_arrays
-from scalemani.landmarks.layout import POINTS, ROWS, STAGE, Layout
+from scalemani.landmarks.layout import LANDMARKS, POINTS, ROWS, STAGE, Layout
 from scalemani.landmarks.mending import FROM_THE_POINTS
 from scalemani.opening import REDO
 from scalemani.self_check import CHECKED, check_stored
@@ -49,7 +49,7 @@ STAGE_OF = {  # whose arrays begin so
     "eigenvalues": "solve",
     "means": "solve",
     "landmarks": "landmarks",
-    "landmark_": "block",
+    "landmark_": "square",
     "coordinates": "placed",
 }
 MODEL = ("vectors", "eigenvalues", "means")
@@ -65,7 +65,7 @@ FINISHED_BY = {  # the stage that records them
     "first read": "geodesics",
     "solve": "solve",
     "landmarks": "landmarks",
-    "block": "geodesics",
+    "square": "geodesics",
     "placed": "solve",
 }
 MENDS = {  # by kind of fault or stage of the array: what --repair does
@@ -83,7 +83,7 @@ MENDS = {  # by kind of fault or stage of the array: what --repair does
     "chunk": "makes it again",
     "matrix": "writes it again",
     "landmarks": "chooses them again",
-    "block": "takes it from the distances again",
+    "square": "takes it from the distances again",
     "placed": "places the points again",
 }
 
@@ -193,8 +193,8 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
     if STAGE in stages:
-        layout, whole = Layout.of(store), not any(fault.name == STAGE for fault in faults)
-        rows = len(layout.points(store).rows)
+        layout, whole = Layout.of(store), not any(fault.name == LANDMARKS for fault in faults)
+        rows = len(layout.by_point(store).rows)
         with Cluster(scheduler) as cluster:
             cluster.check_shared(store.path, writing=False)
             faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)

@@ -163,7 +163,7 @@ def test_a_run_that_was_stopped_behind_its_solution_keeps_its_projection(tmp_pat
 def test_what_contradicts_the_graph_is_found_though_each_file_is_whole(run, made):
     """A chunk and its line by a program that knows the format; other arrays by one that knows the document."""
     store = RunStore(run)
-    points = Layout.of(store).points(store)
+    points = Layout.of(store).by_point(store)
     other = np.float32(1.01) * points.read(1, 0)
     points.unfinish(1)
     points.write(1, other)
@@ -428,3 +428,15 @@ def test_landmarks_that_are_chosen_again_keep_no_row_of_others(tmp_path):
     model = estimator(tmp_path / "r", landmarks=np.arange(24)).fit(POINTS)
     fresh = estimator(tmp_path / "s", landmarks=np.arange(24)).fit(POINTS)
     assert np.array_equal(model.embedding_, fresh.embedding_)
+
+
+@pytest.mark.slow
+def test_a_turned_matrix_whose_stage_is_lost_does_not_stand_for_the_rest(made, run):
+    """As where the document's older copy takes its place: the rows are gone by then, and what was taken of them."""
+    store = RunStore(run)
+    store.forget("geodesics", "solve", "fit")
+    for name in ("landmark_square", "landmark_counts"):
+        store.remove_array(name)
+    model = estimator(run).fit(POINTS)
+    assert np.array_equal(model.embedding_, made.embedding_)
+    assert not verify(str(run)).faults

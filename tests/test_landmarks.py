@@ -143,7 +143,7 @@ def test_distances_are_those_of_the_search_to_the_bit_and_any_reader_of_zarr_has
     store = fitted._run.store
     graph, landmarks = shared_graph(store.path, store.document["id"]), store.read_array("landmarks")
     rows = geodesic_rows(graph, landmarks)
-    points = Layout.of(store).points(store)
+    points = Layout.of(store).by_point(store)
     assert np.array_equal(points.read_rows(np.arange(400)), rows.T)
     assert np.array_equal(zarr.open_array(f"{store.path}/distances_to_landmarks", mode="r")[:], rows.T)
     nearest = rows.argmin(axis=0)
@@ -174,7 +174,7 @@ def test_a_new_point_is_as_far_as_its_neighbours_say(fitted, points):
     """Its distances are least sums over its k nearest training points; the projection of these by a dense formula."""
     store, scale = fitted._run.store, fitted._run.stages["graph"]["scale"]
     new = roll(5, seed=3)
-    rows = Layout.of(store).points(store).read_rows(fitted._run.vertex).astype(np.float64) * scale
+    rows = Layout.of(store).by_point(store).read_rows(fitted._run.vertex).astype(np.float64) * scale
     apart = np.linalg.norm(new[:, None] - points, axis=2)
     near = np.argsort(apart, axis=1)[:, :10]
     d = (np.take_along_axis(apart, near, 1)[:, :, None] + rows[near]).min(axis=1)

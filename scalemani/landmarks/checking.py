@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.embedding import COUNTS, load_embedding
+from scalemani.embedding import load_embedding
 from scalemani.engine.audit import Fault
 from scalemani.engine.chunked_audit import CHUNK, checked_chunk, folder_faults, name_of, row_problem
 from scalemani.engine.cluster import Cluster
@@ -21,10 +21,20 @@ from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError, SelfCheckError
 from scalemani.landmarks.kernels import LandmarkKernels
-from scalemani.landmarks.layout import POINTS, ROWS, SQUARE, STAGE, Layout, symmetric_square
+from scalemani.landmarks.layout import (
+    COORDINATES,
+    COUNTS,
+    LANDMARKS,
+    POINTS,
+    ROWS,
+    SQUARE,
+    STAGE,
+    Layout,
+    symmetric_square,
+)
 from scalemani.landmarks.placing import LandmarkPlacer
 from scalemani.landmarks.rows import cells
-from scalemani.landmarks.solving import COORDINATES, check_square, checked_landmarks, read_back
+from scalemani.landmarks.solving import check_square, checked_landmarks, read_back
 from scalemani.self_check import _apart, _constants, _projection
 
 LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
@@ -37,8 +47,8 @@ def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
     """The arrays that the finished stages of a run by landmarks have left; none of any other run."""
     if STAGE not in stages:
         return set()
-    block = {SQUARE, COUNTS} if "geodesics" in stages else set()
-    return {STAGE} | block | ({COORDINATES} if "solve" in stages else set())
+    square = {SQUARE, COUNTS} if "geodesics" in stages else set()
+    return {LANDMARKS} | square | ({COORDINATES} if "solve" in stages else set())
 
 
 def left_matrices(store: RunStore) -> Iterator[Fault]:
@@ -63,7 +73,7 @@ def matrix_faults(
         Whether the array of landmarks is.
     """
     layout, finished = Layout.of(store), store.stage("geodesics") is not None
-    wanted = [layout.points(store)] if finished else [layout.points(store), layout.rows(store)]
+    wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
     there = [matrix for matrix in wanted if finished or matrix.exists]
     for matrix in there:
         yield from folder_faults(matrix)
@@ -95,7 +105,7 @@ def _row(
     store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
     store.identity = identity
     layout = Layout.of(store)
-    matrix = layout.points(store) if name == POINTS else layout.rows(store)
+    matrix = layout.matrix(store, name)
     said = name_of(matrix, row)
     problem = row_problem(matrix, row, finished=finished)
     if problem is not None or not matrix.done(row):
@@ -106,7 +116,7 @@ def _row(
             found = checked_chunk(matrix, row, column, buffer)
         if name != POINTS or not whole:
             return None, said, None
-        here, landmarks = matrix.rows[row], store.read_array(STAGE)
+        here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
         low, high = np.searchsorted(landmarks, (here.start, here.stop))
         if found[landmarks[low:high] - here.start, np.arange(low, high)].any():
             raise DamagedStoreError("landmarks are not at 0 from themselves")
@@ -126,7 +136,7 @@ def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fa
         Arrays that are not whole.
     """
     stages = store.document["stages"]
-    if STAGE in broken or "geodesics" not in stages:
+    if LANDMARKS in broken or "geodesics" not in stages:
         return
     if graph is not None:
         again = _found_again(store, graph)
@@ -145,7 +155,7 @@ def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fa
 
 def _some(store: RunStore) -> list[int]:
     """Chunks of points that are looked at, ascending."""
-    count = len(Layout.of(store).points(store).rows)
+    count = len(Layout.of(store).by_point(store).rows)
     chosen: list[int] = np.sort(np.random.default_rng(1).choice(count, min(count, LOOKED_AT), replace=False)).tolist()
     return chosen
 
@@ -153,7 +163,7 @@ def _some(store: RunStore) -> list[int]:
 def _found_again(store: RunStore, graph: Any) -> Fault | None:
     """Rows of some landmarks, from the graph."""
     layout = Layout.of(store)
-    points, landmarks = layout.points(store), store.read_array(STAGE)
+    points, landmarks = layout.by_point(store), store.read_array(LANDMARKS)
     chosen = np.sort(np.random.default_rng(0).choice(layout.m, min(layout.m, LOOKED_AT), replace=False))
     rows = geodesic_rows(graph, landmarks[chosen]).astype(np.float64)
     for block in _some(store):
@@ -184,7 +194,7 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
     if not placed:
         return
     coordinates, placer = store.read_array(COORDINATES), LandmarkPlacer(store, embedding, form)
-    points, longest = layout.points(store), np.abs(coordinates).max(axis=0, initial=0.0)
+    points, longest = layout.by_point(store), np.abs(coordinates).max(axis=0, initial=0.0)
     for block in _some(store):
         here = points.rows[block]
         inside = _few(here.stop - here.start)

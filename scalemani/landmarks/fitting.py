@@ -5,13 +5,12 @@ What is there of a stopped run stays: its landmarks, its rows, its turned blocks
 
 from typing import Any
 
-from scalemani.embedding import COUNTS
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_graph
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.landmarks.choice import choose_landmarks
-from scalemani.landmarks.layout import STAGE, Layout, median_distance, symmetric_square
+from scalemani.landmarks.layout import COUNTS, LANDMARKS, STAGE, Layout, median_distance, symmetric_square
 from scalemani.landmarks.rows import Report, compute_rows
 from scalemani.landmarks.solving import solve_landmarks
 from scalemani.parameters import Parameters
@@ -47,7 +46,7 @@ def fit_landmarks(
         compute_rows(store, given, graph["scale"], cluster, report)
         median = median_distance(symmetric_square(store), store.read_array(COUNTS))
         store.finish("geodesics", {"tile_size": layout.points_a_chunk}, median=median)
-    layout.rows(store).drop()
+    layout.by_landmark(store).drop()
     cluster.give_back()
     solve_landmarks(store, parameters, cluster, fields, report)
 
@@ -64,9 +63,9 @@ def choose(
     landmarks, reach = choose_landmarks(given, parameters, graph, order, vertex)
     if reach is not None and given_distances:
         reach /= state["scale"]
-    layout.points(store).drop()
-    layout.rows(store).drop()  # of other landmarks, where these are chosen again
-    store.write_array("landmarks", landmarks)
+    layout.by_point(store).drop()
+    layout.by_landmark(store).drop()  # of other landmarks, where these are chosen again
+    store.write_array(LANDMARKS, landmarks)
     store.finish(
         STAGE,
         fields[STAGE],
@@ -75,5 +74,3 @@ def choose(
         points_a_chunk=layout.points_a_chunk,
         reach=reach,
     )
-
-

@@ -1,6 +1,6 @@
-"""Stage 4 by landmarks, on the disk: takes a run whose landmarks are chosen, gives its matrices and their block.
+"""Stage 4 by landmarks, on the disk: takes a run whose landmarks are chosen, gives its matrices.
 
-Names of what :mod:`scalemani.landmarks.rows` writes, and how it is cut.
+Names of all arrays of a run by landmarks, and how the matrices that :mod:`scalemani.landmarks.rows` writes are cut.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,14 @@ from scalemani.engine.places import Place
 from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
 
-STAGE = "landmarks"
-SQUARE = "landmark_square"
-ROWS, POINTS = "landmark_rows", "distances_to_landmarks"
+STAGE = "landmarks"  # of the run, which chooses them
+
+# Arrays.
+LANDMARKS = "landmarks"  # (m,) their vertices, ascending
+ROWS, POINTS = "landmark_rows", "distances_to_landmarks"  # (m, n), until it is turned, and (n, m)
+SQUARE = "landmark_square"  # (m, m) of the landmarks among themselves, as their rows have it
+COUNTS = "landmark_counts"  # (m,) points that each stands for
+COORDINATES = "coordinates"  # (n, p) of all points
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,18 @@ class Layout:
         assert state is not None and graph is not None
         return cls(graph["n_vertices"], state["n_landmarks"], state["landmarks_a_task"], state["points_a_chunk"])
 
-    def rows(self, store: RunStore) -> ChunkedMatrix:
-        """The matrix (m, n)."""
+    def by_landmark(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (m, n), in which a row is a landmark's."""
         chunk = self.landmarks_a_task, self.points_a_chunk
         return ChunkedMatrix(store.path, store.identity, ROWS, (self.m, self.n), chunk)
 
-    def points(self, store: RunStore) -> ChunkedMatrix:
-        """The matrix (n, m)."""
+    def by_point(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (n, m), in which a row is a point's."""
         return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
+
+    def matrix(self, store: RunStore, name: str) -> ChunkedMatrix:
+        """That of this name."""
+        return self.by_point(store) if name == POINTS else self.by_landmark(store)
 
 
 def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +92,7 @@ def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[n
         If a vertex is no landmark.
     DamagedStoreError
     """
-    layout, landmarks = Layout.of(store), store.read_array(STAGE)
+    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
     at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
     lost = int((landmarks[at] != vertices).sum())
     if lost:
@@ -91,7 +100,7 @@ def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[n
             f"{lost} of {len(vertices)} rows are not landmarks, and D was given: only distances to the {layout.m} "
             "landmarks are kept (landmarks_); the others are in what you gave"
         )
-    points, found = layout.points(store), np.empty((len(vertices), layout.n), np.float32)
+    points, found = layout.by_point(store), np.empty((len(vertices), layout.n), np.float32)
     for block, here in enumerate(points.rows):
         found[:, here] = points.read(block, 0)[:, at].T
     return found
@@ -105,7 +114,7 @@ def copy_points(store: RunStore, folder: Place) -> None:
     DamagedStoreError
     DiskFullError
     """
-    ours = Layout.of(store).points(store)
+    ours = Layout.of(store).by_point(store)
     theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)
     theirs.create()
     for row in range(len(ours.rows)):
@@ -148,5 +157,5 @@ def first_rows(store: RunStore, vertex: NDArray[np.int64]) -> NDArray[np.int64]:
     rows = np.flatnonzero(vertex >= 0)[::-1]
     first = np.empty(Layout.of(store).n, np.int64)
     first[vertex[rows]] = rows  # the first of several is set last
-    found: NDArray[np.int64] = first[store.read_array("landmarks")]
+    found: NDArray[np.int64] = first[store.read_array(LANDMARKS)]
     return found

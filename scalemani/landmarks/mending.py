@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from scalemani.embedding import COUNTS, load_embedding
+from scalemani.embedding import load_embedding
 from scalemani.engine.audit import Fault
 from scalemani.engine.chunked_audit import row_of
 from scalemani.engine.cluster import Cluster
@@ -18,22 +18,14 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import SelfCheckError
 from scalemani.geodesics import shared_graph
 from scalemani.landmarks.choice import choose_landmarks
-from scalemani.landmarks.layout import POINTS, SQUARE, STAGE, Layout
+from scalemani.landmarks.layout import COORDINATES, COUNTS, LANDMARKS, SQUARE, STAGE, Layout
 from scalemani.landmarks.placing import place_all
 from scalemani.landmarks.rows import compute_rows, count_cells
-from scalemani.landmarks.solving import COORDINATES, solve_landmarks
+from scalemani.landmarks.solving import solve_landmarks
 from scalemani.parameters import Parameters
 
 Report = Callable[[str, int, int], None]
-KINDS = (
-    "matrix",
-    "landmarks",
-    "chunk",
-    "block",
-    "solve",
-    "model",
-    "placed",
-)  # of faults that are mended here, in order
+KINDS = ("matrix", "landmarks", "chunk", "square", "solve", "model", "placed")  # of faults mended here, in order
 FROM_THE_POINTS = ("landmarks", "chunk")  # where D was given
 
 
@@ -59,15 +51,15 @@ def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Clu
     if "matrix" in faults:
         layout = Layout.of(store)
         for fault in faults["matrix"]:
-            (layout.points(store) if fault.name.startswith(f"{POINTS}/") else layout.rows(store)).write_metadata()
+            layout.matrix(store, fault.name.split("/")[0]).write_metadata()
         done.append("the metadata of the distances to landmarks were written again")
     if "landmarks" in faults:
         return done + _chosen_again(store, given)
     if "chunk" in faults:
         done += _chunks(store, [row_of(fault.name) for fault in faults["chunk"]], given, cluster, report)
         return done
-    if "block" in faults:
-        done += _block(store, {fault.name for fault in faults["block"]}, cluster)
+    if "square" in faults:
+        done += _square(store, {fault.name for fault in faults["square"]}, cluster)
     if faults.keys() & {"solve", "model"}:
         done += _solved(store, cluster, report)
     elif "placed" in faults:
@@ -87,20 +79,20 @@ def _recorded(store: RunStore) -> Parameters | None:
 def _chosen_again(store: RunStore, given: bool) -> list[str]:
     parameters, state = _recorded(store), store.stage(STAGE)
     assert state is not None
-    before = store.named_arrays().get(STAGE)
+    before = store.named_arrays().get(LANDMARKS)
     if parameters is not None and not given:
         order, vertex = store.read_array("order"), store.read_array("vertex")
         graph = shared_graph(store.path, store.identity)
         landmarks, _ = choose_landmarks(None, parameters, graph, order, vertex)
-        store.write_array(STAGE, landmarks)
+        store.write_array(LANDMARKS, landmarks)
         store.finish(STAGE, state["fields"], **{key: value for key, value in state.items() if key != "fields"})
-        if before in (None, store.named_arrays()[STAGE]):
+        if before in (None, store.named_arrays()[LANDMARKS]):
             return ["the landmarks were chosen again: they are those that they were"]
     layout = Layout.of(store)
     store.forget("fit", "solve", "geodesics", STAGE)
-    layout.points(store).drop()
-    layout.rows(store).drop()
-    for name in (STAGE, SQUARE, COUNTS, COORDINATES):
+    layout.by_point(store).drop()
+    layout.by_landmark(store).drop()
+    for name in (LANDMARKS, SQUARE, COUNTS, COORDINATES):
         store.remove_array(name)
     return ["left to the same fit with the same points, which goes on: the landmarks and all that comes of them"]
 
@@ -110,7 +102,7 @@ def _chunks(
 ) -> list[str]:
     layout, state = Layout.of(store), store.stage("geodesics")
     for name, row in damaged:
-        (layout.points(store) if name == POINTS else layout.rows(store)).unfinish(row)
+        layout.matrix(store, name).unfinish(row)
     count = len(damaged)
     what = f"{count} block{'s' if count > 1 else ''} of distances to landmarks"
     if state is None:
@@ -122,7 +114,7 @@ def _chunks(
     assert graph is not None
     compute_rows(store, None, graph["scale"], cluster, report)
     _finish_geodesics(store)
-    layout.rows(store).drop()
+    layout.by_landmark(store).drop()
     return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
 
 
@@ -133,10 +125,11 @@ def _finish_geodesics(store: RunStore) -> None:
     store.finish("geodesics", state["fields"], **{key: value for key, value in state.items() if key != "fields"})
 
 
-def _block(store: RunStore, names: Collection[str], cluster: Cluster) -> list[str]:
+def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[str]:
+    """The landmarks' own distances, and the points of each."""
     layout = Layout.of(store)
     if SQUARE in names:
-        found = layout.points(store).read_rows(store.read_array(STAGE))
+        found = layout.by_point(store).read_rows(store.read_array(LANDMARKS))
         store.write_array(SQUARE, np.ascontiguousarray(found.T))
     if COUNTS in names:
         store.write_array(COUNTS, count_cells(store, cluster))

@@ -21,7 +21,7 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.landmark_products import row_products, take_least
 from scalemani.engine.shared_runs import shared_run
 from scalemani.engine.store import RunStore
-from scalemani.landmarks.layout import Layout
+from scalemani.landmarks.layout import LANDMARKS, Layout
 from scalemani.projection_axes import Axes
 
 Vectors = NDArray[np.float64]
@@ -74,9 +74,9 @@ class LandmarkPlacer:
     def __init__(self, store: RunStore, embedding: Embedding, form: str) -> None:
         layout = Layout.of(store)
         self.axes, self.scale = Axes(embedding, form), embedding.scale
-        self._chunks, self.chunk = KeptChunks(layout.points(store)), layout.points_a_chunk
+        self._chunks, self.chunk = KeptChunks(layout.by_point(store)), layout.points_a_chunk
         self.landmark_of = np.full(layout.n, -1, np.int64)
-        self.landmarks = store.read_array("landmarks")
+        self.landmarks = store.read_array(LANDMARKS)
         self.landmark_of[self.landmarks] = np.arange(layout.m)
         self._m = layout.m
 
@@ -129,7 +129,7 @@ class LandmarkPlacer:
 def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Report) -> Vectors:
     """Coordinates (n, p) of every vertex, in the user's unit; a task a block of points."""
     layout = Layout.of(store)
-    points = layout.points(store).rows
+    points = layout.by_point(store).rows
     out = np.empty((layout.n, len(embedding.eigenvalues)))
     tasks = [(store.path, store.identity, block) for block in range(len(points))]
     for block, found in enumerate(cluster.map(_place_block, tasks, shared=_Model(embedding, form))):
@@ -161,6 +161,6 @@ def _place_block(path: str, identity: str, block: int, model: _Model) -> Vectors
     """One task."""
     store = shared_run(path, identity)
     placer = model.placer(store)
-    points = Layout.of(store).points(store)
+    points = Layout.of(store).by_point(store)
     here = points.rows[block]
     return placer.place_rows(points.read(block, 0), placer.landmark_of[here])

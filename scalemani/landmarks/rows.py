@@ -3,7 +3,7 @@
 Rows of D are found by landmark, a task a block of landmarks that are near each other, and written as the matrix
 `landmark_rows` (m, n); then they are turned once into `distances_to_landmarks` (n, m), whose chunks hold some points'
 distances to all landmarks: what a point's placing reads is its neighbours' rows there, m numbers each. Both have a
-ledger, so that a stopped run goes on; the first goes when the second is whole. The block of the landmarks' own
+ledger, so that a stopped run goes on; the first goes when the second is whole. The square of the landmarks' own
 distances, from which everything else is solved, is taken from the rows as they are found (`landmark_square`), and the
 points that lie nearest to each are counted while they are turned (`landmark_counts`).
 """
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.embedding import COUNTS
 from scalemani.engine.chunked_matrix import ChunkedMatrix
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.shared_runs import shared_run
@@ -22,7 +21,7 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import RowMemory
 from scalemani.inputs import GeodesicInput, Input
-from scalemani.landmarks.layout import SQUARE, Layout
+from scalemani.landmarks.layout import COUNTS, LANDMARKS, SQUARE, Layout
 from scalemani.scattered_rows import given_rows
 
 Report = Callable[[str, int, int], None]
@@ -45,21 +44,20 @@ def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cl
     DiskFullError
     """
     layout = Layout.of(store)
-    rows, points = layout.rows(store), layout.points(store)
-    landmarks = store.read_array("landmarks")
+    rows, points = layout.by_landmark(store), layout.by_point(store)
+    landmarks = store.read_array(LANDMARKS)
     total = len(rows.rows) + len(points.rows)
-    if not (points.exists and rows.exists is False and not points.missing()):  # turned, and not yet recorded
-        rows.create()
-        done = total - len(rows.missing()) - len(points.rows)
-        square = np.empty((layout.m, layout.m), np.float32)
-        report("geodesics", done, total)
-        for block, part in enumerate(_row_blocks(store, given, scale, cluster, rows, landmarks)):
-            square[rows.rows[block]] = part
-            report("geodesics", max(done, block + 1), total)
-        store.write_array(SQUARE, square)
-        points.create()
-        turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
-        store.write_array(COUNTS, turned)
+    rows.create()
+    done = total - len(rows.missing()) - len(points.rows)
+    square = np.empty((layout.m, layout.m), np.float32)
+    report("geodesics", done, total)
+    for block, part in enumerate(_row_blocks(store, given, scale, cluster, rows, landmarks)):
+        square[rows.rows[block]] = part
+        report("geodesics", max(done, block + 1), total)
+    store.write_array(SQUARE, square)
+    points.create()
+    turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
+    store.write_array(COUNTS, turned)
     missing = points.missing()
     if missing:
         raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
@@ -71,7 +69,7 @@ def count_cells(
     """Turn the blocks of points that are not turned yet; the points of each landmark's cell, shape (m,)."""
     layout = Layout.of(store)
     counts = np.zeros(layout.m, np.int64)
-    tasks = [(store.path, store.identity, block) for block in range(len(layout.points(store).rows))]
+    tasks = [(store.path, store.identity, block) for block in range(len(layout.by_point(store).rows))]
     for done, part in enumerate(cluster.map(_turn, tasks), 1):
         counts += part
         report(done)
@@ -102,8 +100,8 @@ def _row_blocks(
 def _row_block(path: str, identity: str, block: int, memory: RowMemory) -> NDArray[np.float32]:
     """One task: rows of a block of landmarks; returns their distances to the landmarks."""
     store = shared_run(path, identity)
-    layout, landmarks = Layout.of(store), store.read_array("landmarks")
-    rows = layout.rows(store)
+    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
+    rows = layout.by_landmark(store)
     if rows.done(block):
         try:
             return _columns(rows, block, landmarks)
@@ -140,7 +138,7 @@ def _turn(path: str, identity: str, block: int) -> NDArray[np.int64]:
     """
     store = shared_run(path, identity)
     layout = Layout.of(store)
-    rows, points = layout.rows(store), layout.points(store)
+    rows, points = layout.by_landmark(store), layout.by_point(store)
     turned = None
     if points.done(block):
         try:
@@ -152,7 +150,7 @@ def _turn(path: str, identity: str, block: int) -> NDArray[np.int64]:
         for row, here in enumerate(rows.rows):
             turned[:, here] = rows.read(row, block, buffer).T
         points.write(block, turned)
-    return cells(turned, points.rows[block], store.read_array("landmarks"))
+    return cells(turned, points.rows[block], store.read_array(LANDMARKS))
 
 
 def cells(distances: NDArray[np.float32], here: slice, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:

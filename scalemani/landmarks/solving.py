@@ -1,6 +1,6 @@
 """Constant and axes by landmarks: takes the landmarks' own distances, records these and all coordinates.
 
-The (m, m) block is in memory, and the solver of the full method works on it (:mod:`scalemani.landmarks.kernels`), to a
+The (m, m) square is in memory, and the solver of the full method works on it (:mod:`scalemani.landmarks.kernels`), to a
 tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
 """
 
@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.corrections import solve
-from scalemani.embedding import COUNTS, make_embedding, save_embedding
+from scalemani.embedding import make_embedding, save_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
 from scalemani.landmarks.kernels import LandmarkKernels
-from scalemani.landmarks.layout import SQUARE, Layout, symmetric_square
+from scalemani.landmarks.layout import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.landmarks.placing import Report, place_all
 from scalemani.parameters import Parameters
 from scalemani.self_check import CHECKED, check_landmark_fit
 from scalemani.spectrum import spectrum_account
 
-COORDINATES = "coordinates"
-TIGHTER = 1e-3  # of the tolerance that is asked for: products of the block cost next to nothing
+TIGHTER = 1e-3  # of the tolerance that is asked for: products of the square cost next to nothing
 LEAST_TOL = 1e-10
 
 
@@ -94,7 +93,7 @@ def checked_landmarks(m: int, seed: int) -> NDArray[np.int64]:
 def read_back(store: RunStore, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
     """Distances of some landmarks to all of them, (l, m), from the matrix of all points."""
     layout = Layout.of(store)
-    return layout.points(store).read_rows(store.read_array("landmarks")[chosen])
+    return layout.by_point(store).read_rows(store.read_array(LANDMARKS)[chosen])
 
 
 def check_square(store: RunStore) -> None:

@@ -70,7 +70,7 @@ def begun_line(store: str) -> str | None:
             from scalemani.landmarks.layout import Layout
 
             layout = Layout.of(run)
-            found, turned = layout.rows(run), layout.points(run)
+            found, turned = layout.by_landmark(run), layout.by_point(run)
             total = len(found.rows) + len(turned.rows)
             left = len(turned.missing())
             done = total - left - (len(found.missing()) if left else 0)
