@@ -138,9 +138,9 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
         work = work_of(given, parameters, cluster, n, least_edges(given, parameters, n))
         return budget.choose(work, limit, parameters.tile_size)
 
-    tile = chosen().tile
+    tile = chosen().tile  # before a search is made, which takes memory itself
     if make_search(given, parameters):
-        tile = chosen().tile
+        tile = chosen().tile  # again, since the search has its memory by then
     budget.check_disk(folder, n, tile, compressed=parameters.compression is not None)
 
 

@@ -3,6 +3,18 @@
 `fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.run.Run`; `plan` goes as far as the graph
 and gives what the rest would take. Errors come in this order, before a file is made: parameters, X, sizes, the path
 and what is there (:mod:`scalemani.opening`). Other late fields (solve) are solved again from the D that is there.
+
+    stage                          in the store  module                    by landmarks
+    1     points                   data          points                    points
+    2     neighbours               neighbors     neighbors                 neighbors
+    3     graph                    graph         graph                     graph
+    -     landmarks                landmarks                               landmarks.choice
+    -     where the solver starts  start         starting_block
+    4     distances                geodesics     geodesics                 landmarks.rows
+    5     kernel                                 kernel                    landmarks.kernels
+    6, 7  constant, axes, model    solve         corrections, embedding    landmarks.solving
+    8     test points                            projection                landmarks.placing
+    -     all of it                fit           pipeline                  pipeline
 """
 
 import os
@@ -24,10 +36,10 @@ from scalemani.engine.store_folder import StoreFolder
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError
 from scalemani.graph import Graph
 from scalemani.inputs import Input, read_input
-from scalemani.landmarks import needs
 from scalemani.landmarks.choice import check_landmarks
 from scalemani.landmarks.fitting import fit_landmarks
 from scalemani.landmarks.layout import Layout
+from scalemani.landmarks.needs import check_early as check_early_by_landmarks
 from scalemani.landmarks.needs import layout_of_store
 from scalemani.landmarks.planning import LandmarkPlan, make_landmark_plan, with_landmark_seconds
 from scalemani.needs import check_early, check_sizes
@@ -77,8 +89,7 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
-                early = check_early if parameters.landmarks is None else needs.check_early
-                early(given, parameters, cluster, limit, folder.path)
+                _check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             store.guarded(writer.check)
             fields = parameters.stage_fields(given.kind)
@@ -116,8 +127,7 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan | Landm
     parameters = parameters.seeded(None)
     with Cluster(parameters.scheduler) as cluster:
         begun = time.perf_counter()
-        early = check_early if parameters.landmarks is None else needs.check_early
-        early(given, parameters, cluster, limit, folder)
+        _check_early(given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
         lists = given.lists(parameters)
         report("neighbors", 1, 1)
@@ -140,16 +150,22 @@ def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
-    given = read_input(X, parameters.metric, parameters.metric_params, limit, _place(parameters.store))
+    given = read_input(X, parameters.metric, parameters.metric_params, limit, _folder_of_rows(parameters.store))
     check_sizes(parameters, given)
     check_landmarks(given, parameters)
     report("points", 1, 1)
     return limit, given
 
 
-def _place(store: Any) -> str | None:
+def _folder_of_rows(store: Any) -> str | None:
     """Where points may be that memory can't hold: beside the store, if that is on a disk."""
     return None if store is None else os.fspath(store)
+
+
+def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
+    """Refuse, before the neighbour search, what can't fit whatever that finds."""
+    check = check_early if parameters.landmarks is None else check_early_by_landmarks
+    check(given, parameters, cluster, limit, folder)
 
 
 def _graph_and_plan(

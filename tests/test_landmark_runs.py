@@ -15,7 +15,7 @@ import pytest
 from corruption import tree
 from data import ring_distances, roll
 
-from scalemani import KernelIsomap, load
+from scalemani import KernelIsomap, load, pipeline
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.objects import PARTIAL
 from scalemani.engine.store import RunStore
@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_a_line_and_no_file(tmp_path, monkeypatch):
         estimator(tmp_path / "r").fit(POINTS)
     assert "\n" not in str(said.value)
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(needs, "check_early", lambda *_: None)
+    monkeypatch.setattr(pipeline, "check_early_by_landmarks", lambda *_: None)
     shown = estimator(tmp_path / "r").plan(POINTS)
     assert "24 landmarks need" in shown.refusal
     assert str(shown).startswith("verdict          does not fit")

@@ -200,9 +200,13 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
     m = count_of(parameters)
     n = given.n_distinct if parameters.disconnected != "largest" else m  # the largest component may be small
     edges = least_edges(given, parameters, n)
-    layout = choose_layout(landmark_work(given, parameters, cluster, n, m, edges), limit)
+
+    def chosen() -> Layout:
+        return choose_layout(landmark_work(given, parameters, cluster, n, m, edges), limit)
+
+    layout = chosen()  # before a search is made, which takes memory itself
     if make_search(given, parameters):
-        layout = choose_layout(landmark_work(given, parameters, cluster, n, m, edges), limit)
+        layout = chosen()  # again, since the search has its memory by then
     check_landmark_disk(folder, layout)
 
 
