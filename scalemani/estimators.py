@@ -330,7 +330,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Coordinates of test points, written by blocks into a new Zarr array.
 
         Whatever stops it, the same call goes on from the blocks that were finished, with the same bits; they are
-        kept in a hidden folder beside `out`, which goes when the array is whole.
+        kept in a hidden folder beside `out`, which goes when the array is whole. No bit depends on chunks or workers.
+        Neighbours are exact, except where an index of NN-descent is far cheaper for so many rows (by arithmetic on the
+        model and that number alone; never with knn="exact"): its recall is measured, with a warning below 0.95.
 
         Parameters
         ----------
