@@ -313,7 +313,8 @@ def test_rows_that_touch_the_same_chunks_are_placed_together():
 # ---- an index ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long  # a minute's compilation of an index's queries
+@pytest.mark.timeout(1800)
 def test_lists_of_an_index_follow_from_the_row_alone(models):
     """Rows that lie on the hyperplanes of its trees draw random numbers."""
     grid = np.hstack([GRID] * 4).astype(np.float64)
@@ -332,7 +333,8 @@ def test_lists_of_an_index_follow_from_the_row_alone(models):
     assert (expected[1] >= exact[1]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long  # a minute's compilation of an index's queries
+@pytest.mark.timeout(1800)
 def test_an_index_that_misses_neighbours_is_warned_of(models, counted, tmp_path, monkeypatch):
     model, out = models["all"], tmp_path / "y.zarr"
     monkeypatch.setattr(QuerySearch, "choose", lambda *_: INDEX)
