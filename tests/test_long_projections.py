@@ -6,6 +6,7 @@ The oracle of a search is the blocked one among all rows; of a projection, `tran
 
 import contextlib
 from collections import Counter
+from itertools import pairwise
 
 import dask.array as da
 import numpy as np
@@ -307,7 +308,7 @@ def test_rows_that_touch_the_same_chunks_are_placed_together():
     order = found.by_chunk(10)
     assert sorted(order) == list(range(62))
     touched = [tuple(sorted(set(vertices[indptr[row] : indptr[row + 1]] // 10))) for row in order]
-    assert sum(one != other for one, other in zip(touched, touched[1:], strict=False)) <= len(set(touched))
+    assert sum(one != other for one, other in pairwise(touched)) <= len(set(touched))
 
 
 # ---- an index ------------------------------------------------------------------------------------
