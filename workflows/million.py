@@ -25,8 +25,8 @@ points       client, 1 core    11              2.4 GB read                      
 neighbours   client, all       45              17 GB written                               70 min by 2 cores, 9 by 16
 graph        client, 1 core    143             20 GB written                               2 h
 landmarks    client, 1 core    42              8 kB written                                10 min
-geodesics    16 of 100, or     105, or 80 and  15 GB to each, 1.5 TB in all; 400 GB        60 min, or 10; and 10 until
-             all, by 4         48 a thread     written, 0.4 million files, or 6            a process has its graph
+geodesics    32 of 100         92              15 GB to each, 0.5 TB in all; 400 GB        30 min, and 10 until a
+                                               written, 0.8 million files                  process has its graph
 turning      all               17 and less     400 GB read, 400 GB written, all to all     5 min
 solve        client            20              none                                        6 s
 coordinates  all               client 12       400 GB read; 1.6 GB through the client      1 min
@@ -39,8 +39,8 @@ client of 256 GB it is time: one core of it keeps 99 machines waiting for 2 of 4
 
 - Workers. Each holds the graph twice (31 GB) and 476 bytes a point for each thread that searches: one thread a machine,
   two with 192 GB. A hundredth of the graph would do for rows of near landmarks, if paths that leave it were known.
-- The cut. As many landmarks go into a task as fit, up to 64: 16 tasks, and 84 machines have nothing to do. Tasks of 4
-  are 250, but find their rows one by one, without the graph's sweeps (these cost a process 7 rows, about 4 minutes).
+- The cut. A task has 32 landmarks, a batch of the search, however many workers there are: 68 machines have nothing to
+  do. Fewer would leave lanes of the batch idle (below 8 rows are found one by one), so that all would take as long.
 - Files. A row of chunks is 23,855 files of 4,192 points each, written one after the other: 0.1 s each on a bucket are
   40 minutes a task. A line of the ledger has 286 kB, takes 0.25 s to check, and each process checks all of them while
   it turns: 250 lines are a minute. 400 GB are on the disk twice meanwhile.
