@@ -9,7 +9,9 @@ must be above. Signs: the entry of largest modulus is positive, and the vectors 
 is in :mod:`scalemani.spectrum`.
 """
 
+import uuid
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +134,32 @@ def save_embedding(store: RunStore, embedding: Embedding) -> None:
     store.write_array("vectors", embedding.vectors)
     store.write_array("eigenvalues", embedding.eigenvalues)
     store.write_array("means", embedding.means)
+
+
+def record_model(
+    store: RunStore,
+    embedding: Embedding,
+    fields: dict[str, Any],
+    account: dict[str, Any],
+    more: Mapping[str, NDArray[Any]] | None = None,
+) -> None:
+    """Put a model that was checked in the place of the one that is there, as a new revision.
+
+    Parameters
+    ----------
+    fields : dict
+        What it was asked for.
+    account : dict
+        Of the spectrum.
+    more : mapping, optional
+        Name -> array of what else follows from it.
+    """
+    store.forget("solve", "fit")
+    save_embedding(store, embedding)
+    for name, array in (more or {}).items():
+        store.write_array(name, array)
+    constants = {"constant": embedding.constant, "nugget": embedding.nugget}
+    store.finish("solve", fields, **constants, spectrum=account, revision=uuid.uuid4().hex)
 
 
 def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Embedding:

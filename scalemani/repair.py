@@ -174,9 +174,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
 
 def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     """What was taken of D while it was written, with the block of the solver that it was taken for."""
-    state, start = store.stage("geodesics"), store.stage(START)
-    assert state is not None
-    block = np.zeros((store.blocks.n, 1))
+    start, block = store.stage(START), np.zeros((store.blocks.n, 1))
     if start is not None:
         asked = {name: start["fields"][name] for name in START_FIELDS}
         block = kept_block(store, None, Parameters(**asked), cluster, int(start["most_columns"]))
@@ -185,7 +183,7 @@ def _read_again(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
         store.remove_arrays("first_")  # of an earlier release, and the solver reads D again
     else:
         FirstRead(block, found).save(store)
-    store.finish("geodesics", state["fields"], **{key: value for key, value in state.items() if key != "fields"})
+    store.finish_again("geodesics")
     return ["D was read again for what is taken of all of it"]
 
 
@@ -212,5 +210,5 @@ def _solved_again(store: RunStore, cluster: Cluster, report: Report) -> list[str
     except SelfCheckError:
         return _dropped(store)
     if fit is not None:
-        store.finish("fit", fit["fields"], estimator=fit["estimator"])
+        store.finish_again("fit", fit)
     return ["the model was solved again from D"]

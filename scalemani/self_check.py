@@ -18,6 +18,8 @@ what these rows say. The largest deviations go into the account of the spectrum.
 constant that is too large.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -81,18 +83,14 @@ def check_fit(
     ------
     SelfCheckError
     """
-    try:
+    with _before_it_is_recorded():
         found = {
             "pairs": _pairs(store, rows, vertices, seed),
             "sums": _sums(rows, vertices, sums),
             **_solution(solution, precision, tol),
             **_lowest(rows, vertices, solution, embedding),
-            "projection": _projection(rows, vertices, embedding, solution.pairs.residuals, projection),
+            "projection": check_placed(rows, vertices, embedding, solution.pairs.residuals, projection),
         }
-    except SelfCheckError as error:
-        raise SelfCheckError(
-            f"self-check of the fit: {error}; nothing was recorded: fit again with overwrite"
-        ) from None
     return {name: float(value) for name, value in found.items()}
 
 
@@ -127,18 +125,14 @@ def check_landmark_fit(
     ------
     SelfCheckError
     """
-    try:
+    with _before_it_is_recorded():
         found = {
-            "pairs": _apart(rows.astype(np.float64), square[landmarks], MOST_HOPS),
+            "pairs": check_same(rows.astype(np.float64), square[landmarks], MOST_HOPS),
             "sums": _sums(rows, landmarks, sums),
             **_solution(solution, "float64", tol),
             **_lowest(rows, landmarks, solution, embedding),
-            "projection": _projection(rows, landmarks, embedding, solution.pairs.residuals, projection),
+            "projection": check_placed(rows, landmarks, embedding, solution.pairs.residuals, projection),
         }
-    except SelfCheckError as error:
-        raise SelfCheckError(
-            f"self-check of the fit: {error}; nothing was recorded: fit again with overwrite"
-        ) from None
     return {name: float(value) for name, value in found.items()}
 
 
@@ -175,9 +169,18 @@ def check_stored(
     if sums is not None:
         found["sums"] = _sums(rows, vertices, sums)
     if embedding is not None:
-        found["constants"] = _constants(embedding.vectors)
-        found["projection"] = _projection(rows, vertices, embedding, residuals, projection)
+        found["constants"] = check_centred(embedding.vectors)
+        found["projection"] = check_placed(rows, vertices, embedding, residuals, projection)
     return found
+
+
+@contextmanager
+def _before_it_is_recorded() -> Iterator[None]:
+    """Say of what fails that it is a fit's."""
+    try:
+        yield
+    except SelfCheckError as why:
+        raise SelfCheckError(f"self-check of the fit: {why}; nothing was recorded: fit again with overwrite") from None
 
 
 def _refuse(what: str, found: float, allowed: float, why: str) -> None:
@@ -185,7 +188,7 @@ def _refuse(what: str, found: float, allowed: float, why: str) -> None:
         raise SelfCheckError(f"{what} ({found:.1e}, where {allowed:.1e} is allowed): {why}")
 
 
-def _constants(vectors: Vectors) -> float:
+def check_centred(vectors: Vectors) -> float:
     """Largest |V'1| of unit columns, 1 a unit vector too."""
     found = float(np.abs(vectors.sum(axis=0)).max()) / float(np.sqrt(len(vectors)))
     _refuse("eigenvectors are not orthogonal to 1", found, 1e-9, "centring failed")
@@ -201,11 +204,11 @@ def _pairs(store: RunStore, rows: NDArray[np.float32], vertices: NDArray[np.int6
         row = int(rng.integers(0, block + 1))
         ours = store.read_columns(row, vertices[inside]).astype(np.float64)
         theirs = rows[inside][:, blocks[row]].T.astype(np.float64)
-        worst = float(np.max([worst, _apart(ours, theirs, min(blocks.n, MOST_HOPS))]))
+        worst = float(np.max([worst, check_same(ours, theirs, min(blocks.n, MOST_HOPS))]))
     return worst
 
 
-def _apart(ours: Vectors, theirs: Vectors, hops: int) -> float:
+def check_same(ours: Vectors, theirs: Vectors, hops: int) -> float:
     """Largest relative difference of distances that should be the same, summed over paths of so many hops at most."""
     longer = np.maximum(ours, theirs)
     found = float((np.abs(ours - theirs) / np.where(longer > 0, longer, 1.0)).max())
@@ -237,7 +240,7 @@ def _solution(solution: Solution, precision: str, tol: float) -> dict[str, float
     pairs = solution.pairs
     asymmetry, residual = pairs.asymmetry, float(pairs.residuals.max())
     _refuse("the operators are not symmetric", asymmetry, ASYMMETRY_ALLOWED[precision], "a product of D is wrong")
-    found = {"symmetry": asymmetry, "constants": _constants(pairs.vectors), "residuals": residual}
+    found = {"symmetry": asymmetry, "constants": check_centred(pairs.vectors), "residuals": residual}
     if pairs.converged:
         _refuse("residuals of pairs that are said to have converged", residual, max(tol, NOISE), "the solver is wrong")
     return found
@@ -271,12 +274,11 @@ def _lowest(
     return {"lowest": found / first}
 
 
-def _projection(
+def check_placed(
     rows: NDArray[np.float32], vertices: NDArray[np.int64], embedding: Embedding, residuals: Vectors, form: str
 ) -> float:
     """Largest deviation of a placed vertex from its coordinates, of what is allowed; the longest coordinate is 1."""
-    axes = Axes(embedding, form)
-    active = embedding.active
+    axes, active = Axes(embedding, form), embedding.active
     if not active.any():
         return 0.0
     expected = embedding.coordinates()[:, active]

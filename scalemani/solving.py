@@ -4,13 +4,12 @@ The solver begins from what was read of D while it was written, the model is che
 model that is there already stays until then.
 """
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 from scalemani import geodesics
 from scalemani.corrections import Solution, solve
-from scalemani.embedding import Embedding, make_embedding, save_embedding
+from scalemani.embedding import Embedding, make_embedding, record_model
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.objects import checksum
 from scalemani.engine.read_log import StoredReads, drop_reads
@@ -95,10 +94,7 @@ def solve_run(
         if reads is not None:
             reads.clear()  # whatever was wrong is not begun from again
         raise
-    store.forget("solve", "fit")
-    save_embedding(store, embedding)
-    constants = {"constant": solution.constant, "nugget": solution.nugget}
-    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
+    record_model(store, embedding, fields["solve"], account)
     if reads is not None:
         reads.clear()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))

@@ -70,10 +70,9 @@ class RunStore(Tiles):
         self._guard: Callable[[], None] = lambda: None
         version = document.get("format_version")
         if version not in READABLE:
-            readable = " and ".join(map(str, READABLE))
             raise ScalemaniError(
-                f"the run at {self.path!r} has format version {version!r}; this release reads {readable}: "
-                "use the release that wrote it, or fit again with overwrite"
+                f"the run at {self.path!r} has format version {version!r}; this release reads "
+                f"{' and '.join(map(str, READABLE))}: use the release that wrote it, or fit again with overwrite"
             )
 
     @classmethod
@@ -85,8 +84,7 @@ class RunStore(Tiles):
         ScalemaniError
             If something else is at `path` (never removed), or a run is and `replace` is false.
         """
-        target = absolute(path)
-        found = kind_of(target)
+        found = kind_of(target := absolute(path))
         if found == "other":
             raise ScalemaniError(f"'{target}' exists and is not a scalemani run: it is left alone; give another path")
         if found == "run" and not replace:
@@ -156,8 +154,7 @@ class RunStore(Tiles):
 
     def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
         self._check_right()
-        changed = {**self.document, "format_version": FORMAT_VERSION, "stages": stages, "arrays": arrays}
-        self._document.write(changed)
+        self._document.write({**self.document, "format_version": FORMAT_VERSION, "stages": stages, "arrays": arrays})
 
     def _check_right(self) -> None:
         """Before anything of the run is changed: it is this writer's still, and the run that was opened."""
@@ -180,7 +177,7 @@ class RunStore(Tiles):
         return None if state is None else dict(state)
 
     def finish(self, name: str, fields: dict[str, Any], **found: Any) -> None:
-        """Record a stage as done: its identifying `fields`, and what it found (JSON values); and the arrays written.
+        """Record a stage as done, by its `fields` and what it found (JSON values), and the arrays that were written.
 
         Raises
         ------
@@ -191,6 +188,10 @@ class RunStore(Tiles):
         stages = {**self.document["stages"], name: {"fields": fields, **found}}
         self._change(stages, {**self.named_arrays(), **self._written})
         self._written = {}
+
+    def finish_again(self, name: str, state: dict[str, Any] | None = None) -> None:
+        """Record the arrays that were written again with their stage as it is, or (`state`) as it was."""
+        self.finish(name, **(state or self.document["stages"][name]))
 
     def forget(self, *names: str) -> None:
         """Take stages back: they will be run again."""
@@ -284,8 +285,7 @@ class RunStore(Tiles):
         DamagedStoreError
             If an array of the model is not what was written.
         """
-        folder = place(self.path)
-        document = {**self.document, "format_version": FORMAT_VERSION}
+        folder, document = place(self.path), {**self.document, "format_version": FORMAT_VERSION}
         names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
         kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
         write_copy(place(path).absolute(), document, kept, self.read_array, more)

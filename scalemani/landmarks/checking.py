@@ -35,7 +35,7 @@ from scalemani.landmarks.layout import (
 from scalemani.landmarks.placing import LandmarkPlacer
 from scalemani.landmarks.rows import cells
 from scalemani.landmarks.solving import check_square, checked_landmarks, read_back
-from scalemani.self_check import _apart, _constants, _projection
+from scalemani.self_check import check_centred, check_placed, check_same
 
 LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
 PLACED = 64  # points of a chunk that are placed again
@@ -169,7 +169,7 @@ def _found_again(store: RunStore, graph: Any) -> Fault | None:
     for block in _some(store):
         here = points.rows[block]
         try:
-            _apart(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
+            check_same(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
         except SelfCheckError as error:
             return Fault(CHUNK, name_of(points, block), str(error))
     return None
@@ -186,8 +186,8 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
         means = sums.mean_squares(embedding.constant, embedding.nugget)
         if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=MEANS_ALLOWED * float(np.abs(means).max())):
             raise SelfCheckError("the means are not those of the landmarks' distances")
-        _constants(embedding.vectors)
-        _projection(read_back(store, chosen), chosen, embedding, np.array(solved["spectrum"]["residuals"]), form)
+        check_centred(embedding.vectors)
+        check_placed(read_back(store, chosen), chosen, embedding, np.array(solved["spectrum"]["residuals"]), form)
     except SelfCheckError as error:
         yield Fault("model", "self-check", str(error))
         return

@@ -77,15 +77,13 @@ def _recorded(store: RunStore) -> Parameters | None:
 
 
 def _chosen_again(store: RunStore, given: bool) -> list[str]:
-    parameters, state = _recorded(store), store.stage(STAGE)
-    assert state is not None
-    before = store.named_arrays().get(LANDMARKS)
+    parameters, before = _recorded(store), store.named_arrays().get(LANDMARKS)
     if parameters is not None and not given:
         order, vertex = store.read_array("order"), store.read_array("vertex")
         graph = shared_graph(store.path, store.identity)
         landmarks, _ = choose_landmarks(None, parameters, graph, order, vertex)
         store.write_array(LANDMARKS, landmarks)
-        store.finish(STAGE, state["fields"], **{key: value for key, value in state.items() if key != "fields"})
+        store.finish_again(STAGE)
         if before in (None, store.named_arrays()[LANDMARKS]):
             return ["the landmarks were chosen again: they are those that they were"]
     layout = Layout.of(store)
@@ -113,16 +111,9 @@ def _chunks(
     graph = store.stage("graph")
     assert graph is not None
     compute_rows(store, None, graph["scale"], cluster, report)
-    _finish_geodesics(store)
+    store.finish_again("geodesics")
     layout.by_landmark(store).drop()
     return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
-
-
-def _finish_geodesics(store: RunStore) -> None:
-    """Record the arrays that were written again with their stage as it was."""
-    state = store.stage("geodesics")
-    assert state is not None
-    store.finish("geodesics", state["fields"], **{key: value for key, value in state.items() if key != "fields"})
 
 
 def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[str]:
@@ -133,7 +124,7 @@ def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[s
         store.write_array(SQUARE, np.ascontiguousarray(found.T))
     if COUNTS in names:
         store.write_array(COUNTS, count_cells(store, cluster))
-    _finish_geodesics(store)
+    store.finish_again("geodesics")
     return [f"{name} was taken from the distances again" for name in sorted(names)]
 
 
@@ -148,7 +139,7 @@ def _solved(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
         store.forget("fit", "solve", "geodesics", STAGE)
         return ["the distances to landmarks contradict one another: the same fit makes them again"]
     if fit is not None:
-        store.finish("fit", fit["fields"], estimator=fit["estimator"])
+        store.finish_again("fit", fit)
     return ["the model was solved again from the distances to landmarks"]
 
 
@@ -159,5 +150,5 @@ def _placed(store: RunStore, cluster: Cluster, report: Report) -> list[str]:
     embedding = load_embedding(store, solved, graph["scale"])
     form = solved["fields"]["projection"]
     store.write_array(COORDINATES, place_all(cluster, store, embedding, form, report))
-    store.finish("solve", solved["fields"], **{key: value for key, value in solved.items() if key != "fields"})
+    store.finish_again("solve")
     return ["the points were placed again by the model"]

@@ -4,7 +4,6 @@ The (m, m) square is in memory, and the solver of the full method works on it (:
 tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
 """
 
-import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.corrections import solve
-from scalemani.embedding import make_embedding, save_embedding
+from scalemani.embedding import make_embedding, record_model
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
@@ -78,11 +77,7 @@ def solve_landmarks(
     )  # fmt: skip
     report("solve", 1, 1)
     coordinates = place_all(cluster, store, embedding, parameters.projection, report)
-    store.forget("solve", "fit")
-    save_embedding(store, embedding)
-    store.write_array(COORDINATES, coordinates)
-    constants = {"constant": solution.constant, "nugget": solution.nugget}
-    store.finish("solve", fields["solve"], **constants, spectrum=account, revision=uuid.uuid4().hex)
+    record_model(store, embedding, fields["solve"], account, {COORDINATES: coordinates})
 
 
 def checked_landmarks(m: int, seed: int) -> NDArray[np.int64]:
