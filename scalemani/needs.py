@@ -36,32 +36,41 @@ def worker_limit(parameters: Parameters, cluster: Cluster) -> tuple[int | None, 
     return (room, limit) if cluster.accounts else (None, 0)
 
 
+def asked_of(
+    given: Any, parameters: Parameters, cluster: Cluster, n: int, edges: int, done: tuple[str, ...]
+) -> dict[str, Any]:
+    """Attributes of :class:`scalemani.engine.allowance.Asked`."""
+    room, own = worker_limit(parameters, cluster)
+    return {
+        "n": n,
+        "edges": edges,
+        "components": parameters.n_components,
+        "threads": cluster.threads,
+        "workers": cluster.workers,
+        "embedded": cluster.shares_process,
+        "points": points_bytes(given),
+        "search": search_part_bytes(given, parameters, edges),
+        "given": given.kind == "geodesic",
+        "done": done,
+        "worker_limit": room,
+        "worker_memory": own,
+    }
+
+
 def work_of(
     given: Any, parameters: Parameters, cluster: Cluster, n: int, edges: int, done: tuple[str, ...] = ()
 ) -> budget.Work:
     """The arithmetic's view of a fit of n vertices and `edges` stored entries."""
-    room, own = worker_limit(parameters, cluster)
     columns = first_block(n, parameters.n_components)
     least, usual = (min(n - 1, limit) for limit in basis_limits(columns, parameters.n_components))
     return budget.Work(
-        n=n,
-        edges=edges,
+        **asked_of(given, parameters, cluster, n, edges, done),
         columns=columns,
-        components=parameters.n_components,
-        threads=cluster.threads,
-        workers=cluster.workers,
-        embedded=cluster.shares_process,
         size=np.dtype(usual_precision(n)).itemsize,
-        points=points_bytes(given),
-        search=search_part_bytes(given, parameters, edges),
-        given=given.kind == "geodesic",
         compressed=parameters.compression is not None,
-        done=done,
         least_columns=least,
         usual_columns=usual,
         start_vertices=start_count(parameters, n, usual),
-        worker_limit=room,
-        worker_memory=own,
     )
 
 

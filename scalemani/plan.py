@@ -30,9 +30,9 @@ from scalemani.plan_text import plan_lines
 STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a fit takes.
+@dataclass(frozen=True, kw_only=True)
+class AnyPlan:
+    """What any fit takes.
 
     Attributes
     ----------
@@ -40,20 +40,14 @@ class Plan:
         Rows of X, distinct ones, those in the graph, edges of the graph.
     method : str
         Of the neighbour search.
-    tile_size, tile_rows, most_columns : int
-        Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
-    start_vertices : int
-        Points whose rows of D are found before the others, for the solver's first block; 0 for a few hundred points.
-    reads, tasks : int
-        Reads of D that are expected after it is written, and tasks with them: one for 32 of those points and one a row
-        of tiles (none where D is given), and `tasks_a_read` for each read.
-    tasks_a_read, threads, workers : int
+    tasks, threads, workers : int
+        Pieces of work, those that a process of workers does at once, such processes.
     memory_limit : int
         Bytes a process may hold above its size at the start.
     memory : dict
         Stage -> part -> bytes, of the process that holds most in that stage.
-    disk, disk_distances, disk_solving, disk_free : int
-        Bytes of the store, of D in it, more while it is solved (reads that are kept until then), and free there.
+    disk, disk_distances, disk_free : int
+        Bytes of the store, of the distances in it, and free there.
     folder : str
         Where that is.
     refusal : str or None
@@ -67,20 +61,13 @@ class Plan:
     n_vertices: int
     n_edges: int
     method: str
-    tile_size: int
-    tile_rows: int
-    most_columns: int
-    start_vertices: int
-    reads: int
     tasks: int
-    tasks_a_read: int
     threads: int
     workers: int
     memory_limit: int
     memory: Mapping[str, Mapping[str, int]]
     disk: int
     disk_distances: int
-    disk_solving: int
     disk_free: int
     folder: str
     refusal: str | None = None
@@ -99,6 +86,32 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """All of it as JSON values."""
         return {**asdict(self), "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(AnyPlan):
+    """What a fit that has all of D takes; as :class:`AnyPlan` has it, and:
+
+    Attributes
+    ----------
+    tile_size, tile_rows, most_columns : int
+        Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
+    start_vertices : int
+        Points whose rows of D are found before the others, for the solver's first block; 0 for a few hundred points.
+    reads, tasks_a_read : int
+        Reads of D that are expected after it is written, and pieces of work of each. `tasks` are these, one for 32 of
+        the points to start from and one a row of tiles (none of the last two where D is given).
+    disk_solving : int
+        Bytes more on the disk while it is solved: reads that are kept until then.
+    """
+
+    tile_size: int
+    tile_rows: int
+    most_columns: int
+    start_vertices: int
+    reads: int
+    tasks_a_read: int
+    disk_solving: int
 
     def __str__(self) -> str:
         return "\n".join(plan_lines(self))
@@ -226,7 +239,7 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     reader = later_reader(vectors, usual_precision(n))
     share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
     scale = 1.0 if matrix is None else power_of_two_scale(np.asarray(matrix.data, np.float64))
-    graph = None if matrix is None else PathGraph(_scaled(matrix, scale))
+    graph = None if matrix is None else PathGraph(scaled_graph(matrix, scale))
     rates = calibration.measure(cluster, graph, side, share, plan.folder)
     if graph is not None and reads:
         sample = calibration.sample_distances(cluster, graph, READS_SAMPLE, terms.SOURCES_A_TASK)
@@ -248,7 +261,7 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     return replace(plan, seconds=seconds, reads=reads, tasks=tasks)
 
 
-def _scaled(matrix: Any, scale: float) -> sp.csr_array:
+def scaled_graph(matrix: Any, scale: float) -> sp.csr_array:
     """The graph as stage 4 stores it: any unit in float32's range."""
     weights = (np.asarray(matrix.data, np.float64) / scale).astype(np.float32)
     return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)

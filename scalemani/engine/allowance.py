@@ -56,3 +56,47 @@ class Allowance:
                 ["start Dask workers with a larger --memory-limit"],
             )
         return f"{needs} and memory_limit allows {self.worker if in_worker else self.client:,}", ["raise memory_limit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What any fit asks of a machine.
+
+    Attributes
+    ----------
+    n, edges : int
+        Vertices, and stored entries of the graph (two an edge; 0 where D is given).
+    components : int
+        Axes of the embedding.
+    threads, workers : int
+        Tasks that a process of workers runs at once, and such processes.
+    embedded : bool
+        Whether a worker is threads of the client's process.
+    points : int
+        Bytes that the client holds all along: points, their digests, the search.
+    search : int
+        Bytes of the neighbour search and of the graph's making at their most, besides those.
+    given : bool
+        Whether D is given, and copied by the client.
+    done : tuple of str
+        Stages that the store has, which take nothing.
+    worker_limit, worker_memory : int or None, int
+        Bytes that a process of workers may add, if others than the user's, and the worker's memory limit behind it.
+    """
+
+    n: int
+    edges: int
+    components: int
+    threads: int
+    workers: int = 1
+    embedded: bool = True
+    points: int = 0
+    search: int = 0
+    given: bool = False
+    done: tuple[str, ...] = ()
+    worker_limit: int | None = None
+    worker_memory: int = 0
+
+    def allowance(self, limit: int) -> Allowance:
+        """What the two kinds of process may add, where the user allows `limit`."""
+        return Allowance.of(limit, self.worker_limit, self.worker_memory, one_process=self.embedded)

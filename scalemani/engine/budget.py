@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scalemani.engine import terms
-from scalemani.engine.allowance import Allowance
+from scalemani.engine.allowance import Asked
 from scalemani.engine.blocks import Blocks
 from scalemani.engine.cluster import tasks_in_flight
 from scalemani.engine.resources import free_disk
@@ -24,69 +24,35 @@ SMALLEST_TILE = 16  # below this a tile is mostly overhead
 Parts = dict[str, int]
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a fit asks of a machine.
+@dataclass(frozen=True, kw_only=True)
+class Work(Asked):
+    """What a fit that has all of D asks of a machine.
 
     Attributes
     ----------
-    n, edges : int
-        Vertices, and stored entries of the graph (two an edge; 0 where D is given).
     columns : int
         The most vectors that a read of D multiplies by, which are also those of the first read.
-    components : int
-        Axes of the embedding.
-    threads, workers : int
-        Tasks that a process of workers runs at once, and such processes.
-    embedded : bool
-        Whether a worker is threads of the client's process.
     size : int
         Bytes of a number in the products of a read.
-    points : int
-        Bytes that the client holds all along: points, their digests, the search.
-    search : int
-        Bytes of the neighbour search and of the graph's making at their most, besides those.
-    given : bool
-        Whether D is given, and copied by the client into tiles.
     compressed : bool
         Whether D is, on the disk.
-    done : tuple of str
-        Stages that the store has, which take nothing.
     least_columns, usual_columns : int
         Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
     start_vertices : int
         Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
-    worker_limit, worker_memory : int or None, int
-        Bytes that a process of workers may add, if others than the user's, and the worker's memory limit behind it.
     """
 
-    n: int
-    edges: int
     columns: int
-    components: int
-    threads: int
-    workers: int = 1
-    embedded: bool = True
     size: int = 8
-    points: int = 0
-    search: int = 0
-    given: bool = False
     compressed: bool = False
-    done: tuple[str, ...] = ()
     least_columns: int = 1
     usual_columns: int = 1
     start_vertices: int = 0
-    worker_limit: int | None = None
-    worker_memory: int = 0
 
     @property
     def window(self) -> int:
         """Tasks in flight, and the result that is being added."""
         return tasks_in_flight(self.threads * self.workers) + 1
-
-    def allowance(self, limit: int) -> Allowance:
-        """What the two kinds of process may add, where the user allows `limit`."""
-        return Allowance.of(limit, self.worker_limit, self.worker_memory, one_process=self.embedded)
 
 
 @dataclass(frozen=True)
@@ -110,7 +76,7 @@ class Stage:
 def stages(work: Work, tile: int, most_columns: int) -> dict[str, Stage]:
     """What each process holds at the most, stage by stage and part by part."""
     made = {
-        "search": _stage(work, {"search and graph": work.search}, {}),
+        "search": by_process(work, {"search and graph": work.search}, {}),
         "start": _start(work, most_columns),
         "geodesics": _geodesics(work, tile),
         "solve": _solve(work, tile, most_columns),
@@ -129,7 +95,7 @@ def _start(work: Work, most_columns: int) -> Stage:
     client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
     graph = terms.graph_bytes(n, work.edges) + terms.paths_bytes(n, work.edges)
     tasks = work.threads * terms.start_task_bytes(n, work.edges)
-    return _stage(work, client, {} if work.given else {"graph": graph, f"{work.threads} tasks": tasks})
+    return by_process(work, client, {} if work.given else {"graph": graph, f"{work.threads} tasks": tasks})
 
 
 def _geodesics(work: Work, tile: int) -> Stage:
@@ -137,7 +103,7 @@ def _geodesics(work: Work, tile: int) -> Stage:
     if work.given:
         shares = terms.share_bytes(n, m) + terms.panel_bytes(tile, m, size)
         client = {"rows on their way": terms.given_task_bytes(n, tile), "their shares": shares}
-        return _stage(work, {**client, "sums of the first read": terms.start_bytes(n, m, size)}, {})
+        return by_process(work, {**client, "sums of the first read": terms.start_bytes(n, m, size)}, {})
     tasks = work.threads * terms.geodesic_task_bytes(n, work.edges, tile, m, size, work.compressed)
     client = {
         "shares in flight": terms.waiting_bytes(n, tile, 2 * m + terms.SUMS, work.window),
@@ -151,7 +117,7 @@ def _geodesics(work: Work, tile: int) -> Stage:
         client["sampled rows"] = terms.median_bytes(n, work.edges)
     else:  # one after the other
         worker[f"{work.threads} tasks"] = max(tasks, terms.median_bytes(n, work.edges))
-    return _stage(work, client, worker)
+    return by_process(work, client, worker)
 
 
 def _solve(work: Work, tile: int, most_columns: int) -> Stage:
@@ -174,10 +140,11 @@ def _solve(work: Work, tile: int, most_columns: int) -> Stage:
         "outputs": outputs,
     }
     worker = {**graph, f"{work.threads} tasks": tasks}
-    return _stage(work, client, worker if work.embedded else {**worker, "vectors": operand})
+    return by_process(work, client, worker if work.embedded else {**worker, "vectors": operand})
 
 
-def _stage(work: Work, client: Parts, worker: Parts) -> Stage:
+def by_process(work: Asked, client: Parts, worker: Parts) -> Stage:
+    """A stage from what client and worker hold of it, with what they hold in any; one table where they are one."""
     client = {"points": work.points, **client}
     if work.embedded:
         return Stage({**client, **worker, "cluster and code": terms.FIRST_USE}, {})

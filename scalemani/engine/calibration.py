@@ -185,14 +185,14 @@ def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
         np.frombuffer(stream.read(), np.float32).copy()
 
     with nameless(folder) as stream:
-        multiplying = _median(lambda: share(tile))
-        return _median(lambda: written(stream)) + multiplying, _median(lambda: read(stream)) + multiplying
+        multiplying = median_seconds(lambda: share(tile))
+        return median_seconds(lambda: written(stream)) + multiplying, median_seconds(lambda: read(stream)) + multiplying
 
 
-def _median(function: Callable[[], Any], count: int = 9) -> float:
-    """Seconds of a call, the median of some."""
-    times = []
-    for _ in range(count):
+def median_seconds(function: Callable[[], Any], count: int = 9, most: float = SAMPLE_SECONDS) -> float:
+    """Seconds of a call, the median of so many, or of those that there is time for (`most` seconds, about)."""
+    times: list[float] = []
+    while len(times) < count and sum(times) < most:
         at = time.perf_counter()
         function()
         times.append(time.perf_counter() - at)
@@ -223,7 +223,7 @@ def algebra_seconds(n: int, columns: int) -> float:
     """The solver's own seconds a read: its basis of `columns` against both images, residuals, copies."""
     timed = max(1, min(n, ALGEBRA_ENTRIES // max(columns, 1)))
     basis = np.ones((timed, columns))
-    return n / timed * (3 * _median(lambda: basis.T @ basis, 3) + 3 * _median(basis.copy, 3))
+    return n / timed * (3 * median_seconds(lambda: basis.T @ basis, 3) + 3 * median_seconds(basis.copy, 3))
 
 
 def geodesic_seconds(rates: Rates, n: int, tile: int, slots: int, disk: int) -> float:

@@ -10,8 +10,8 @@ from numbers import Integral
 from typing import Any
 
 from scalemani.engine import terms
-from scalemani.engine.allowance import Allowance
-from scalemani.engine.budget import Stage
+from scalemani.engine.allowance import Asked
+from scalemani.engine.budget import Stage, by_process
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.farthest_points import farthest_points_bytes
 from scalemani.engine.resources import free_disk
@@ -21,7 +21,7 @@ from scalemani.errors import DoesNotFitError
 from scalemani.landmarks.kernels import kernels_bytes
 from scalemani.landmarks.layout import STAGE, Layout
 from scalemani.landmarks.placing import BATCH_BYTES, KEPT_BYTES
-from scalemani.needs import least_edges, make_search, points_bytes, search_part_bytes, worker_limit
+from scalemani.needs import asked_of, least_edges, make_search
 from scalemani.parameters import Parameters
 
 MOST_A_TASK = 64  # landmarks: two batches of the search, whose rows lie near each other
@@ -31,9 +31,9 @@ CHUNK_BYTES = 16 << 20  # of points' distances: a read of some milliseconds
 MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
 
 
-@dataclass(frozen=True)
-class LandmarkWork:
-    """What a fit by landmarks asks of a machine; attributes as :class:`scalemani.engine.budget.Work` has them.
+@dataclass(frozen=True, kw_only=True)
+class LandmarkWork(Asked):
+    """What a fit by landmarks asks of a machine.
 
     Attributes
     ----------
@@ -41,45 +41,14 @@ class LandmarkWork:
         Landmarks.
     """
 
-    n: int
     m: int
-    edges: int
-    components: int
-    threads: int
-    workers: int
-    embedded: bool
-    points: int
-    search: int
-    given: bool
-    done: tuple[str, ...] = ()
-    worker_limit: int | None = None
-    worker_memory: int = 0
-
-    def allowance(self, limit: int) -> Allowance:
-        """What the two kinds of process may add, where the user allows `limit`."""
-        return Allowance.of(limit, self.worker_limit, self.worker_memory, one_process=self.embedded)
 
 
 def landmark_work(
     given: Any, parameters: Parameters, cluster: Cluster, n: int, m: int, edges: int, done: tuple[str, ...] = ()
 ) -> LandmarkWork:
     """The arithmetic's view of a fit of n vertices, m landmarks and `edges` stored entries."""
-    room, own = worker_limit(parameters, cluster)
-    return LandmarkWork(
-        n=n,
-        m=m,
-        edges=edges,
-        components=parameters.n_components,
-        threads=cluster.threads,
-        workers=cluster.workers,
-        embedded=cluster.shares_process,
-        points=points_bytes(given),
-        search=search_part_bytes(given, parameters, edges),
-        given=given.kind == "geodesic",
-        done=done,
-        worker_limit=room,
-        worker_memory=own,
-    )
+    return LandmarkWork(**asked_of(given, parameters, cluster, n, edges, done), m=m)
 
 
 def stages(work: LandmarkWork, layout: Layout) -> dict[str, Stage]:
@@ -103,14 +72,7 @@ def stages(work: LandmarkWork, layout: Layout) -> dict[str, Stage]:
             {**graph, f"{work.threads} tasks": work.threads * (BATCH_BYTES + 2 * chunk * m), "chunks kept": KEPT_BYTES},
         ),
     }
-    return {name: _stage(work, *parts) for name, parts in made.items() if name not in work.done}
-
-
-def _stage(work: LandmarkWork, client: dict[str, int], worker: dict[str, int]) -> Stage:
-    code = {"cluster and code": terms.FIRST_USE}
-    if work.embedded:
-        return Stage({"points": work.points, **client, **worker, **code}, {})
-    return Stage({"points": work.points, **client, **code}, {**worker, **code} if worker else {})
+    return {name: by_process(work, *parts) for name, parts in made.items() if name not in work.done}
 
 
 def layouts(n: int, m: int, slots: int = 1) -> Iterator[Layout]:

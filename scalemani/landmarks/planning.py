@@ -5,13 +5,11 @@ Time is arithmetic on what a few seconds of the user's own graph show: rows of s
 landmarks themselves, a chunk on its way to the disk and back.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from scalemani.engine import calibration
 from scalemani.engine.cluster import Cluster
@@ -23,74 +21,36 @@ from scalemani.landmarks import needs
 from scalemani.landmarks.layout import Layout
 from scalemani.landmarks.timing import choice_seconds, chunk_seconds, solving_seconds
 from scalemani.parameters import Parameters
+from scalemani.plan import STARTING, AnyPlan, scaled_graph
 from scalemani.plan_text import landmark_plan_lines
 
-STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 
-
-@dataclass(frozen=True)
-class LandmarkPlan:
-    """What a fit by landmarks takes.
+@dataclass(frozen=True, kw_only=True)
+class LandmarkPlan(AnyPlan):
+    """What a fit by landmarks takes; as :class:`scalemani.plan.AnyPlan` has it, and:
 
     Attributes
     ----------
-    n_rows, n_distinct, n_vertices, n_edges, method
-        As :class:`scalemani.plan.Plan` has them.
     n_landmarks : int
     landmark_method : str
         "maxmin", "random", or "given" of row numbers.
     landmarks_a_task, points_a_chunk : int
-        Rows that a task finds together, and points of a chunk of the matrix of distances.
-    tasks : int
-        One a block of landmarks, and two a chunk of points, which is turned and then placed.
-    threads, workers, memory_limit, memory
-        As :class:`scalemani.plan.Plan` has them.
-    disk, disk_distances, disk_turning, disk_free : int
-        Bytes of the store, of the distances in it, more while they are turned, and free there.
-    folder, refusal, seconds
-        As :class:`scalemani.plan.Plan` has them.
+        Rows that a task finds together, and points of a chunk of the matrix of distances. `tasks` are one a block of
+        landmarks, and two a chunk of points, which is turned and then placed.
+    disk_turning : int
+        Bytes more on the disk while the distances are turned.
     """
 
-    n_rows: int
-    n_distinct: int
-    n_vertices: int
-    n_edges: int
-    method: str
     n_landmarks: int
     landmark_method: str
     landmarks_a_task: int
     points_a_chunk: int
-    tasks: int
-    threads: int
-    workers: int
-    memory_limit: int
-    memory: Mapping[str, Mapping[str, int]]
-    disk: int
-    disk_distances: int
     disk_turning: int
-    disk_free: int
-    folder: str
-    refusal: str | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
         """How the distances are cut."""
         return Layout(self.n_vertices, self.n_landmarks, self.landmarks_a_task, self.points_a_chunk)
-
-    @property
-    def memory_stage(self) -> str:
-        """The stage that holds most."""
-        return max(self.memory, key=lambda stage: sum(self.memory[stage].values()), default="none")
-
-    @property
-    def memory_peak(self) -> int:
-        """Bytes that a process holds at the most above its size at the start."""
-        return sum(self.memory.get(self.memory_stage, {}).values())
-
-    def record(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return {**asdict(self), "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
 
     def __str__(self) -> str:
         return "\n".join(landmark_plan_lines(self))
@@ -159,8 +119,7 @@ def with_landmark_seconds(
     n, m = layout.n, layout.m
     if matrix is not None:
         scale = power_of_two_scale(np.asarray(matrix.data, np.float64))
-        weights = (np.asarray(matrix.data, np.float64) / scale).astype(np.float32)
-        scaled = sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+        scaled = scaled_graph(matrix, scale)
         if plan.landmark_method == "maxmin":
             choice = choice_seconds(scaled, m)
         row = calibration.scattered_row_seconds(cluster, PathGraph(scaled), m)

@@ -2,14 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from scalemani.eigensolver import first_block
-from scalemani.engine.calibration import SAMPLE_SECONDS, disk_rate, nameless
+from scalemani.engine.calibration import disk_rate, median_seconds, nameless
 from scalemani.engine.farthest_points import farthest_points
 from scalemani.engine.landmark_products import row_products
 from scalemani.engine.objects import checksum
@@ -18,6 +17,7 @@ from scalemani.landmarks.kernels import LandmarkKernels
 FEW = 8  # landmarks that are chosen: two and a half searches of the graph, and one for the first
 SIDE = 512  # of the square whose products are timed
 PRODUCTS = 24  # of the solver, about: 12 blocks of vectors, each by both kernels
+TIMES = 3  # that each part is timed
 SAMPLE_ENTRIES = 4 << 20  # of a chunk that is timed
 
 
@@ -76,11 +76,11 @@ def chunk_seconds(points: int, m: int, components: int, folder: str) -> ChunkSec
         def placed() -> None:
             row_products(rows.T.copy(), axes, nearest, found, second)
 
-        once, again = _seconds(written), _seconds(read)
+        once, again = median_seconds(written, TIMES), median_seconds(read, TIMES)
     size = rows.size
     return ChunkSeconds(
-        turned=(2 * once + again + _seconds(turned)) / size,
-        placed=(again + _seconds(placed)) / size,
+        turned=(2 * once + again + median_seconds(turned, TIMES)) / size,
+        placed=(again + median_seconds(placed, TIMES)) / size,
         disk=disk_rate(folder),
     )
 
@@ -94,15 +94,5 @@ def solving_seconds(m: int, components: int) -> float:
     begun = time.perf_counter()
     kernels = LandmarkKernels(square, np.ones(side, np.int64))
     made = time.perf_counter() - begun
-    product = _seconds(lambda: kernels.products(np.ones((side, width))))
+    product = median_seconds(lambda: kernels.products(np.ones((side, width))), TIMES)
     return (made + PRODUCTS * product) * (m / side) ** 2
-
-
-def _seconds(function: Callable[[], Any], most: float = SAMPLE_SECONDS) -> float:
-    """The median of three, or of what there is time for."""
-    times: list[float] = []
-    while len(times) < 3 and sum(times) < most:
-        at = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - at)
-    return float(np.median(times))
