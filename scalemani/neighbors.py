@@ -16,12 +16,10 @@ from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.account import Account
 from scalemani.search.costs import exact_seconds
 from scalemani.search.descent import descent_candidates
-from scalemani.search.distance_counts import build_evaluations
+from scalemani.search.evaluations import build_evaluations
 from scalemani.search.exact import ExactSearch, infinite_distances
 from scalemani.search.kept_blocks import Kept, Lists, NothingKept, by_pieces
 from scalemani.search.precomputed import PrecomputedSearch
-from scalemani.search.shard_descent import DescentInShards
-from scalemani.search.shard_searches import TreesInShards
 from scalemani.search.sharded import Sharded
 from scalemani.search.ways import DESCENT, chosen_way
 
@@ -204,12 +202,12 @@ def _by_search(
 def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Progress) -> NeighborLists:
     """Lists by parts or shards; what NN-descent left short is searched for exactly."""
     sizes = "_".join(str(len(shard)) for shard in way.shards[:2])
-    table, lengths = way.run(kept, f"{type(way).__name__}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
+    table, lengths = way.run(kept, f"{way.name}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
     search, k = way.search, way.k
-    if not isinstance(way, DescentInShards):
+    if way.exact:
         if not np.isfinite(lengths).all():
             raise infinite_distances(search.form.name, k)
-        return even_lists(table, lengths, "kdtree" if isinstance(way, TreesInShards) else "brute", 1.0, way.account)
+        return even_lists(table, lengths, way.method, 1.0, way.account)
     short = np.flatnonzero(~np.isfinite(lengths[:, -1]))
     if len(short):
         table[short], lengths[short] = search.nearest(search.rows[short], k, exclude=short)

@@ -24,7 +24,7 @@ from scalemani.points import read_points
 from scalemani.row_files import RowFile, held_bytes, map_of
 from scalemani.search import shard_descent, shard_sizes, ways
 from scalemani.search.bounds import Yardstick
-from scalemani.search.distance_counts import leaf_rows
+from scalemani.search.evaluations import leaf_rows
 from scalemani.search.kept_blocks import NothingKept
 from scalemani.search.shard_descent import DescentInShards
 from scalemani.search.shard_searches import PartsInShards, TreesInShards
@@ -309,6 +309,13 @@ def test_a_search_that_was_stopped_goes_on_after_the_last_shard(kind, monkeypatc
     for damage in (kept["state"][:-1], kept["state"].astype(float), np.zeros(3, np.int64)):
         kept["state"] = damage
         same(run(sharded(points, kind=kind), kept), expected)
+
+
+def test_shards_that_an_earlier_release_kept_are_found():
+    """By these words in their names."""
+    kinds = (PartsInShards, TreesInShards, DescentInShards)
+    assert [kind.name for kind in kinds] == ["PartsInShards", "TreesInShards", "DescentInShards"]
+    assert [(kind.method, kind.exact) for kind in kinds] == [("brute", True), ("kdtree", True), ("nndescent", False)]
 
 
 # ---- which way ---------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
-from scalemani.search.distance_counts import query_evaluations
 from scalemani.search.distance_forms import CountForm, NormForm, PairForm
+from scalemani.search.evaluations import query_evaluations
 from scalemani.search.exact import ExactSearch
 from scalemani.search.function_metrics import FunctionForm
 from scalemani.search.precomputed import PrecomputedSearch

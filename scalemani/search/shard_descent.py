@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.search.descent import DescentRows, ShardIndex
-from scalemani.search.distance_counts import build_evaluations, query_evaluations
+from scalemani.search.evaluations import build_evaluations, query_evaluations
 from scalemani.search.exact import ExactSearch
 from scalemani.search.prepared_rows import I64
 from scalemani.search.shard_searches import PartsInShards
@@ -25,6 +25,7 @@ class DescentInShards(PartsInShards):
     that the batches, on which the last bits of an answer may hang, follow from the rows, the seed and the shards.
     """
 
+    name, method, exact = "DescentInShards", "nndescent", False
     least_indexed = 2000  # rows, below which blocked search is the faster one
 
     def __init__(self, search: ExactSearch, parts: Parts, shards: list[range], k: int, random_state: int) -> None:

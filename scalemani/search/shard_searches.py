@@ -19,6 +19,8 @@ from scalemani.search.tree import TreeSearch
 class PartsInShards(Sharded):
     """Exact, by blocked search among the rows of each part: what is skipped is skipped part by part."""
 
+    name, method = "PartsInShards", "brute"
+
     def begin(self) -> None:
         """Lists from the rows' own parts: their k-th distances are what allows to skip others."""
         self.search_at_home(range(self.parts.count))
@@ -80,7 +82,7 @@ class PartsInShards(Sharded):
 class TreesInShards(Sharded):
     """Exact, by a k-d tree of each shard, which is made twice: for its own rows, then for those of the others."""
 
-    passes = 2
+    name, method, passes = "TreesInShards", "kdtree", 2
 
     def begin(self) -> None:
         """Nothing."""

@@ -41,13 +41,24 @@ class Sharded(ABC):
 
     Attributes
     ----------
+    name : str
+        Under which shards are kept: another one would not find those of earlier releases.
+    method : str
+        As :class:`scalemani.neighbor_lists.NeighborLists` has it.
+    exact : bool
+        Whether the lists are.
+    passes : int
+        Over the shards.
     table : NDArray[int64], shape (m, k)
         Neighbours found so far, -1 where there are fewer.
     lengths : NDArray[float64], shape (m, k)
         Their distances, inf where there are fewer.
     """
 
-    passes = 1  # over the shards
+    name: str
+    method: str
+    exact = True
+    passes = 1
 
     def __init__(self, search: ExactSearch, parts: Parts, shards: list[range], k: int) -> None:
         self.search, self.parts, self.shards, self.k = search, parts, shards, k

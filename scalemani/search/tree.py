@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from scalemani.search.distance_counts import SAMPLED, leaf_rows
 from scalemani.search.distance_forms import EPS, F64, NormForm
+from scalemani.search.evaluations import SAMPLED, leaf_rows
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 
 _LARGEST_POWER = 1020  # of two: sums of p-th powers that stay in float64's range
