@@ -65,7 +65,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Neighbour search; "auto" takes the cheaper by arithmetic, pynndescent's compilation counted.
     tol : float, default 1e-6
         Residual over eigenvalue, and relative error of the constant.
-    store : path, optional
+    store : path or URL, optional
         Zarr store of the run. One that is there is resumed, or refused if it holds other data or
         parameters. None: a temporary folder that lives as long as the model or a lazy result of it.
     scheduler : str or distributed.Client, optional
@@ -100,7 +100,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         c, in the unit of the distances; 0 for "lingoes", "flip" and None.
     n_passes_ : int
         Reads of D after it was written; the solver's first block is read while D is written, for
-        nothing. 0 up to 301 points.
+        nothing. 0 up to 301 points. By landmarks 1: their own distances, then in memory.
     residuals_ : ndarray, shape (n_components,)
         |K v - λ v| / λ.
     knn_recall_ : float
@@ -299,7 +299,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     # ---- use -------------------------------------------------------------------------------------
 
     def transform(self, X: Any) -> Any:
-        """Coordinates of test points, from the graph and not from D.
+        """Coordinates of test points, from the graph and not from D; by landmarks from their distances to all points.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ----------
         X : array-like, shape (l, n_features)
             Whatever `transform` takes; a Zarr or Dask array, or a memory map, is read by blocks.
-        out : path
+        out : path or URL
             Nothing may be there yet.
 
         Returns
@@ -351,7 +351,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
-        """Rows of D, shape (len(rows), n_samples), in the order and unit of X; with landmarks always from the graph."""
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X.
+
+        With landmarks always from the graph; where D was given, those of landmarks alone.
+        """
         check_is_fitted(self)
         return self._run.geodesics(rows, stored=stored)
 
@@ -448,7 +451,7 @@ def load(path: Any) -> KernelIsomap:
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         Of a store made by `fit` or `export`.
 
     Raises

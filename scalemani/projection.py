@@ -1,7 +1,8 @@
 """Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
 
 A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
-d_t (n,) come from the same kernel as the training rows; D is not read. Then, with the corrected squared distances
+d_t (n,) come from the same kernel as the training rows; D is not read. (By landmarks the training set are these, and
+d_t comes from `distances_to_landmarks`: :mod:`scalemani.landmarks.placing`.) Then, with the corrected squared distances
 d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
 
     k_t = -1/2 (d̃² - m), less its mean;      y_t = |Λ|^{1/2} (Λ - g)^{-1} V' k_t     ("continuous").
