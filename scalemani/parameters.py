@@ -118,12 +118,15 @@ class Parameters:
         if isinstance(given, Integral) and not isinstance(given, bool):
             count = int(given)
         else:
-            rows = np.asarray(given)
+            needed = "a number of landmarks, or a vector of row numbers (integers), is needed"
+            try:
+                rows = np.asarray(given)
+            except ValueError:  # lists of several lengths
+                raise ScalemaniError(f"landmarks={given!r:.60}: {needed}") from None
             if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-                raise ScalemaniError(
-                    f"landmarks of shape {rows.shape} and dtype {rows.dtype}: a number of landmarks, or a vector of "
-                    "row numbers (integers), is needed"
-                )
+                raise ScalemaniError(f"landmarks of shape {rows.shape} and dtype {rows.dtype}: {needed}")
+            if np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any():
+                raise ScalemaniError("landmarks has masked entries: take them out, as landmarks.compressed() does")
             count = len(rows)
         if count < self.n_components + 1:
             raise ScalemaniError(
@@ -208,8 +211,9 @@ class Parameters:
         if self.landmarks is None:
             return {"landmarks": None}
         if not isinstance(self.landmarks, Integral):
-            rows = np.ascontiguousarray(self.landmarks, "<i8")
-            return {"landmarks": blake2b(rows.tobytes(), digest_size=16).hexdigest(), "landmark_method": None}
+            rows = np.sort(np.asarray(self.landmarks).astype("<i8"))
+            of = blake2b(rows.tobytes(), digest_size=4).hexdigest()
+            return {"landmarks": f"{len(rows)} given rows ({of})", "landmark_method": None}
         seed = self.random_state if self.landmark_method != "maxmin" else None
         return {"landmarks": int(self.landmarks), "landmark_method": self.landmark_method, "random_state": seed}
 

@@ -124,10 +124,9 @@ def row_numbers(rows: ArrayLike, total: int) -> NDArray[np.int64]:
         raise ScalemaniError(
             f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
         )
-    wanted = wanted.astype(np.int64)
     if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
         raise ScalemaniError(f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}")
-    return wanted
+    return wanted.astype(np.int64)
 
 
 def _check_kind(dtype: np.dtype[Any], name: str) -> None:

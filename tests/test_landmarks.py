@@ -264,6 +264,9 @@ def test_no_point_is_farther_than_the_reach(fitted):
         ([[1, 2, 3]], "shape (1, 3)"),
         (True, "shape ()"),
         ("all", "row numbers"),
+        ([[1, 2], [3]], "[[1, 2], [3]]"),
+        (np.array([2**64 - 1, 1, 2, 3], np.uint64), "18446744073709551615"),
+        (np.ma.array([1, 2, 3, 4], mask=[0, 0, 1, 0]), "masked"),
     ],
 )
 def test_landmarks_that_X_does_not_have(points, tmp_path, landmarks, said):
@@ -271,6 +274,25 @@ def test_landmarks_that_X_does_not_have(points, tmp_path, landmarks, said):
         KernelIsomap(landmarks=landmarks, store=tmp_path / "run").fit(points)
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_given_landmarks_are_a_set(points, tmp_path):
+    KernelIsomap(landmarks=[5, 1, 200, 300], store=tmp_path / "run").fit(points)
+    stages = []
+    model = KernelIsomap(landmarks=[300, 200, 5, 1], store=tmp_path / "run", progress=lambda stage, *_: stages.append(stage))
+    model.fit(points)
+    assert set(stages) <= {"points"}
+    with pytest.raises(StoreMismatchError, match="4 given rows"):
+        KernelIsomap(landmarks=[5, 1, 201, 300], store=tmp_path / "run").fit(points)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12])
+def test_far_points_are_where_the_full_method_has_them(points, far):
+    """On the line through what their nearest vertices say; distances from 1e12 keep four digits below a unit."""
+    where = np.full((1, 3), far)
+    full = KernelIsomap(tol=1e-9).fit(points).transform(where)
+    found = KernelIsomap(tol=1e-9, landmarks=400).fit(points).transform(where)
+    assert found == pytest.approx(full, rel=1e-4)
 
 
 def test_unreachable_landmarks(points, tmp_path):

@@ -103,7 +103,7 @@ def choose_layout(work: LandmarkWork, limit: int) -> Layout:
     by_name = stages(work, layout)
     name = max(by_name, key=lambda stage: allowed.excess(by_name[stage].client, by_name[stage].worker))
     said, change = allowed.in_words(by_name[name].client, by_name[name].worker, work.threads, name)
-    if name in ("solve", "coordinates"):
+    if 8 * work.m**2 > terms.FIRST_USE // 10:
         change.append(f"ask for fewer landmarks than {work.m}")
     if work.threads > 1 and name != "search":
         change.append("give a Dask scheduler whose workers have fewer threads")

@@ -102,6 +102,9 @@ class LandmarkPlacer:
         inside = slice(int(indptr[0]), int(indptr[-1]))
         touched, starts = np.asarray(vertices[inside], np.int64), lengths[inside] / self.scale
         row_of = np.repeat(np.arange(len(own)), np.diff(indptr))
+        least = np.full(len(own), np.inf)
+        np.minimum.at(least, row_of, starts)
+        starts -= least[row_of]  # a far point's edges would drown what tells the landmarks apart: they are added behind
         best = np.full((len(own), self._m), np.inf)
         blocks = touched // self.chunk
         order = np.argsort(blocks, kind="stable")
@@ -109,21 +112,25 @@ class LandmarkPlacer:
             block = int(blocks[seeds[0]])
             at = touched[seeds] - block * self.chunk
             take_least(best, row_of[seeds], starts[seeds], self._chunks[block], at)
-        return self.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1))
+        return self.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
 
-    def place_rows(self, distances: NDArray[Any], own: NDArray[np.int64]) -> Vectors:
+    def place_rows(
+        self, distances: NDArray[Any], own: NDArray[np.int64], beyond: Vectors | float = 0.0
+    ) -> Vectors:
         """Coordinates (l, p) from distances (l, m) to the landmarks, in the unit of the tiles.
 
         Parameters
         ----------
         own : ndarray of int64, shape (l,)
             The landmark that a row equals, or -1.
+        beyond : ndarray, shape (l,), optional
+            What all distances of a row are longer by.
         """
         axes, count = self.axes.vectors, len(own)
         nearest, first, second = np.empty(count), np.empty((count, axes.shape[1])), np.empty((count, axes.shape[1]))
         with np.errstate(invalid="ignore"):
             row_products(distances, axes, nearest, first, second)
-        return self.axes.place(nearest, first, second, own)
+        return self.axes.place(nearest + beyond, first, second, own)
 
 
 def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Report) -> Vectors:

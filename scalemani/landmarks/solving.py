@@ -61,7 +61,7 @@ def solve_landmarks(
         parameters.n_components,
         correction=parameters.correction_in(graph["scale"]),
         constant_solver=parameters.constant_solver,
-        tol=min(parameters.tol, max(TIGHTER * parameters.tol, LEAST_TOL)),
+        tol=_tolerance(parameters),
         seed=parameters.random_state,
     )
     pairs = solution.pairs
@@ -78,6 +78,13 @@ def solve_landmarks(
     report("solve", 1, 1)
     coordinates = place_all(cluster, store, embedding, parameters.projection, report)
     record_model(store, embedding, fields["solve"], account, {COORDINATES: coordinates})
+
+
+def _tolerance(parameters: Parameters) -> float:
+    """A tighter one than was asked for, where that costs next to nothing."""
+    if parameters.constant_solver != "ritz":
+        return parameters.tol
+    return min(parameters.tol, max(TIGHTER * parameters.tol, LEAST_TOL))
 
 
 def checked_landmarks(m: int, seed: int) -> NDArray[np.int64]:
