@@ -58,7 +58,7 @@ def row_blocks(
     expected = like.shape[1] if like is not None else n_features
     check_shape(source.shape, name, expected)
     start = 0
-    for raw in _raw_blocks(source):
+    for raw in _cut(_raw_blocks(source)):
         block = _validated(raw, name, first + start)
         if like is not None:
             block = _like(block, like)
@@ -152,6 +152,17 @@ def _raw_blocks(source: Any) -> Iterator[Any]:
         rows = max(1, rows // chunk) * chunk
     for start in range(0, n_rows, rows):
         yield source[start : start + rows]
+
+
+def _cut(blocks: Iterator[Any]) -> Iterator[Any]:
+    """Rows of dense blocks that are no more than a block's bytes, however large the chunk that they were read in."""
+    for raw in blocks:
+        if issparse(raw) or np.ndim(raw) != 2:
+            yield raw
+            continue
+        rows = max(1, BLOCK_BYTES // (8 * max(1, raw.shape[1])))
+        for at in range(0, max(1, len(raw)), rows):
+            yield raw[at : at + rows]
 
 
 def _validated(raw: Any, name: str, start: int) -> Block:
