@@ -231,21 +231,33 @@ def test_what_readme_says_of_these_formats_runs(made, obey, monkeypatch):
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     section = re.search(r"### From and to AnnData.*?\n## ", text, re.S)[0]
     (shell,), (python,) = (re.findall(rf"```{kind}\n(.*?)```", section, re.S) for kind in ("bash", "python"))
-    for name, source in (("cells.h5ad", "x.h5ad"), ("table.parquet", "x.parquet")):
-        shutil.copy(made / source, name)
+    adata = anndata.read_h5ad(made / "x.h5ad")
+    adata.varm["PCs"] = np.linalg.qr(RNG.random((7, 3)))[0]
+    adata.obsm["X_pca"] = np.asarray(COUNTS @ adata.varm["PCs"] - COUNTS.mean(axis=0) @ adata.varm["PCs"])
+    adata.write_h5ad("cells.h5ad")
+    shutil.copy(made / "x.parquet", "table.parquet")
     with h5py.File("new.h5", "w") as file:
         file["points"] = ROWS
     for line in shell.splitlines():
         obey(line.removeprefix("scalemani "))
     np.testing.assert_allclose(read("placed.h5")[1], load("table.zarr").embedding_, atol=1e-10)
-    adata = anndata.read_h5ad("cells.h5ad")
-    adata.obsp["distances"] = sp.csr_matrix(kneighbors_graph(ROWS, 15, mode="distance"))
+    adata.obsp["distances"] = sp.csr_matrix(kneighbors_graph(adata.obsm["X_pca"], 15, mode="distance"))
     images = xr.DataArray(ROWS.repeat(2, axis=1).reshape(60, 2, 3), dims=("time", "y", "x"), coords={"time": range(60)})
-    names = {"adata": adata, "images": images, "later": images[7:9]}
-    exec(python, names)
+    names = {"adata": adata, "other": adata[5:9].copy(), "images": images, "later": images[7:9]}
+    del names["other"].obsm
+    maps = {}
+    for line in python.splitlines():
+        exec(line.replace("landmarks=1000", "landmarks=60"), names)
+        maps[line.partition(", ")[2]] = adata.obsm.get("X_isomap")
     expected = pd.read_parquet("cells.parquet").set_index("obs_names")
     assert list(expected.index) == NAMES
-    np.testing.assert_allclose(adata.obsm["X_isomap"], expected, atol=1e-5)  # the second line gives the same graph
+    np.testing.assert_array_equal(adata.obsm["X_shell"], expected)
+    # The store that the shell left, the graph of others, and all cells as landmarks give the same map.
+    found = [coordinates for words, coordinates in maps.items() if "correction=None" in words and "images" not in words]
+    assert len(found) == 3 and adata.uns["isomap"]["params"]["landmarks"] == 60
+    for coordinates in found:
+        np.testing.assert_allclose(coordinates, expected, atol=1e-5)
+    np.testing.assert_allclose(names["other"].obsm["X_isomap"], expected[5:9], atol=1e-10)
     assert names["placed"].time.values.tolist() == [7, 8]
     np.testing.assert_allclose(names["placed"], names["found"][7:9], atol=1e-10)
 

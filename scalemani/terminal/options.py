@@ -167,8 +167,8 @@ _ESTIMATOR = [
         "--landmarks",
         metavar="N|FILE",
         read=_landmarks,
-        help="For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances. FILE "
-        "names the rows of POINTS to take, the first is 0: a .npy, .npz:key or .csv.",
+        help="For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; 1,000 "
+        "is where to start. FILE has the row numbers of those to take, the first row is 0: a .npy, .npz:key or .csv.",
     ),
     _option(
         "--landmark-method",
