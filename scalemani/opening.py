@@ -14,6 +14,7 @@ from scalemani.engine.objects import beside, remove_partials
 from scalemani.engine.places import absolute
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.store_folder import StoreFolder
+from scalemani.engine.store_place import check_replaceable
 from scalemani.engine.writer import Writer
 from scalemani.errors import StoreMismatchError
 from scalemani.inputs import Input
@@ -89,6 +90,8 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
     target = str(absolute(path))
     try:
         yield target
+        if store.path != target:
+            check_replaceable(target)  # once more: a search is long
     except BaseException:
         if store.path != target:
             store.remove()

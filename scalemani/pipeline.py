@@ -80,11 +80,12 @@ def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "Ker
     -----
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.engine.writer`).
     """
+    parameters.check()
+    if parameters.store is not None:
+        check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
     limit, given = _read(X, parameters, report)
     folder = StoreFolder(parameters.store)
     try:
-        if parameters.store is not None:
-            check_writable(folder.path)
         with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
             cluster.check_shared(folder.path)
             report = cluster.attended(report)

@@ -515,16 +515,19 @@ def test_what_is_deeper_is_refused_where_it_is_used_and_never_written_through(ru
 # ---- arrays that no document names -------------------------------------------------------------
 
 
+PIECE = f"piece_{'a' * 16}_lists_"
+
+
 def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
     store = RunStore.create(tmp_path / "run")
     for number in range(3):
-        store.write_array(f"piece_{number}", np.arange(number))
+        store.write_array(f"{PIECE}{number}", np.arange(number))
     store.write_array("a", np.arange(3))
     store.finish("neighbors_", {})
     assert set(store.document["arrays"]) == {"a"}
-    assert store.read_array("piece_2").tolist() == [0, 1]
+    assert store.read_array(f"{PIECE}2").tolist() == [0, 1]
     store.remove_arrays("piece_")
-    assert not store.has_array("piece_2")
+    assert not store.has_array(f"{PIECE}2")
 
 
 def test_a_document_may_name_thousands_of_arrays(run):

@@ -44,6 +44,7 @@ def other_constant(run):
     RunDocument(run).write({**document, "stages": {**document["stages"], "solve": solve}})
 
 
+LEFT_LINE = f"ledger/0.json.{'a' * 32}{PARTIAL}"
 DAMAGE = {  # kind of fault: what is done, the fault's name, and what its problem says
     "document": (lambda run: flip(run / "zarr.json", 40), "zarr.json", "."),
     "copy": (lambda run: (run / "document.json").write_bytes(b""), "document.json", "not JSON"),
@@ -51,7 +52,7 @@ DAMAGE = {  # kind of fault: what is done, the fault's name, and what its proble
     "metadata": (lambda run: (run / "distances/zarr.json").unlink(), "distances/zarr.json", "No such file"),
     "row": (lambda run: flip(run / "distances/c/1/6"), "1", r"tile \(1, 6\): checksum differs"),
     "model": (other_constant, "self-check", "projected"),
-    "leftover": (lambda run: (run / f"ledger/a{PARTIAL}").write_bytes(b"x"), f"ledger/a{PARTIAL}", "stopped run"),
+    "leftover": (lambda run: (run / LEFT_LINE).write_bytes(b"x"), LEFT_LINE, "stopped run"),
     "stray": (lambda run: (run / "vectors/Thumbs.db").write_bytes(b"x"), "vectors/Thumbs.db", "no part"),
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical
 from scalemani.engine.object_paths import ObjectPath
-from scalemani.engine.objects import PARTIAL
+from scalemani.engine.own_names import is_own, is_partial
 from scalemani.engine.places import Place, below, in_order, place
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, MOST_LINE_BYTES, MOST_METADATA_BYTES, parsed, read_plain
 from scalemani.engine.store import RunStore
@@ -91,14 +91,20 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     older = "arrays" not in store.document
     for entry in in_order(place(store.path).iterdir()):
         name = entry.name
-        if name in known or (name in TILES and store.has_distances) or (older and store.has_array(name)):
+        if name in known or (name in TILES and store.has_distances):
             continue
-        if name in TILES:
+        if not is_own(name):
+            yield _extra(name)
+        elif older and store.has_array(name):
+            continue
+        elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
-        elif name.endswith(PARTIAL) or not store.has_array(name):
+        elif is_partial(name) or not store.has_array(name):
             yield Fault("leftover", name, "a stopped run was making it") if _begun(entry) else _extra(name)
         elif finished(name):
             yield Fault("array", name, "the run's document lacks it: it was being written")
+        elif not _written_here(entry):
+            yield _extra(name)
         elif "fit" in store.document["stages"]:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
@@ -108,12 +114,20 @@ def _begun(entry: Place) -> bool:
     return isinstance(entry, ObjectPath) and entry.is_dir() and {part.name for part in entry.iterdir()} == {"c"}
 
 
+def _written_here(entry: Place) -> bool:
+    """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
+    try:
+        return "crc32c" in parsed(read_plain(entry / "zarr.json", MOST_METADATA_BYTES), entry.name)["attributes"]
+    except (DamagedStoreError, KeyError, TypeError) as error:
+        return isinstance(error, DamagedStoreError)
+
+
 def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D and what is `elsewhere` apart."""
     document, folder = store.document, place(store.path)
     names = set(document.get("arrays", ()))
     if "fit" not in document["stages"] or "arrays" not in document:  # those of a stage that is not finished, too
-        names |= {entry.name for entry in folder.iterdir() if store.has_array(entry.name)}
+        names |= {entry.name for entry in folder.iterdir() if is_own(entry.name) and store.has_array(entry.name)}
     for name in sorted(names - {*TILES, *elsewhere}):
         try:
             store.read_array(name)
@@ -137,7 +151,7 @@ def _files(folder: Place, name: str, wanted: set[str]) -> Iterator[Fault]:
 
 
 def _extra(name: str) -> Fault:
-    if name.endswith(PARTIAL):
+    if is_partial(name):
         return Fault("leftover", name, "a stopped run was making it")
     return Fault("stray", name, "it is no part of a run")
 

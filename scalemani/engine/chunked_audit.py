@@ -10,7 +10,7 @@ import numpy as np
 
 from scalemani.engine.audit import Fault, cause
 from scalemani.engine.chunked_matrix import ChunkedMatrix, Matrix
-from scalemani.engine.objects import PARTIAL
+from scalemani.engine.own_names import is_partial
 from scalemani.engine.places import below, in_order, place
 from scalemani.engine.schemas import MOST_LINE_BYTES, read_plain
 from scalemani.engine.tiles import line_text
@@ -48,7 +48,7 @@ def folder_faults(matrix: ChunkedMatrix) -> Iterator[Fault]:
     for file in in_order(folder.rglob("*")):
         entry = below(file, folder)
         if not file.is_dir() and entry not in wanted:
-            left = entry.endswith(PARTIAL)
+            left = is_partial(entry)
             said = "a stopped run was making it" if left else "it is no part of a run"
             yield Fault("leftover" if left else "stray", f"{name}/{entry}", said)
 

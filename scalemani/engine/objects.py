@@ -122,7 +122,8 @@ def remove_partials(folder: Named, *below: str) -> None:
         return  # there a put leaves nothing
     for at in ("", *below):
         for left in root.glob(f"{at}*{PARTIAL}"):
-            discard(left)
+            if LEFT.search(left.name):
+                discard(left)
 
 
 def discard(path: Place) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scalemani.engine.bounded_json import REMEDY, check_inside
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, checksum, checksum_of, discard, put, room_for, take_place
+from scalemani.engine.own_names import is_own
 from scalemani.engine.places import Place, below, in_order
 from scalemani.engine.schemas import MOST_METADATA_BYTES, array_bytes, checked_array_metadata, parsed, read_plain
 from scalemani.errors import DamagedStoreError
@@ -107,8 +108,8 @@ def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
 
 
 def found(folder: Place) -> dict[str, int]:
-    """The arrays that are there, with the CRC32C of their metadata."""
-    files = in_order(folder.glob("*/zarr.json"))
+    """The run's own arrays that are there, with the CRC32C of their metadata."""
+    files = [file for file in in_order(folder.glob("*/zarr.json")) if is_own(file.parent.name)]
     return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
 
 

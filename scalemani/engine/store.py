@@ -249,8 +249,7 @@ class RunStore(Tiles):
     def remove_arrays(self, prefix: str) -> None:
         """Remove the arrays whose names begin so."""
         self._forget_arrays(lambda name: name.startswith(prefix))
-        for found in place(self.path).glob(f"{prefix}*"):
-            discard(found)
+        self._remove_own(prefix)
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
@@ -286,7 +285,7 @@ class RunStore(Tiles):
             If an array of the model is not what was written.
         """
         folder, document = place(self.path), {**self.document, "format_version": FORMAT_VERSION}
-        names = document.get("arrays") or [entry.name for entry in folder.iterdir() if self.has_array(entry.name)]
+        names = document.get("arrays") or small_arrays.found(folder)
         kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
         write_copy(place(path).absolute(), document, kept, self.read_array, more)
 

@@ -3,11 +3,13 @@
 import contextlib
 import os
 import uuid
+from pathlib import Path
 
 from scalemani.engine.document import COPY, KEY, ROOT
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import set_aside
-from scalemani.engine.places import Named, is_there, place
+from scalemani.engine.own_names import first_stray
+from scalemani.engine.places import Named, Place, absolute, is_there, place
 from scalemani.engine.schemas import MOST_DOCUMENT_BYTES, read_json
 from scalemani.engine.writer import Writer
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError, StoreUnreachableError
@@ -25,15 +27,64 @@ def kind_of(path: Named) -> str:
         return "nothing"
     if there.is_dir() and not any(there.iterdir()):
         return "nothing"
+    return "run" if _is_run(there) else "other"
+
+
+def _is_run(there: Place) -> bool:
+    """Whether a folder that is there is a run."""
     for name in (ROOT, COPY):  # a run whose root is damaged is still a run
         try:
             found = read_json(there / name, MOST_DOCUMENT_BYTES)
             if "stages" in found or KEY in found["attributes"]:
-                return "run"
+                return True
         except (DamagedStoreError, KeyError, TypeError):
             continue
     both = (there / ROOT).is_file() and (there / COPY).is_file()  # unreadable: nothing but overwrite helps
-    return "run" if both and any((there / name).is_dir() for name in OF_A_RUN) else "other"
+    return both and any((there / name).is_dir() for name in OF_A_RUN)
+
+
+def check_outside(path: Named) -> None:
+    """Refuse a path that lies in a run, where repair and overwrite would take it for a part of that.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming the run.
+    """
+    for parent in _above(absolute(path)):
+        try:
+            found = _is_run(parent)
+        except (OSError, StoreUnreachableError):  # no right to look there, where nobody could write either
+            continue
+        if found:
+            raise ScalemaniError(f"{str(path)!r} lies in the run at {str(parent)!r}: give a path outside of it")
+
+
+def _above(target: Place) -> list[Place]:
+    """The folders that a path is in, nearest first, links followed."""
+    if isinstance(target, ObjectPath):
+        names = target.key.split("/")[:-1]
+        return [ObjectPath(target.bucket, "/".join(names[:count])) for count in range(len(names), 0, -1)]
+    folder = Path(os.path.realpath(target.parent))
+    return list(dict.fromkeys([folder, *folder.parents, *Path(os.path.realpath(target)).parents]))
+
+
+def check_replaceable(path: Named) -> None:
+    """Refuse to overwrite a run below whose place lies what no run makes: it would go with that.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming the first such entry.
+    """
+    there = absolute(path)
+    stray = first_stray(there) if kind_of(there) == "run" else None
+    if stray is not None:
+        shown = "".join(letter if letter.isprintable() else "?" for letter in stray)
+        raise ScalemaniError(
+            f"the run at {str(path)!r} can't be overwritten: {shown!r} in it is no part of a run and would be lost; "
+            "move that elsewhere first"
+        )
 
 
 def put_back(path: Named) -> None:
@@ -57,13 +108,13 @@ def put_back(path: Named) -> None:
         return  # no right to write there: who opens the run says where the old one is
 
 
-def check_writable(path: Named) -> None:
-    """Refuse a path at which no folder, or no object, can be made, before any work; leaves nothing behind.
+def check_writable(path: Named, *, replacing: bool = False) -> None:
+    """Refuse a path in a run, or at which no folder, or no object, can be made, before any work; leaves nothing behind.
 
     Raises
     ------
     ScalemaniError
-        Naming the path and the system's reason.
+        Naming the path and the system's reason; with `replacing` also as :func:`check_replaceable`.
     """
     target = place(path).absolute()
     if isinstance(target, ObjectPath):
@@ -71,6 +122,10 @@ def check_writable(path: Named) -> None:
             target.check_right()
         except StoreUnreachableError as error:
             raise ScalemaniError(f"the store {str(path)!r} can't be written: {error}") from error
+    check_outside(target)
+    if replacing:
+        check_replaceable(target)
+    if isinstance(target, ObjectPath):
         return
     parent = target.parent  # what is made there is begun beside the path
     while not os.path.lexists(parent):

@@ -20,6 +20,7 @@ from scalemani.engine.blocks import Blocks
 from scalemani.engine.bounded_json import REMEDY, check_inside
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import beside, discard, folder_at, put, put_once, room_for
+from scalemani.engine.own_names import own_entries
 from scalemani.engine.places import Place, names_in, place
 from scalemani.engine.schemas import MOST_LINE_BYTES, checked_line, read_json
 from scalemani.engine.tile_files import Tile, TileFiles
@@ -90,9 +91,12 @@ class Tiles(ABC):
             dropped = distances.rename(beside(distances))
         discard(self._ledger)
         discard(dropped)
-        for found in place(self.path).iterdir():
-            if self._goes_with_distances(found.name):
-                discard(found)
+        self._remove_own(*WITH_DISTANCES)
+
+    def _remove_own(self, *beginnings: str) -> None:
+        """Remove what is the run's own, and none else's, of the entries whose names begin so."""
+        for found in [entry for beginning in beginnings for entry in own_entries(place(self.path), beginning)]:
+            discard(found)
 
     @staticmethod
     def _goes_with_distances(name: str) -> bool:

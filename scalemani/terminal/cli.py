@@ -82,7 +82,7 @@ def fit(
     replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
         # Its message names the option that leaves the store alone.
-        check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output")
+        check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
     from scalemani import KernelIsomap
     from scalemani.terminal.summary import begun_line, fit_lines, result_in
 
@@ -182,7 +182,7 @@ def project(
     from scalemani.terminal.outputs import check_output, write_coordinates
 
     drop_finished(out)
-    check_output(out, ids=id_column is not None, overwrite=overwrite)
+    check_output(out, ids=id_column is not None, overwrite=overwrite, store=store)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     from scalemani import load
 

@@ -34,7 +34,9 @@ _EXTRAS = {".parquet": ("pyarrow.parquet", "parquet"), ".h5": ("h5py", "hdf5"), 
 _MOST_NAME = 230  # bytes, of the 255 that file systems take: names of ids and of kept results are longer
 
 
-def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, option: str = "--overwrite") -> Path:
+def check_output(
+    spec: str, *, ids: bool = False, overwrite: bool = False, option: str = "--overwrite", store: str | None = None
+) -> Path:
     """Refuse an output that can't be written, before any work.
 
     Parameters
@@ -46,16 +48,18 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
         What is there may be replaced.
     option : str
         The option of the command line that allows it, for the message.
+    store : str, optional
+        Of the same command.
 
     Raises
     ------
     ScalemaniError
-        Unknown kind or one whose package is missing, no such directory, a name that is too long, no right to write
-        there, or the file (or that of the ids) exists and ``overwrite`` is false.
+        Unknown kind or one whose package is missing, no such directory, a name that is too long, a place in a run, no
+        right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
     StoreInUseError
         What is there is being replaced now.
     """
-    from scalemani.engine.store_place import put_back
+    from scalemani.engine.store_place import check_outside, put_back
 
     if is_url(spec):
         raise ScalemaniError(f"{spec}: the command line writes files; into a bucket the estimator's transform_to does")
@@ -67,7 +71,10 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     if path.suffix.lower() in _EXTRAS:
         needed(*_EXTRAS[path.suffix.lower()], path.name)
     _check_directory(path)
+    if store is not None:
+        _check_apart(spec, store)
     put_back(path)
+    check_outside(path)
     of_ids = _ids_beside(path)
     for written in [path, of_ids] if ids and path.suffix.lower() == ".npy" else [path]:
         if os.path.lexists(written) and not overwrite:
@@ -83,6 +90,20 @@ def check_output(spec: str, *, ids: bool = False, overwrite: bool = False, optio
     return path
 
 
+def _check_apart(out: str, store: str) -> None:
+    """Refuse an output and a store of which one is, or lies in, the other, before either is made.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    if is_url(store):
+        return
+    here, there = Path(os.path.realpath(out)), Path(os.path.realpath(store))
+    if here == there or here in there.parents or there in here.parents:
+        raise ScalemaniError(f"{out} and the store {store} are not apart: give an output outside of the store")
+
+
 def check_page(spec: str, *, overwrite: bool = False) -> Path:
     """Refuse a page that can't be written, before any work.
 
@@ -92,10 +113,13 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
         The name does not end as a page's, no such directory, no right to write there, a directory is there, or a
         file and ``overwrite`` is false.
     """
+    from scalemani.engine.store_place import check_outside
+
     path = Path(spec)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
     _check_directory(path)
+    check_outside(path)
     if path.is_dir():
         raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
     if os.path.lexists(path) and not overwrite:
