@@ -23,6 +23,7 @@ from scalemani import KernelIsomap, load, row_blocks
 from scalemani.errors import ScalemaniError
 from scalemani.terminal import parquet_points, sparse_hdf5
 from scalemani.terminal.cli import cli
+from scalemani.terminal.columns import read_column
 from scalemani.terminal.console import run
 from scalemani.terminal.files import open_points
 from scalemani.terminal.outputs import check_output, write_coordinates
@@ -168,6 +169,83 @@ def test_a_fit_and_a_projection_are_those_from_numpy(made, obey, capsys, points,
     if points == "x.parquet":  # columns in another order are another space
         assert run(cli, ["project", "run", f"{made}/x.parquet::c,b,a", "other.h5"]) == 2
         assert "has the columns c, b, a; run was fitted on a, b, c" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def coloured(made):
+    """The same folder, with columns of every type that a map may be coloured by."""
+    cells = pd.DataFrame(
+        {
+            "fate": pd.Categorical(["a", None, "b"] * 20, categories=["b", "a", "unused"]),
+            "level": pd.Categorical([3, 1, 2] * 20),
+            "marked": pd.array([1, None, 3] * 20, dtype="Int64"),
+            "sure": pd.array([True, None, False] * 20, dtype="boolean"),
+            "size": ROWS[:, 0],
+            "count": np.arange(60),
+            "yes": ROWS[:, 0] > 0.5,
+            "who": [name.upper() for name in NAMES],
+            "when": pd.Timestamp("2020-01-01"),
+        },
+        index=NAMES,
+    )
+    cells.to_parquet(made / "colours.parquet", row_group_size=7)
+    anndata.AnnData(COUNTS, obs=cells.drop(columns="when"), obsm={"X_pca": ROWS}).write_h5ad(made / "colours.h5ad")
+    with h5py.File(made / "colours.h5ad", "r+") as file:
+        file.copy("obs/fate", "obs/torn")
+        file["obs/torn/codes"][5] = 3
+    return made
+
+
+@pytest.mark.parametrize("where", ["colours.h5ad::obs/", "colours.h5ad:obs/", "colours.parquet::"])
+def test_a_map_is_coloured_by_columns_of_these_files(coloured, where):
+    def column(name):
+        said, values = read_column(f"{coloured}/{where}{name}", 60)
+        assert said == name
+        return values
+
+    assert column("fate") == ["a", "", "b"] * 20
+    # Parquet keeps categories of numbers as numbers; the map takes up to 12 whole ones for categories.
+    assert list(column("level")) == (["3", "1", "2"] if "h5ad" in where else [3, 1, 2]) * 20
+    assert column("who") == [name.upper() for name in NAMES]
+    np.testing.assert_array_equal(column("marked"), [1, np.nan, 3] * 20)
+    np.testing.assert_array_equal(column("sure"), [1, np.nan, 0] * 20)
+    for name, values in (("size", ROWS[:, 0]), ("count", np.arange(60)), ("yes", ROWS[:, 0] > 0.5)):
+        np.testing.assert_array_equal(column(name), values)
+
+
+def test_datasets_are_columns_too(coloured):
+    assert read_column(f"{coloured}/x.h5::line", 60)[0] == "line of x.h5"
+    np.testing.assert_array_equal(read_column(f"{coloured}/x.h5::line", 60)[1], ROWS[:, 0])
+    for spec in ("x.h5::deep/chunked:2", "colours.h5ad::obsm/X_pca:2"):
+        name, values = read_column(f"{coloured}/{spec}", 60)
+        assert name.endswith(", column 2")
+        np.testing.assert_array_equal(values, ROWS[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("colours.h5ad", "say where in it, as in"),
+        ("colours.h5ad::obs", "is a table (_index, count, fate"),
+        ("colours.h5ad::obs/absent", "has nothing at 'obs/absent'"),
+        ("colours.h5ad::obs/torn", "no numbers of its 3 categories"),
+        ("colours.h5ad::obsm/X_pca", "has 3 columns; give a number from 1 to 3"),
+        ("colours.h5ad::X", "a group or a sparse matrix"),
+        ("x.h5::text", "shape (1, 1) and the fit 60 rows"),
+        ("absent.h5::a", "absent.h5 does not exist"),
+        ("raw.h5::a", "not a whole HDF5 file"),
+        ("colours.parquet", "has several columns (fate, level"),
+        ("colours.parquet::absent", "no column 'absent'"),
+        ("colours.parquet::when", "type timestamp"),
+        ("short.parquet", "has 3 rows and the fit 60"),
+    ],
+)
+def test_what_is_no_column_is_one_line(coloured, spec, words):
+    (coloured / "raw.h5").write_bytes(b"no HDF5")
+    pq.write_table(pa.table({"a": [1, 2, 3]}), coloured / "short.parquet")
+    with pytest.raises(ScalemaniError) as caught:
+        read_column(f"{coloured}/{spec}", 60)
+    assert words in one_line(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "h5", "hdf5"])

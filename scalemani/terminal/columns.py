@@ -9,13 +9,21 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import cell_number, table_rows
-from scalemani.terminal.files import open_points
+from scalemani.terminal.files import check_place, open_points
+from scalemani.terminal.hdf5_columns import hdf5_column
+from scalemani.terminal.parquet_points import parquet_column
 
 __all__ = ["read_column", "read_row_numbers"]
 
 _TABLES = (".csv", ".tsv")
 _ARRAYS = (".npy", ".npz", ".zarr")
-_READABLE = "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY or FILE.zarr:PATH"
+_HDF5 = (".h5", ".hdf5", ".h5ad")
+_COLUMNAR = (".parquet",)
+_KINDS = (*_TABLES, *_ARRAYS, *_HDF5, *_COLUMNAR)
+_READABLE = (
+    "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY, FILE.zarr:PATH, FILE.h5ad::obs/COLUMN, FILE.h5::DATASET or "
+    "FILE.parquet::COLUMN"
+)
 _MOST_LISTED = 20
 _MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
 _NO_NUMBER = ("", "na", "n/a", "null", "none", "-")  # what tables have where a number is missing
@@ -30,7 +38,8 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     ----------
     spec : str
         ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
-        ``x.npz:KEY``, ``x.zarr:PATH``; an array with several columns takes a number behind it, as in ``x.npy:2``.
+        ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
+        ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
     n_rows : int
         Of the fit. A table with a row more than that has a heading.
     delimiter : str, optional
@@ -53,7 +62,12 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
         return _from_table(path, column, n_rows, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
     if delimiter is not None:
         raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
-    return _from_array(path, column, n_rows)
+    kind = path.suffix.lower()
+    if kind in (*_COLUMNAR, *_HDF5):
+        check_place(path, folder=False)
+    if kind in _COLUMNAR:
+        return parquet_column(path, column, n_rows)
+    return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)
 
 
 def read_row_numbers(spec: str) -> NDArray[np.int64]:
@@ -81,11 +95,13 @@ def _split(spec: str) -> tuple[Path, str | None]:
     """File and column; a colon in a file's name is part of it if there is such a file."""
     ends = [at for at, sign in enumerate(spec) if sign == ":"]
     known = [(spec, None), *((spec[:at], spec[at + 1 :]) for at in ends)]
-    known = [(head, tail) for head, tail in known if Path(head).suffix.lower() in (*_TABLES, *_ARRAYS)]
+    known = [(head, tail) for head, tail in known if Path(head).suffix.lower() in _KINDS]
     if not known:
         raise ScalemaniError(f"{spec}: can't tell its kind from its name; give {_READABLE}")
     for head, tail in known:
         if os.path.exists(head):  # Path.exists raises where a name is too long
+            if tail and Path(head).suffix.lower() not in _TABLES:
+                tail = tail.removeprefix(":")  # where one leads inside, two do as well
             return Path(head), tail or None
     raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
@@ -158,6 +174,18 @@ def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Value
     name = f"{member} of {path.name}" if member is not None else path.name
     name = f"{name}, column {number}" if number is not None and width > 1 else name
     return name, _checked(given, values)
+
+
+def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
+    if column is None:
+        raise ScalemaniError(
+            f"{path}: say where in it, as in {path}::{'obs/NAME' if path.suffix == '.h5ad' else 'NAME'}"
+        )
+    head, _, tail = column.rpartition(":")
+    member, number = (head, int(tail)) if head and _is_number(tail) else (column, None)
+    name = member.strip("/").removeprefix("obs/") if path.suffix.lower() == ".h5ad" else f"{member} of {path.name}"
+    name = f"{name}, column {number}" if number is not None else name
+    return name, hdf5_column(path, member, number, n_rows)
 
 
 def _checked(given: str, values: NDArray[Any]) -> Values:

@@ -23,7 +23,7 @@ from scalemani.terminal.numpy_points import read_npy, read_npz
 from scalemani.terminal.parquet_points import read_parquet
 from scalemani.terminal.printable import printable
 
-__all__ = ["PointsFile", "open_points"]
+__all__ = ["PointsFile", "check_place", "open_points"]
 
 _READABLE = ".npy, .npz[:key], .csv, .tsv, .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or .parquet[::columns]"
 _MEMBERS = (".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
@@ -96,7 +96,7 @@ def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFi
     if is_url(spec):
         return PointsFile(_in_object_storage(spec, delimiter, id_column))
     path, kind, member = _split(spec)
-    _check_place(path, folder=kind == ".zarr")
+    check_place(path, folder=kind == ".zarr")
     if kind in (".csv", ".tsv"):
         values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
         return PointsFile(values, ids, id_name, names)
@@ -132,7 +132,7 @@ def _in_object_storage(spec: str, delimiter: str | None, id_column: str | None) 
     return open_member(place(url), member)
 
 
-def _check_place(path: Path, *, folder: bool) -> None:
+def check_place(path: Path, *, folder: bool) -> None:
     """Refuse what is missing, or of another kind: reading a pipe or a device may never end."""
     try:
         mode = path.stat().st_mode

@@ -1,11 +1,17 @@
-"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group."""
+"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group.
 
+One column alone, of numbers or of text, is given as a whole.
+"""
+
+import contextlib
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.errors import ScalemaniError
@@ -14,7 +20,7 @@ from scalemani.row_source import RowSource
 from scalemani.terminal.csv_points import short_list
 from scalemani.terminal.printable import cause
 
-__all__ = ["read_parquet"]
+__all__ = ["parquet_column", "read_parquet"]
 
 _BATCH_BYTES = 8 << 20
 _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
@@ -47,9 +53,7 @@ def read_parquet(
     ScalemaniError
         The file is damaged, lacks a column, has two of one name or other than numbers in those that are read.
     """
-    parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
-    try:
-        file = parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
+    with _opened(path) as file:
         schema = file.schema_arrow
         names = _chosen(path, schema, member, id_column)
         _check_size(path, file.metadata, len(names))
@@ -58,6 +62,60 @@ def read_parquet(
             ids = _ids(file, id_column)
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
         return source, ids, id_column or "id", names
+
+
+def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
+    """One column of a table, for each row of a fit.
+
+    Parameters
+    ----------
+    path : Path
+    name : str or None
+        May be left out where there is one column.
+    n_rows : int
+        Of the fit.
+
+    Returns
+    -------
+    name : str
+    values : ndarray of numbers, shape (n_rows,), or list of str
+        Missing numbers are NaN, missing text is empty. A dictionary (categories of text) is text.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is damaged, lacks the column or has two of its name, has another number of rows, or dates or the like.
+    """
+    types = needed("pyarrow.types", "parquet", f"{path.name} is a Parquet file")
+    with _opened(path) as file:
+        there: list[str] = file.schema_arrow.names
+        name = there[0] if name is None and len(there) == 1 else name
+        if name is None or there.count(name) != 1:
+            what = "several columns" if name is None else f"no column {name!r}" if name not in there else "two of them"
+            raise ScalemaniError(f"{path} has {what} ({short_list(there)}); give one, as in {path}::{there[0]}")
+        _check_size(path, file.metadata, 1)
+        if file.metadata.num_rows != n_rows:
+            raise ScalemaniError(
+                f"{path} has {file.metadata.num_rows} rows and the fit {n_rows}: give a value a row, in their order"
+            )
+        kind = file.schema_arrow.field(name).type
+        text = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_dictionary(kind) or types.is_string(text) or types.is_large_string(text)):
+            if _dtype(kind) is None:
+                raise ScalemaniError(f"{path}::{name} holds values of type {kind}; give numbers or text")
+            column = file.read(columns=[name], use_threads=False).column(name)
+            if types.is_boolean(kind):
+                column = column.cast("int8")
+            return name, np.asarray(column.to_numpy())
+        return name, _ids(file, name)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, what pyarrow says of damage being turned into one line."""
+    parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
+    try:
+        yield parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
     except ScalemaniError:
         raise
     except Exception as error:  # pyarrow's own kinds, by what is damaged

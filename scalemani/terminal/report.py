@@ -17,8 +17,8 @@ __all__ = ["report"]
     "colours",
     multiple=True,
     metavar="FILE[:COLUMN]",
-    help="Colour the map by a column of a .csv, or by a .npy, .npz:key or .zarr:path: a value for each row of the "
-    "fit, numbers or text. May be repeated.",
+    help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
+    "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
 )
 @click.option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given.")
 @click.option(
