@@ -8,7 +8,8 @@
 
 Points come from a Zarr array and go into one, by chunks of 100,000 rows. A table says what each stage took: seconds,
 memory of the process's own, and pages of files, which the system takes back. A claim that does not hold is said, and
-the exit code is 1. All figures are in --out, as JSON.
+the exit code is 1. All figures are in --out, as JSON; the last line says in which files. What memory a fit may take is
+a claim at full size alone, or with --memory-limit.
 
 On paper: 100,000,000 points
 ----------------------------
@@ -73,30 +74,35 @@ from scalemani.run import Run
 from scalemani.terminal.outputs import write_page
 
 SMALL = {"points": 5000, "tests": 5000, "landmarks": 100}
-
-
-MEMORY = 6 << 30  # bytes that a fit of a million points may take
+FULL = {"roll": 1_000_000, "images": 200_000}  # points, unless given
+MEMORY = 6 << 30  # bytes that a fit of so many may take
 RECALL = 0.95
+NOUNS = {"roll": "points of a noisy Swiss roll", "images": "images of 784 pixels"}
 
 
 def main() -> None:
     options = read_options()
     options.out.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore", category=AdditiveConstantWarning)  # the tables say it
-    held = claims.Claims()
+    held, left = claims.Claims(), []
     if options.small or not (options.truth or options.growth):
-        write_record(options, "million", whole(options, held))
+        left.append(write_record(options, "million", whole(options, held)))
     if options.truth or options.small:
         sizes = truth.SMALL if options.small else truth.Sizes()
+        print("\n== truth: landmarks against true distances, and against the full method")
         progress = sys.stderr.isatty()
         found = truth.against_truth(options.out, sizes, held, progress)
         found += truth.against_full(options.out, sizes, held, progress)
-        write_record(options, "truth", {"fits": found})
+        left.append(write_record(options, "truth", {"fits": found}))
     if options.growth or options.small:
-        write_record(options, "growth", growth.growth(fit_of(options, held), small=options.small))
+        print("\n== growth: time by points and by landmarks")
+        left.append(write_record(options, "growth", growth.growth(fit_of(options, held), small=options.small)))
     if held.failed:
         print(f"{len(held.failed)} claims failed: {'; '.join(held.failed)}", file=sys.stderr)
         raise SystemExit(1)
+    page = page_of(options)
+    drawn = f", report in {page}" if any(path.stem == "million" for path in left) and not options.fit_only else ""
+    print(f"\nall claims hold; figures in {', '.join(map(str, left))}{drawn}")
 
 
 def read_options() -> argparse.Namespace:
@@ -122,16 +128,26 @@ def read_options() -> argparse.Namespace:
     if options.small:
         vars(options).update(SMALL)
     if options.points is None:
-        options.points = 200_000 if options.images else 1_000_000
+        options.points = FULL[kind_of(options)]
     if options.tests is None:
         options.tests = 20_000 if options.images else 1_000_000
     return options
 
 
+def kind_of(options: argparse.Namespace) -> str:
+    return "images" if options.images else "roll"
+
+
+def page_of(options: argparse.Namespace) -> Path:
+    """Where the report goes."""
+    page: Path = options.out / f"{kind_of(options)}.html"
+    return page
+
+
 def whole(options: argparse.Namespace, held: claims.Claims) -> dict[str, Any]:
     """One run from its array to its report; prints what it took and gives that as JSON values."""
-    out, kind = options.out, "images" if options.images else "roll"
-    store, page, placed_at = out / f"{kind}.store.zarr", out / f"{kind}.html", out / f"{kind}.placed.zarr"
+    out, kind = options.out, kind_of(options)
+    store, page, placed_at = out / f"{kind}.store.zarr", page_of(options), out / f"{kind}.placed.zarr"
     for left in (store, placed_at):
         shutil.rmtree(left, ignore_errors=True)
     layouts: dict[str, Layout] = {}
@@ -144,6 +160,7 @@ def whole(options: argparse.Namespace, held: claims.Claims) -> dict[str, Any]:
             layouts[stage] = Layout.of(RunStore(str(store)))
         return "turning" if done >= -(-layouts[stage].m // layouts[stage].landmarks_a_task) else stage
 
+    print(f"\n== {options.points:,} {NOUNS[kind]}, {options.landmarks:,} landmarks, {machine()}")
     stages, found = Stages(name_of), {"kind": kind, "points": options.points, "landmarks": options.landmarks}
     with stages.whole("making the arrays"):
         X, places = made(options, "train", options.points, 0)
@@ -198,7 +215,7 @@ def estimator(options: argparse.Namespace, correction: str, store: Path, stages:
 
 def write_report(options: argparse.Namespace, store: Path, page: Path, columns: list[Any]) -> None:
     """The page of the fit, coloured by where points lie on their surface."""
-    name = f"{options.points:,} {'images' if options.images else 'points of a noisy Swiss roll'}"
+    name = f"{options.points:,} {NOUNS[kind_of(options)]}"
     few = {"columns": columns[:1], "rows": 64} if options.small else {"columns": columns}
     write_page(page, run_page(Run(RunStore(str(store))), name=name, **few))
 
@@ -208,7 +225,8 @@ def check_needs(options: argparse.Namespace, held: claims.Claims, stages: Stages
     most, allowed = max(row.bytes for row in stages.rows if row.name in FIT), MEMORY
     if options.memory_limit is not None:  # above the size at the start
         most, allowed = most - stages.start_bytes, parse_memory(options.memory_limit)
-    held.hold(f"{megabytes(most)} MB of memory are {megabytes(allowed)} or less", most <= allowed)
+    if options.memory_limit is not None or options.points >= FULL[kind_of(options)]:  # little says nothing of much
+        held.hold(f"{megabytes(most)} MB of memory are {megabytes(allowed)} or less", most <= allowed)
     recall = model.knn_recall_
     held.hold(f"{recall:.4f} of the neighbours, {RECALL} or more, are the true ones", recall >= RECALL)
 
@@ -218,7 +236,7 @@ FIT = ("points", "neighbors", "graph", "landmarks", "geodesics", "turning", "sol
 
 def made(options: argparse.Namespace, name: str, n: int, seed: int) -> Any:
     """A Zarr array of rows, and where each lies on its surface."""
-    place = options.out / f"{'images' if options.images else 'roll'}.{name}"
+    place = options.out / f"{kind_of(options)}.{name}"
     if options.images:
         return arrays.array(place, n, arrays.images, seed=seed, width=arrays.WIDTH)
     return arrays.array(place, n, arrays.roll(NOISE_VARIANCE), seed=seed, noise_variance=NOISE_VARIANCE)
@@ -230,14 +248,16 @@ def say(found: dict[str, Any]) -> None:
     fit = [row for row in found["stages"] if row["name"] in FIT]
     peak = megabytes(max(row["bytes"] for row in fit))
     rows.append(["the fit", f"{sum(row['seconds'] for row in fit):,.1f}", peak, ""])
-    print(f"\n{found['points']:,} {found['kind']}, {found['landmarks']:,} landmarks, {found['machine']}")
-    print("\n".join(aligned(headings, rows)))
+    print("\n" + "\n".join(aligned(headings, rows)))
     spectrum = found["spectrum"]
     print(
         f"store {found['disk_bytes'] / 1e9:.2f} GB; neighbours by {spectrum['knn_method']}, recall "
         f"{spectrum['knn_recall']:.4f}, {found['neighbours']['n_distances']:,} distances; "
         f"{spectrum['n_edges']:,} edges; c / median distance {spectrum['constant_over_median']:.3f}"
-        + "; distances' correlation with the truth "
+    )
+    compared = min(claims.SAMPLED, found["points"])
+    print(
+        f"distances between {compared:,} of the {found['points']:,} points, correlation with true ones: "
         + ", ".join(f"{one:.5f} (correction {name})" for name, one in found["correlations"].items())
     )
 
@@ -261,9 +281,11 @@ def machine() -> str:
     return f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores"
 
 
-def write_record(options: argparse.Namespace, name: str, found: dict[str, Any]) -> None:
-    """All figures as JSON."""
-    (options.out / f"{name}.json").write_text(json.dumps(found, indent=1))
+def write_record(options: argparse.Namespace, name: str, found: dict[str, Any]) -> Path:
+    """All figures as JSON, in a file that is given back."""
+    path: Path = options.out / f"{name}.json"
+    path.write_text(json.dumps(found, indent=1))
+    return path
 
 
 if __name__ == "__main__":
