@@ -202,6 +202,8 @@ def _distances(adata: Any, neighbors_key: str | None, graph: str) -> tuple[str, 
     if not issparse(given) or graph not in ("union", "mutual"):  # the second is refused by the fit
         return where, given
     coo, m = given.tocoo(), int(given.shape[0])
+    if not np.isfinite(coo.data).all():  # inf is what stands for an edge that is not there, below
+        raise ScalemaniError(f"obsp[{where!r}] has entries that are not finite: leave those edges out of the graph")
     rows, columns = coo.row.astype(np.int64), coo.col.astype(np.int64)
     rows, columns, there, back = two_directions(rows, columns, coo.data.astype(np.float64), m)
     alone = np.isinf(back)

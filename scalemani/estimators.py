@@ -1,7 +1,6 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
 import copy
-import os
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scalemani import pipeline
+from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
 from scalemani.errors import ScalemaniError
@@ -348,7 +348,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         self._check_features(X, reset=False)
         with reporting(self.progress) as report:
-            return self._run.transform_to(X, os.fspath(out), self.scheduler, report)
+            return self._run.transform_to(X, out, self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X.
@@ -361,7 +361,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def export(self, path: Any) -> None:
         """Copy the model, without D (distances to landmarks go along), to a new store."""
         check_is_fitted(self)
-        self._run.export(os.fspath(path))
+        self._run.export(path)
 
     @property
     def _n_features_out(self) -> int:
@@ -460,7 +460,7 @@ def load(path: Any) -> KernelIsomap:
         If there is no finished run, or its metric is a function of a module that is not imported yet: a store does not
         say what is imported.
     """
-    run = Run(RunStore(path))
+    run = Run(RunStore(named(path, "path")))
     recorded = run.parameters
     if is_function_name(recorded["metric"]):
         recorded["metric"] = function_of(recorded["metric"])

@@ -17,7 +17,7 @@ from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept import KeptResults, drop_finished, kept_results
-from scalemani.engine.places import place
+from scalemani.engine.places import named, place
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.store_folder import StoreFolder
@@ -229,7 +229,7 @@ class Run:
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
 
-    def transform_to(self, T: Any, out: str, scheduler: Any = None, report: Report | None = None) -> Any:
+    def transform_to(self, T: Any, out: Any, scheduler: Any = None, report: Report | None = None) -> Any:
         """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
 
         What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped. That is
@@ -238,6 +238,7 @@ class Run:
         """
         if not sp.issparse(T):
             T = as_source(T, "X")
+        out = named(out, "out")
         self._check_test_set(T)
         if np.isnan(T.shape[0]):
             raise ScalemaniError("X has rows that nobody has counted: call X.compute_chunk_sizes() first")
@@ -273,7 +274,7 @@ class Run:
             meta=np.empty((0, 0)),
         )
 
-    def export(self, path: str) -> None:
+    def export(self, path: Any) -> None:
         """Copy the model without D to a new folder; one of landmarks with the distances to these, by which it places.
 
         Raises
@@ -281,6 +282,7 @@ class Run:
         ScalemaniError
             If something is at `path`.
         """
+        path = named(path, "path")
         self._check_current()
         if "landmarks" in self.stages:
             self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))

@@ -98,6 +98,8 @@ def _samples_first(da: Any, dim: str | None) -> tuple[Any, list[str] | None]:
     if dim is not None:
         da = da.transpose(dim, ...)
     samples, features = da.dims
+    if da.shape[1] == 0:
+        raise ScalemaniError(f"da has no features, {features!r} being of length 0: at least one is needed")
     if _COMPONENT in {samples, *_of_samples(da).coords}:
         raise ScalemaniError(f"{_COMPONENT!r} names the new dimension: call the one of da otherwise, with da.rename")
     labels = da.coords[features].values.tolist() if features in da.coords else []

@@ -177,3 +177,15 @@ def test_wrong_use_is_one_line_before_any_work(adata, options, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(ScalemaniError, match="an AnnData is needed"):
         kernel_isomap(ROWS)
+
+
+@pytest.mark.parametrize("wrong", [np.inf, np.nan, -np.inf])
+@pytest.mark.parametrize("at", [(0, 1), (1, 0)])
+def test_an_edge_that_is_not_finite_is_said_to_be_that(adata, wrong, at):
+    """Whichever direction has it: the other one's length is no reason to speak of symmetry."""
+    graph = (directed(ROWS, 6) + directed(ROWS, 6).T).tolil()
+    graph[at], graph[at[::-1]] = wrong, 2.7
+    adata.obsp["distances"], adata.uns["neighbors"] = graph.tocsr(), {"distances_key": "distances"}
+    for options in ({}, {"graph": "mutual"}):
+        with pytest.raises(ScalemaniError, match=r"^obsp\['distances'\] has entries that are not finite"):
+            kernel_isomap(adata, use_distances=True, **options)

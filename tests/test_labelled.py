@@ -91,6 +91,8 @@ def test_what_lies_in_a_file_is_read_by_blocks(monkeypatch):
         (lambda da: da.to_dataset(name="a"), {}, "is an xarray Dataset: give a DataArray"),
         (lambda da: da, {"dim": "x"}, "dim='x' is not among the dimensions ('time', 'band')"),
         (lambda da: da.rename(time="component"), {}, "'component' names the new dimension"),
+        (lambda da: da[:, :0], {}, "X has no features, 'band' being of length 0"),
+        (lambda da: da[:0], {}, "has 0 sample(s)"),
         (lambda da: da.values, {}, "an xarray DataArray is needed"),
     ],
 )

@@ -6,7 +6,6 @@ all, and seen at once by all; nothing is renamed, copies are made by the server.
 
 import fnmatch
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,10 +13,8 @@ from functools import total_ordering
 from typing import Any, NamedTuple
 
 from scalemani.engine.buckets import Bucket, bucket_of
-from scalemani.errors import ScalemaniError
+from scalemani.engine.urls import scheme_bucket_key
 
-SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "memory": "memory"}
-URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 PART = 4 << 20  # bytes of an object that are held beside the memory they are read into
 AT_ONCE = 1000  # keys of a listing or of a removal
 
@@ -55,18 +52,10 @@ class ObjectPath:
         Raises
         ------
         ScalemaniError
-            If it is none that is known.
+            If it is none that is known (:mod:`.urls`).
         """
-        found = URL.fullmatch(url)
-        scheme = SCHEMES.get(found[1].lower()) if found else None
-        if found is None or scheme is None:
-            raise ScalemaniError(f"{url!r} is of no kind that is known: s3://, gs://, az://, memory:// or a local path")
-        parts = [part for part in found[2].split("/") if part]
-        bucket = "" if scheme == "memory" else parts.pop(0) if parts else None
-        if bucket is None or not parts or {".", ".."} & set(parts) or not "".join(parts).isprintable():
-            example = "memory://name" if scheme == "memory" else f"{scheme}://bucket/name"
-            raise ScalemaniError(f"{url!r}: a bucket and a name in it are needed, such as {example}")
-        return cls(bucket_of(scheme, bucket), "/".join(parts))
+        scheme, bucket, key = scheme_bucket_key(url)
+        return cls(bucket_of(scheme, bucket), key)
 
     # ---- names -----------------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scalemani.engine.object_paths import URL, ObjectPath
+from scalemani.engine.object_paths import ObjectPath
+from scalemani.engine.urls import URL, refuse_near_url
+from scalemani.errors import ScalemaniError
 
 Place = Path | ObjectPath
 Named = str | os.PathLike[str] | ObjectPath
@@ -30,17 +32,36 @@ def place(path: Named) -> Place:
     Raises
     ------
     ScalemaniError
-        If it is a URL that is not known.
+        If it is a URL that is not known, or nearly one.
 
     Examples
     --------
     >>> place("runs/a").name, place("runs/a") == Path("runs/a")
     ('a', True)
     """
-    if isinstance(path, (Path, ObjectPath)):
+    if isinstance(path, ObjectPath):
         return path
     said = os.fspath(path)
-    return ObjectPath.of(said) if is_url(said) else Path(said)
+    if is_url(said):
+        return ObjectPath.of(said)
+    refuse_near_url(said)  # also of a Path, which takes one of two slashes away
+    return path if isinstance(path, Path) else Path(said)
+
+
+def named(path: Any, argument: str) -> str:
+    """The text of a path or URL that a user gave for an argument.
+
+    Raises
+    ------
+    ScalemaniError
+        If it is something else.
+    """
+    said = str(path) if isinstance(path, ObjectPath) else path
+    said = os.fspath(said) if isinstance(said, str | os.PathLike) else None
+    if isinstance(said, str) and said:
+        return said
+    kind = "empty" if said == "" else f"of the type {type(path).__name__}"
+    raise ScalemaniError(f"{argument} is {kind}: a path or a URL is needed")
 
 
 def absolute(path: Named) -> Place:

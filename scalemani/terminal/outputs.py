@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scalemani.engine.kept import name_next
 from scalemani.engine.objects import PARTIAL, beside, discard, room_for, settle, take_place
 from scalemani.engine.places import is_url
+from scalemani.engine.urls import refuse_near_url, shown
 from scalemani.engine.user_arrays import write_table
 from scalemani.engine.writer import Writer
 from scalemani.errors import ScalemaniError
@@ -62,7 +63,10 @@ def check_output(
     from scalemani.engine.store_place import check_outside, put_back
 
     if is_url(spec):
-        raise ScalemaniError(f"{spec}: the command line writes files; into a bucket the estimator's transform_to does")
+        raise ScalemaniError(
+            f"{shown(spec)}: the command line writes files; into a bucket the estimator's transform_to does"
+        )
+    refuse_near_url(spec)
     path = Path(spec)
     if path.suffix.lower() not in _WRITABLE:
         raise ScalemaniError(
@@ -115,6 +119,7 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     """
     from scalemani.engine.store_place import check_outside
 
+    refuse_near_url(spec)
     path = Path(spec)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
