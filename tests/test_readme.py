@@ -80,6 +80,14 @@ def test_five_lines_of_shell(demo, capsys):
     )
 
 
+@pytest.mark.slow
+def test_six_lines_of_shell_by_landmarks(demo, capsys):
+    lines = block("bash", "lm.zarr").replace("--landmarks 300", "--landmarks 60").splitlines()
+    assert len(lines) == 6
+    assert "60 by maxmin; no point is farther than" in obeyed([line.partition("  #")[0] for line in lines], capsys)
+    assert np.loadtxt("placed.csv", delimiter=",", skiprows=1, usecols=(1, 2)).shape == (9, 2)
+
+
 def test_links_lead_somewhere():
     targets = re.findall(r"\]\((?!https)([^)]+)\)", README)
     assert len(targets) >= 5
