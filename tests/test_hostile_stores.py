@@ -27,6 +27,7 @@ from scalemani.reporting import map_section, sections
 from scalemani.reporting.run_report import run_page
 from scalemani.run import Run
 from scalemani.search import metric_functions
+from scalemani.search.query_ways import EXACT
 from scalemani.terminal.cli import cli
 from scalemani.terminal.columns import read_column
 from scalemani.terminal.console import run
@@ -293,7 +294,7 @@ def test_where_its_module_is_imported_a_model_works_also_in_the_tasks_of_another
     key = model._run._key
     forget()  # as in a worker, which has the user's key and the store
     shutil.rmtree(mark)
-    np.testing.assert_array_equal(project(key, X), expected)
+    np.testing.assert_array_equal(project(key, X, EXACT), expected)
     assert mark.exists()
 
 

@@ -20,7 +20,7 @@ from scalemani.engine.objects import remove_partials
 from scalemani.engine.read_log import StoredReads
 from scalemani.engine.store import RunStore
 from scalemani.errors import ClusterLostError
-from scalemani.search import brute, exact, kept_blocks
+from scalemani.search import brute, exact, in_order, kept_blocks
 from scalemani.verification import verify
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -102,7 +102,7 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
             return self.task(*self.arguments)
 
     waiting, most = [], []
-    monkeypatch.setattr(exact, "ThreadPoolExecutor", Executor)
+    monkeypatch.setattr(in_order, "ThreadPoolExecutor", Executor)
     monkeypatch.setattr(brute, "_TABLE_ROWS", 10)
     points = np.random.default_rng(0).normal(size=(230, 12))
     found, _ = exact.ExactSearch(points, threads=2).nearest(points, 3)
