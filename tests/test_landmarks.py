@@ -278,9 +278,8 @@ def test_landmarks_that_X_does_not_have(points, tmp_path, landmarks, said):
 
 def test_given_landmarks_are_a_set(points, tmp_path):
     KernelIsomap(landmarks=[5, 1, 200, 300], store=tmp_path / "run").fit(points)
-    stages = []
-    model = KernelIsomap(landmarks=[300, 200, 5, 1], store=tmp_path / "run", progress=lambda stage, *_: stages.append(stage))
-    model.fit(points)
+    stages, again = [], {"landmarks": [300, 200, 5, 1], "store": tmp_path / "run"}
+    KernelIsomap(**again, progress=lambda stage, *_: stages.append(stage)).fit(points)
     assert set(stages) <= {"points"}
     with pytest.raises(StoreMismatchError, match="4 given rows"):
         KernelIsomap(landmarks=[5, 1, 201, 300], store=tmp_path / "run").fit(points)
