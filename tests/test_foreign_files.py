@@ -131,6 +131,7 @@ def test_what_no_run_makes_is_said_and_never_removed(run, fitted):
     assert again.embedding_.shape == (40, 2) and tree(run).keys() == before.keys()
 
 
+@pytest.mark.slow
 def test_what_no_run_makes_survives_a_repair_that_makes_everything_again(run, fitted):
     store = RunStore(run)
     store.forget("fit", "solve", "geodesics")
@@ -146,6 +147,7 @@ def test_what_no_run_makes_survives_a_repair_that_makes_everything_again(run, fi
     assert not [name for name in there if name.startswith("piece_") and "of_mine" not in name]
 
 
+@pytest.mark.slow
 def test_all_that_fits_write_is_their_own(tmp_path, monkeypatch):
     names, real = set(), RunStore.write_array
     monkeypatch.setattr(RunStore, "write_array", lambda self, name, a: names.add(name) or real(self, name, a))

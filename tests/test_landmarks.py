@@ -28,6 +28,7 @@ from scalemani.landmarks.layout import Layout, symmetric_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
 CORRECTIONS = ("cailliez", "lingoes", "flip", None, 0.5)
+ONE_AND_THE_OTHERS = ["cailliez", *(pytest.param(each, marks=pytest.mark.slow) for each in CORRECTIONS[1:])]
 
 
 def roll(n, seed=0, noise=0.0):
@@ -57,7 +58,7 @@ def fitted(points, tmp_path_factory):
 # ---- the whole ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("correction", ONE_AND_THE_OTHERS)
 def test_as_many_landmarks_as_points_are_the_full_method(points, correction):
     full = KernelIsomap(correction=correction, tol=1e-9).fit(points)  # its own error is of the size of its tolerance
     found = KernelIsomap(correction=correction, tol=1e-9, landmarks=len(points)).fit(points)
@@ -83,7 +84,7 @@ def test_other_kinds_of_input_give_the_same(points):
     assert procrustes(by_graph.embedding_, model.embedding_) < 1e-5
 
 
-@pytest.mark.parametrize("correction", ["cailliez", None])
+@pytest.mark.parametrize("correction", ["cailliez", pytest.param(None, marks=pytest.mark.slow)])
 def test_landmarks_come_near_the_full_method(correction):
     """Measured: 0.009 and 0.0009; without the numbers of the points that they stand for 0.27 and 0.005."""
     points = roll(1500, noise=0.05)
@@ -161,7 +162,7 @@ def test_training_points_come_back_to_the_bit_in_any_batch(fitted, points):
 
 
 @pytest.mark.parametrize("projection", ["continuous", "paper"])
-@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("correction", ONE_AND_THE_OTHERS)
 def test_landmarks_land_on_themselves(points, correction, projection):
     """On Y = V |λ|^{1/2}, from their eigenvectors."""
     model = KernelIsomap(landmarks=50, correction=correction, projection=projection).fit(points)
@@ -285,6 +286,7 @@ def test_given_landmarks_are_a_set(points, tmp_path):
         KernelIsomap(landmarks=[5, 1, 201, 300], store=tmp_path / "run").fit(points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [1e6, 1e12])
 def test_far_points_are_where_the_full_method_has_them(points, far):
     """On the line through what their nearest vertices say; distances from 1e12 keep four digits below a unit."""

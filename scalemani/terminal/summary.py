@@ -139,7 +139,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     reads = [] if "n_landmarks" in s else [f"reads of D       {s['n_passes']}"]
     return [
         f"points           {points}",
-        *(_neighbor_lines(s) if all_shares else []),
+        *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *_landmark_lines(s),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
