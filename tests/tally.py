@@ -59,12 +59,12 @@ def tally(owner, name, kind, key):
             setattr(module, name, tallied)
 
 
-tally(BruteSearch, "nearest", "search", lambda self, queries, k, own: int(own[0]) if own[0] >= 0 else None)
+tally(BruteSearch, "nearest", "search", lambda self, queries, k, own, *limits: int(own[0]) if own[0] >= 0 else None)
 tally(pipeline, "_connected", "graph", lambda *_: "made")
 tally(RunStore, "write_array", "array", lambda self, name, array: name)
 tally(scattered_rows, "_some_rows", "start", lambda path, identity, sources, memory: int(sources[0]))
 tally(geodesics, "_upper_rows", "rows", lambda store, row, memory: row)
 tally(sweep, "read_tiles", "read", lambda store, reader, run: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
-tally(projection_tasks, "attach", "attach", lambda key, block: digest(block))
+tally(projection_tasks, "attach", "attach", lambda key, block, way: digest(block))
 tally(projection_tasks, "place", "place", lambda key, found: digest(found.indptr, found.vertices, found.lengths))
 assert projection_blocks.attach is projection_tasks.attach, "a client sends what a worker counts"

@@ -358,8 +358,9 @@ def test_processes_that_search_among_parts_give_the_same_bits(models, tmp_path, 
     expected = model.transform(T)
     monkeypatch.setattr(projection_blocks, "_piece_rows", lambda _: PART)
     monkeypatch.setattr(projection_blocks.Placing, "way", PARTS)
+    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
     with (
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(2, threads_per_worker=1, host="127.0.0.1", **addresses) as cluster,
         Client(cluster) as client,
     ):
         model.set_params(scheduler=client)
