@@ -242,17 +242,14 @@ SCOPED = {
 
 # ---- form --------------------------------------------------------------------------------------
 
-MOST_LINES = 300
-LONGER = {  # each to be cut when it is next worked on; none may join
-    "estimators": 480,  # two thirds of it are parameter docstrings
-}
+MOST_LINES = 500  # a lower cap turned growth into files: one idea was spread over three
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_file_has_a_docstring_and_at_most_three_hundred_lines(name):
+def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert ast.get_docstring(TREES[name])
     lines = (ROOT / (name.replace(".", "/") + ".py")).read_text(encoding="utf-8").count("\n")
-    assert lines <= LONGER.get(name, MOST_LINES)
+    assert lines <= MOST_LINES
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "search.pair_formulas"])
