@@ -23,6 +23,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
+from scalemani import blas
 from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.errors import SolverError
 from scalemani.kernel import Kernels
@@ -99,7 +100,7 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
         lowest, v = sl.eigh(k2 + 2 * c * k1 + c * c / 2 * identity, subset_by_index=[0, 0])
         if lowest[0] >= 0:
             break
-        a, b = float(v[:, 0] @ k1 @ v[:, 0]), float(v[:, 0] @ k2 @ v[:, 0])
+        a, b = (float(blas.product(blas.product(v[:, 0], k), v[:, 0])) for k in (k1, k2))
         rise = -2 * a + np.sqrt(max(4 * a * a - 2 * b, 0.0))
         if not rise > c * (1 + 1e-15):
             break
@@ -131,8 +132,8 @@ def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_r
     z /= np.linalg.norm(z)
     residual = np.inf
     for _ in range(limit):
-        image = operator @ z
-        c = float((z.T @ image)[0, 0])
+        image = operator.matmat(z)
+        c = float(blas.product(z.T, image)[0, 0])
         residual = float(np.linalg.norm(image - c * z)) / max(abs(c), np.finfo(float).tiny)
         if c > 0 and residual <= tol:
             return _constant_of(z[n:], kernels)
@@ -178,6 +179,6 @@ def _constant_of(v: Vectors, kernels: Kernels) -> float:
     unit = centred(v)
     unit = unit / np.linalg.norm(unit)
     k1v, k2v = kernels.products(unit)
-    a, b = float(unit[:, 0] @ k1v[:, 0]), float(unit[:, 0] @ k2v[:, 0])
+    a, b = (float(blas.product(unit[:, 0], image[:, 0])) for image in (k1v, k2v))
     inside = 4 * a * a - 2 * b
     return max(0.0, -2 * a + float(np.sqrt(inside))) if inside >= 0 else 0.0

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.additive_constant import RANK_TOLERANCE, arnoldi_constant, power_constant, projected_constant
 from scalemani.eigensolver import block_rayleigh_ritz, first_block, start_block
 from scalemani.errors import ConvergenceWarning, SolverError
@@ -195,7 +196,7 @@ def refined(pairs: RitzPairs, kernels: Kernels) -> RitzPairs:
     if not (c > 0 and float(pairs.values[0]) > FLOAT32_GOOD * c * c):
         return pairs
     v = pairs.low_vector[:, None]
-    a, b = (float((v.T @ image)[0, 0]) for image in kernels.products(v, "float64"))
+    a, b = (float(blas.product(v.T, image)[0, 0]) for image in kernels.products(v, "float64"))
     inside = 4 * a * a - 2 * b
     better = -2 * a + float(np.sqrt(inside)) if inside >= 0 else c
     k1, k2 = pairs.forms
@@ -241,7 +242,8 @@ def cailliez(tol: float) -> Combine:
             return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
         values, vectors = sl.eigh(k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1)))
         v = vectors[:, 0]
-        slope = max(2 * float(v @ k1 @ v) + c, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
+        rise = 2 * float(blas.product(blas.product(v, k1), v)) + c
+        slope = max(rise, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
         floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
         return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
 

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.ritz import Combination, ReadBlock, ReadLog, RitzPairs
 from scalemani.subspace import Subspace, complement_of_ones, gaussian_block
 
@@ -175,11 +176,11 @@ def block_rayleigh_ritz(
     lowest = space.residuals(combination.coefficients, combination.identity, u[:, :1], ritz[:1])
     return RitzPairs(
         values=ritz[top[:n_top]],
-        vectors=space.basis @ found,
-        forms=tuple(np.einsum("ij,ij->j", found, p @ found) for p in space.projected),
+        vectors=blas.product(space.basis, found),
+        forms=tuple((found * blas.product(p, found)).sum(axis=0) for p in space.projected),
         residuals=relative,
         lowest=float(ritz[0]),
-        low_vector=space.basis @ u[:, 0],
+        low_vector=blas.product(space.basis, u[:, 0]),
         low_residual=float(np.linalg.norm(lowest)),
         next_value=float(ritz[ranked[n_top]]) if m > n_top else float("nan"),
         asymmetry=space.asymmetry,

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from scalemani import blas
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.read_log import StoredReads
 from scalemani.engine.store import RunStore
@@ -181,7 +182,7 @@ class DenseKernels:
         self.shape = (len(self.distances), len(self.distances))
         self.n_reads, self.precision, self.log = 0, "float64", None
         d, squares = self.distances, self.distances**2
-        cubes, fourths = float(np.vdot(d, squares)), float(np.vdot(squares, squares))
+        cubes, fourths = float(blas.row_dots(d, squares).sum()), float(blas.row_dots(squares, squares).sum())
         self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
 
     def start(self, width: int, make: Callable[[], Vectors]) -> ReadBlock:
@@ -193,4 +194,5 @@ class DenseKernels:
         """K1 V and K2 V in float64; counted as one read of D."""
         self.n_reads += 1
         v = centred(vectors)
-        return -0.5 * centred(self.distances @ v), -0.5 * centred(self.distances**2 @ v)
+        first, second = (-0.5 * centred(blas.product(d, v)) for d in (self.distances, self.distances**2))
+        return first, second

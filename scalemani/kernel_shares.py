@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader
 from scalemani.errors import DamagedStoreError
@@ -54,7 +55,7 @@ class DistanceSums:
 
     def over_points(self, rows: Vectors) -> float:
         """The sum over points of a number a row."""
-        return float(rows.sum() if self.counts is None else rows @ self.counts)
+        return float(rows.sum() if self.counts is None else blas.product(rows, self.counts))
 
     @property
     def maximum(self) -> float:
@@ -98,11 +99,12 @@ def _nugget(constant: float, given: float | None) -> float:
 
 
 def centred(columns: Vectors) -> Vectors:
-    """J A: every column less its mean.
+    """J A by rows: every column less its mean.
 
     >>> centred(np.array([[1.0], [3.0]])).ravel().tolist()
     [-1.0, 1.0]
     """
+    columns = blas.by_rows(columns)
     result: Vectors = columns - columns.mean(axis=0)
     return result
 
@@ -192,11 +194,11 @@ def _products(tile: NDArray[np.float32], there: NDArray[Any], here: NDArray[Any]
     theirs = None if here is None else np.zeros((tile.shape[1], 2 * m + sums))
     for at in range(0, len(tile), PANEL):
         rows = slice(at, at + PANEL)
-        panel = tile[rows].astype(there.dtype, copy=False)
+        panel = blas.by_rows(tile[rows], there.dtype)
         for factor, columns in ((panel, slice(0, m)), (panel * panel, slice(m, 2 * m))):
-            ours[rows, columns] = factor @ there
+            ours[rows, columns] = blas.product(factor, there)
             if here is not None and theirs is not None:
-                theirs[:, columns] += factor.T @ here[rows]
+                theirs[:, columns] += blas.product(factor.T, here[rows])
     return ours, theirs
 
 
@@ -209,14 +211,14 @@ def _products_and_sums(tile: NDArray[np.float32], there: NDArray[Any], here: NDA
     halves = 1.0 if theirs is None else 2.0
     for at in range(0, len(tile), PANEL):
         rows = slice(at, at + PANEL)
-        single = tile[rows]
+        single = blas.by_rows(tile[rows])
         ours[rows, -1] = single.max(axis=1)
         panel = single.astype(np.float64)
         squares = panel * panel
         ours[rows, -5] = panel.sum(axis=1)
         ours[rows, -4] = squares.sum(axis=1)
-        ours[rows, -3] = halves * np.vecdot(panel, squares)  # no copy of the cubes
-        ours[rows, -2] = halves * np.vecdot(squares, squares)
+        ours[rows, -3] = halves * blas.row_dots(panel, squares)  # no copy of the cubes
+        ours[rows, -2] = halves * blas.row_dots(squares, squares)
         if theirs is not None:
             np.maximum(theirs[:, -1], single.max(axis=0), out=theirs[:, -1])
             theirs[:, -5] += panel.sum(axis=0)

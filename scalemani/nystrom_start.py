@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.additive_constant import projected_constant
 from scalemani.eigensolver import GUARDS
 from scalemani.subspace import gaussian_block, orthonormal
@@ -87,7 +88,7 @@ def nystrom_block(
     block = np.empty((n, width))
     for at in range(0, n, PANEL):
         d = rows[:, at : at + PANEL].astype(np.float64)
-        block[at : at + PANEL] = (d * (d + 2 * c)).T @ u
+        block[at : at + PANEL] = blas.product((d * (d + 2 * c)).T, u)
     block -= block.mean(axis=0)
     block /= np.maximum(np.linalg.norm(block, axis=0), np.finfo(float).tiny)
     block += NOISE * gaussian_block(n, width, seed)

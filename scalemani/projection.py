@@ -131,8 +131,7 @@ class Projector:
             self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
-        if self._landmarks is None:
-            self._axes = Axes(self.embedding, form)
+        self._axes = Axes(self.embedding, form) if self._landmarks is None else self._landmarks.axes
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set: rows of features, or of distances to the training points.
@@ -241,14 +240,9 @@ class Projector:
         """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
         distances = self._in_vertex_order(rows) / self.embedding.scale
         if self._landmarks is not None:
-            distances = np.ascontiguousarray(distances[:, self._landmarks.landmarks])
+            distances = distances[:, self._landmarks.landmarks]
         own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
-        if self._landmarks is not None:
-            return self._landmarks.place_rows(distances, own)
-        nearest = distances.min(axis=1)
-        with np.errstate(invalid="ignore"):  # inf: `place` finds them
-            excess = distances - nearest[:, None]
-            return self._axes.place(nearest, excess @ self._axes.vectors, excess**2 @ self._axes.vectors, own)
+        return self._axes.place_rows(distances, own)
 
 
 def _dense(block: Any) -> Vectors:

@@ -1,9 +1,13 @@
 """Stage 8, its last step: takes a model and products of points' distances with its axes, gives coordinates."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.embedding import Embedding
+from scalemani.engine.landmark_products import row_products
 
 Vectors = NDArray[np.float64]
 PROJECTIONS = ("continuous", "paper")
@@ -33,10 +37,25 @@ class Axes:
         else:
             gains = np.sign(values) / np.sqrt(np.abs(values))
         self.gains = gains * embedding.scale
-        chosen = embedding.vectors[:, embedding.active]
+        chosen = blas.by_rows(embedding.vectors[:, embedding.active])
         self.vectors: Vectors = chosen - chosen.mean(axis=0)
         self._on_points = self.embedding.on_points[:, embedding.active]
-        self._mean_products = embedding.means @ self.vectors
+        self._mean_products = blas.product(embedding.means, self.vectors)
+
+    def place_rows(self, distances: NDArray[Any], own: NDArray[np.int64], beyond: Vectors | float = 0.0) -> Vectors:
+        """Coordinates (l, p) of rows of distances (l, n), in the unit of the tiles; each row by itself.
+
+        Parameters
+        ----------
+        own : ndarray of int64, shape (l,)
+            The training point that a row equals, or -1.
+        beyond : ndarray, shape (l,), optional
+            What all distances of a row are longer by.
+        """
+        count, wide = len(own), self.vectors.shape[1]
+        nearest, first, second = np.empty(count), np.empty((count, wide)), np.empty((count, wide))
+        row_products(blas.by_rows(distances), self.vectors, nearest, first, second)
+        return self.place(nearest + beyond, first, second, own)
 
     def place(self, nearest: Vectors, first: Vectors, second: Vectors, own: NDArray[np.int64]) -> Vectors:
         """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.

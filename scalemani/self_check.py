@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.corrections import Solution
 from scalemani.embedding import Embedding
 from scalemani.engine.path_graph import MOST_HOPS
@@ -261,8 +262,8 @@ def _lowest(
     wide = rows.astype(np.float64)
     one = np.ones(len(v)) if embedding.counts is None else embedding.counts
     entries = (v / one)[vertices]
-    s = (wide * (wide + 2 * solution.constant)) @ v - 2 * solution.nugget * entries
-    apart = (-0.5 * (s - embedding.means @ v) - pairs.lowest * entries) * np.sqrt(one[vertices])
+    s = blas.product(wide * (wide + 2 * solution.constant), v) - 2 * solution.nugget * entries
+    apart = (-0.5 * (s - blas.product(embedding.means, v)) - pairs.lowest * entries) * np.sqrt(one[vertices])
     found, share = float(np.linalg.norm(apart)), np.sqrt(len(vertices) / len(v))
     allowed = 10 * (pairs.low_residual * max(share, 0.1) + NOISE * first * share)
     _refuse(
@@ -286,11 +287,7 @@ def check_placed(
     values, first = np.abs(embedding.eigenvalues[active]), float(embedding.sizes[0])
     wide = np.maximum(residuals[active] * values * 3, NOISE * first)
     allowed = PLACED_ALLOWED * longest + np.abs(axes.gains) * wide
-    apart = np.empty((len(vertices), int(active.sum())))
-    for at, vertex in enumerate(vertices):
-        row = rows[at : at + 1].astype(np.float64)
-        placed = axes.place(np.zeros(1), row @ axes.vectors, row**2 @ axes.vectors, vertices[at : at + 1])[:, active]
-        apart[at] = np.abs(placed[0] - expected[vertex])
+    apart = np.abs(axes.place_rows(rows, vertices)[:, active] - expected[vertices])
     _refuse(
         "training points that are projected are not where the embedding has them, in parts of what is allowed",
         float((apart / allowed).max()),

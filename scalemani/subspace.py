@@ -9,6 +9,8 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from scalemani import blas
+
 Vectors = NDArray[np.float64]
 ORTHOGONAL = 1e-9  # of a block that is taken as it is: far above rounding, far below what an iteration would notice
 SMALLEST = 1e-3  # of a normalised direction: what is left of less than that, outside the basis, is mostly rounding
@@ -39,9 +41,7 @@ class Subspace:
 
     def __init__(self, basis: Vectors, images: tuple[Vectors, ...], most: int) -> None:
         self.columns = basis.shape[1]
-        self._basis, self._images = basis, images
-        if most > self.columns:
-            self._basis, self._images = _with_room(basis, most), tuple(_with_room(image, most) for image in images)
+        self._basis, self._images = _with_room(basis, most), tuple(_with_room(image, most) for image in images)
         self.projected: tuple[Vectors, ...] = ()
         self.asymmetry = 0.0
         self._project()
@@ -57,7 +57,7 @@ class Subspace:
         return tuple(image[:, : self.columns] for image in self._images)
 
     def _project(self) -> None:
-        raw = tuple(self.basis.T @ image for image in self.images)
+        raw = tuple(blas.product(self.basis.T, image) for image in self.images)
         self._note_asymmetry(*(_asymmetry(a, a.T) for a in raw))
         self.projected = tuple((a + a.T) / 2 for a in raw)
 
@@ -66,41 +66,43 @@ class Subspace:
 
     def append(self, grown: Vectors, images: tuple[Vectors, ...]) -> None:
         """Take in a block of directions, orthonormal and orthogonal to the basis, with their images."""
-        m, b = self.columns, grown.shape[1]
-        bordered = []
-        for old, whole, new in zip(self.projected, self._images, images, strict=True):
-            ours, theirs, corner = self.basis.T @ new, whole[:, :m].T @ grown, grown.T @ new
+        m, old_basis = self.columns, self.basis
+        added = slice(m, m + grown.shape[1])
+        for whole, part in zip((self._basis, *self._images), (grown, *images), strict=True):
+            whole[:, added] = part  # the products are of what stands here: a block comes in either memory order
+        grown, bordered = self._basis[:, added], []
+        for old, whole in zip(self.projected, self._images, strict=True):
+            new = whole[:, added]
+            ours, theirs = blas.product(old_basis.T, new), blas.product(whole[:, :m].T, grown)
+            corner = blas.product(grown.T, new)
             largest = max(float(np.abs(part).max(initial=0.0)) for part in (old, ours, corner))
             self._note_asymmetry(_asymmetry(ours, theirs, largest), _asymmetry(corner, corner.T, largest))
             side = (ours + theirs) / 2
             bordered.append(np.block([[old, side], [side.T, (corner + corner.T) / 2]]))
-        self._basis[:, m : m + b] = grown
-        for whole, new in zip(self._images, images, strict=True):
-            whole[:, m : m + b] = new
-        self.columns, self.projected = m + b, tuple(bordered)
+        self.columns, self.projected = added.stop, tuple(bordered)
 
     def rotate(self, u: Vectors) -> None:
         """Replace the basis by V u, u (m, k) with orthonormal columns: no product with A_i is needed."""
         k = u.shape[1]
         for whole in (self._basis, *self._images):
-            whole[:, :k] = whole[:, : self.columns] @ u
+            whole[:, :k] = blas.product(whole[:, : self.columns], u)
         self.columns = k
-        self.projected = tuple(u.T @ p @ u for p in self.projected)
+        self.projected = tuple(blas.product(blas.product(u.T, p), u) for p in self.projected)
 
     def residuals(self, coefficients: tuple[float, ...], identity: float, u: Vectors, ritz: Vectors) -> Vectors:
         """K x - θ x of the Ritz vectors x = V u, K = Σ coefficients[i] A_i + identity · I."""
-        shifted: Vectors = self.basis @ (u * (identity - ritz))
+        shifted: Vectors = blas.product(self.basis, u * (identity - ritz))
         for coefficient, image in zip(coefficients, self.images, strict=True):
             if coefficient:
-                shifted += image @ (coefficient * u)
+                shifted += blas.product(image, coefficient * u)
         return shifted
 
     def is_new(self, block: Vectors) -> bool:
         """Whether a block's columns are orthonormal, and orthogonal to 1 and to the basis, as new directions are."""
         if block.shape[0] != len(self._basis):
             return False
-        inside = np.abs(block.T @ block - np.eye(block.shape[1])).max(initial=0.0)
-        outside = np.abs(self.basis.T @ block).max(initial=0.0)
+        inside = np.abs(np.matmul(block.T, block) - np.eye(block.shape[1])).max(initial=0.0)
+        outside = np.abs(np.matmul(self.basis.T, block)).max(initial=0.0)
         mean = np.abs(block.sum(axis=0)).max(initial=0.0) / np.sqrt(len(block))
         return bool(max(inside, outside, mean) < ORTHOGONAL)
 
@@ -116,7 +118,7 @@ class Subspace:
                 break
             kept = kept / np.linalg.norm(kept, axis=0)
             kept -= kept.mean(0)
-            kept -= self.basis @ (self.basis.T @ kept)
+            kept -= blas.product(self.basis, blas.product(self.basis.T, kept))
             kept = kept[:, np.linalg.norm(kept, axis=0) > SMALLEST]
             if kept.shape[1]:
                 q, r, _ = sl.qr(kept, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
@@ -146,7 +148,9 @@ def complement_of_ones(n: int) -> Vectors:
 
 
 def _with_room(columns: Vectors, most: int) -> Vectors:
-    """The columns at the front of an array for `most`, in column order."""
+    """The columns in column order, at the front of an array for `most` where these are more."""
+    if most <= columns.shape[1]:
+        return np.asfortranarray(columns)
     room = np.empty((len(columns), most), order="F")
     room[:, : columns.shape[1]] = columns
     return room

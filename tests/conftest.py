@@ -1,11 +1,13 @@
 """Fixtures that more than one file needs; data and references are in data.py and naive.py."""
 
+import platform
 import shutil
 from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
 from stored_models import fitted
+from threadpoolctl import threadpool_info
 
 from scalemani import eigensolver
 from scalemani.engine import calibration
@@ -28,6 +30,18 @@ FIRST = (
 def pytest_configure(config):
     """Processes take files in the order of collection; xdist's own order is by numbers of tests."""
     config.option.loadscopereorder = False
+
+
+def pytest_report_header():
+    """The processor, and the kernels that BLAS has chosen for it: last bits hang on them."""
+    kernels = {
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    }
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    models = [line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")]
+    return f"processor: {models[0] if models else platform.processor()}; BLAS: {', '.join(sorted(kernels))}"
 
 
 def pytest_collection_modifyitems(items):

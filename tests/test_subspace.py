@@ -79,7 +79,7 @@ def test_the_basis_is_not_copied_when_it_grows():
 
 
 def test_a_basis_that_can_not_grow_takes_no_room():
-    basis = complement_of_ones(N)
+    basis = np.asfortranarray(complement_of_ones(N))
     space = space_of(basis, most=N - 1)
     assert np.shares_memory(space.basis, basis)
     check(space)

@@ -198,7 +198,7 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
     for block in _some(store):
         here = points.rows[block]
         inside = _few(here.stop - here.start)
-        again = placer.place_rows(points.read(block, 0)[inside], placer.landmark_of[here][inside])
+        again = placer.axes.place_rows(points.read(block, 0)[inside], placer.landmark_of[here][inside])
         if (np.abs(again - coordinates[here][inside]) > SAME * longest).any():
             yield Fault("array", COORDINATES, "points are not where the model places them")
             return

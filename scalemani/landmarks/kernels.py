@@ -21,6 +21,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani import blas
 from scalemani.kernel_shares import DistanceSums, Vectors, centred
 from scalemani.ritz import ReadBlock
 
@@ -53,16 +54,16 @@ class LandmarkKernels:
         squares = square**2
         self._scaled = self._roots[:, None] * square * self._roots, self._roots[:, None] * squares * self._roots
         self.sums = DistanceSums(
-            row_sums=square @ weights,
-            row_sums_squared=squares @ weights,
+            row_sums=blas.product(square, weights),
+            row_sums_squared=blas.product(squares, weights),
             row_maxima=square.max(axis=1),
-            cubes=float(weights @ (square * squares) @ weights),
-            fourths=float(weights @ squares**2 @ weights),
+            cubes=float(blas.product(blas.product(weights, square * squares), weights)),
+            fourths=float(blas.product(blas.product(weights, squares**2), weights)),
             counts=weights,
         )
 
     def _reflected(self, columns: Vectors) -> Vectors:
-        found: Vectors = columns - 2 * np.outer(self._mirror, self._mirror @ columns)
+        found: Vectors = columns - 2 * np.outer(self._mirror, blas.product(self._mirror, columns))
         return found
 
     def start(self, width: int, make: Callable[[], Vectors]) -> ReadBlock:
@@ -74,7 +75,7 @@ class LandmarkKernels:
         """K1 V and K2 V, in float64."""
         self.n_reads += 1
         operand = self._reflected(centred(vectors))
-        first, second = (-0.5 * centred(self._reflected(scaled @ operand)) for scaled in self._scaled)
+        first, second = (-0.5 * centred(self._reflected(blas.product(scaled, operand))) for scaled in self._scaled)
         return first, second
 
     def on_points(self, vectors: Vectors) -> Vectors:

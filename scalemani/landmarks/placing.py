@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scalemani.embedding import Embedding
 from scalemani.engine.chunked_matrix import ChunkedMatrix, Matrix
 from scalemani.engine.cluster import Cluster
-from scalemani.engine.landmark_products import row_products, take_least
+from scalemani.engine.landmark_products import take_least
 from scalemani.engine.shared_runs import shared_run
 from scalemani.engine.store import RunStore
 from scalemani.landmarks.layout import LANDMARKS, Layout
@@ -112,25 +112,7 @@ class LandmarkPlacer:
             block = int(blocks[seeds[0]])
             at = touched[seeds] - block * self.chunk
             take_least(best, row_of[seeds], starts[seeds], self._chunks[block], at)
-        return self.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
-
-    def place_rows(
-        self, distances: NDArray[Any], own: NDArray[np.int64], beyond: Vectors | float = 0.0
-    ) -> Vectors:
-        """Coordinates (l, p) from distances (l, m) to the landmarks, in the unit of the tiles.
-
-        Parameters
-        ----------
-        own : ndarray of int64, shape (l,)
-            The landmark that a row equals, or -1.
-        beyond : ndarray, shape (l,), optional
-            What all distances of a row are longer by.
-        """
-        axes, count = self.axes.vectors, len(own)
-        nearest, first, second = np.empty(count), np.empty((count, axes.shape[1])), np.empty((count, axes.shape[1]))
-        with np.errstate(invalid="ignore"):
-            row_products(distances, axes, nearest, first, second)
-        return self.axes.place(nearest + beyond, first, second, own)
+        return self.axes.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
 
 
 def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Report) -> Vectors:
@@ -170,4 +152,4 @@ def _place_block(path: str, identity: str, block: int, model: _Model) -> Vectors
     placer = model.placer(store)
     points = Layout.of(store).by_point(store)
     here = points.rows[block]
-    return placer.place_rows(points.read(block, 0), placer.landmark_of[here])
+    return placer.axes.place_rows(points.read(block, 0), placer.landmark_of[here])
