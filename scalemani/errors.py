@@ -74,6 +74,10 @@ class RankWarning(ScalemaniWarning):
     """Axes without geometry were asked for; their coordinates are 0."""
 
 
+class FarRowsWarning(ScalemaniWarning):
+    """A few rows are a hundred median distances and more from all others; the message names them."""
+
+
 class UndeterminedAxesWarning(ScalemaniWarning):
     """The eigenvalue behind the last axis equals its own: rounding chooses a direction of their plane."""
 

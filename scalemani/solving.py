@@ -5,7 +5,11 @@ model that is there already stays until then.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scalemani import geodesics
 from scalemani.corrections import Solution, solve
@@ -16,6 +20,7 @@ from scalemani.engine.read_log import StoredReads, drop_reads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.errors import SelfCheckError
+from scalemani.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead
@@ -75,6 +80,13 @@ def solve_run(
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
         reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
     kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
+
+    @cache
+    def far() -> FarRows:
+        return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+
+    if first is not None and far().tolerance < RANK_TOLERANCE:
+        kernels.precision = "float64"  # float32 products lose what lies beside so large an eigenvalue
     del first  # the solver's from here on
     solution = solve(
         kernels,
@@ -85,9 +97,13 @@ def solve_run(
         seed=parameters.random_state,
         most_columns=most_columns,
         start=lambda: begun_block(store, given, parameters, cluster, most_columns),
+        tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
+    account = spectrum_account(
+        solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
+        said_of_far_rows(store, far().vertices, far(), solution.tolerance),
+    )  # fmt: skip
     try:
         account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
     except SelfCheckError:
@@ -98,6 +114,16 @@ def solve_run(
     if reads is not None:
         reads.clear()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
+
+
+def said_of_far_rows(
+    store: RunStore, vertices: NDArray[np.int64], far: FarRows, tolerance: float
+) -> str | None:
+    """What there is to say of `vertices` that are far from all others, by their rows in X; None if there are none."""
+    if not len(vertices):
+        return None
+    rows = np.flatnonzero(np.isin(store.read_array("vertex"), vertices))
+    return far.sentence(rows.tolist(), tolerance)
 
 
 def _checked(

@@ -27,13 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.bounds import LEAST_GAP, two_digits
 from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
 from scalemani.embedding import Embedding
-from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning
+from scalemani.errors import AdditiveConstantWarning, FarRowsWarning, ScalemaniWarning, UndeterminedAxesWarning
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
@@ -46,6 +45,7 @@ def spectrum_account(
     median: float,
     n_passes: int,
     tol: float = 1e-6,
+    far: str | None = None,
 ) -> dict[str, Any]:
     """What the spectrum says, in the user's unit, as JSON values; keys are defined in :class:`scalemani.KernelIsomap`.
 
@@ -57,9 +57,13 @@ def spectrum_account(
         Reads of D.
     tol : float
         To which the pairs were found.
+    far : str, optional
+        What there is to say of rows that are far from all others.
 
     Warns
     -----
+    FarRowsWarning
+        With `far`.
     AdditiveConstantWarning
         When the correction puts equal points further apart than median(D): c, or sqrt(2s) for Lingoes.
     UndeterminedAxesWarning
@@ -78,6 +82,8 @@ def spectrum_account(
     following = abs(pairs.next_value) if embedding.flipped else pairs.next_value
     ratio, gap = _quotient(math.sqrt(2 * nugget), median), gap_behind(sizes, following)
     remarks = _remarks(solution, embedding, ratio, gap, tol)
+    if far is not None:
+        remarks.insert(0, (FarRowsWarning, far))
     for category, sentence in remarks:
         if category is not None:
             warnings.warn(sentence, category, stacklevel=2)
@@ -165,7 +171,7 @@ def pieces(solution: Solution, embedding: Embedding, n: int) -> int:
     if solution.nugget:
         return n - (1 if solution.correction == "number" else 2)
     active = int(embedding.active.sum())
-    floor = RANK_TOLERANCE * max(float(embedding.sizes[0]), 0.0)
+    floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)
     if not embedding.flipped and solution.most_negative < -floor:
         return n - 2
     behind = abs(solution.pairs.next_value)
@@ -209,7 +215,7 @@ def _remarks(
             "it, compare a fit with no correction, and check the graph for shortcut edges"
         )
         found.append((AdditiveConstantWarning, sentence))
-    floor = RANK_TOLERANCE * max(float(embedding.sizes[0]), 0.0)
+    floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)
     if solution.correction == "number" and pairs.lowest < -floor:
         below = -pairs.lowest / float(embedding.sizes[0])
         sentence = f"the kernel still has negative eigenvalues, down to {below:.1e} of its largest: c is less than c*"
