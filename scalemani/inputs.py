@@ -2,7 +2,7 @@
 
 features   rows of numbers: distinct points, neighbours by search
 distances  metric="precomputed", dense: neighbours chosen from the matrix
-graph      metric="precomputed", sparse: the finished neighbour graph
+graph      metric="precomputed", sparse: the finished neighbour graph, or neighbour lists to choose from
 geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
@@ -18,7 +18,7 @@ from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
 from scalemani.errors import DisconnectedGraphError, ScalemaniError
 from scalemani.geodesics import check_reach, power_of_two_scale
-from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
 from scalemani.parameters import GIVEN_METRICS, Parameters
@@ -188,26 +188,38 @@ class DistanceInput(_Searched):
 
 
 class GraphInput(_ByEdges):
-    """A sparse matrix that is the neighbour graph: n_neighbors is not applied."""
+    """A sparse matrix of distances: the finished neighbour graph, or neighbour lists to choose from.
+
+    Lists are what scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write: every row stores its own
+    0. There n_neighbors or radius chooses from what is stored, as in scikit-learn's Isomap; else every edge counts.
+    """
 
     kind = "graph"
 
     def __init__(self, X: Any) -> None:
-        self.matrix = graph_from_sparse(X)
+        self.edges = given_edges(X)
+        self.matrix = self.edges.graph()
         check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
         self.distinct = np.arange(self.n_rows)
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(b"lists" if self.edges.lists else b"", digest_size=16)
+        if self.edges.lists or not self.edges.symmetric:
+            digest.update(np.isfinite(self.edges.back).tobytes())
         for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> None:
-        """There are none."""
+    def lists(
+        self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent
+    ) -> NeighborLists | None:
+        """The nearest of the given neighbours; None for a finished graph."""
+        return self.edges.nearest(parameters.n_neighbors, parameters.radius) if self.edges.lists else None
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The given graph in vertex order."""
-        return self._in_range(make_graph(self.matrix, disconnected=parameters.disconnected))
+        kind = parameters.graph
+        matrix = self.edges.graph(kind) if lists is None else symmetric_graph(lists, kind)
+        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken: nothing but their number is known."""

@@ -250,7 +250,7 @@ def test_lengths_that_float32_can_not_hold_beside_the_others_are_refused(far, tm
 def test_lengths_far_apart_within_float32_are_right():
     distant = changed(D, _3_9=1e17, _9_3=1e17)
     # The rest is past float32 beside that one axis.
-    with pytest.warns(RankWarning, match="rounding"), pytest.warns(FarRowsWarning, match=r"rows 3, 9 of X are far away"):
+    with pytest.warns(RankWarning, match="rounding"), pytest.warns(FarRowsWarning, match="rows 3, 9 of X"):
         model = Isomap(metric="geodesic").fit(distant)
     assert model.geodesics([3])[0, 9] == pytest.approx(1e17, rel=1e-6)
     assert np.isfinite(model.embedding_).all()
@@ -319,7 +319,7 @@ GRAPHS = {
     "negative": (sp.csr_array(-G), r"-\d.* at \(\d+, \d+\).*not negative"),
     "nan": (sp.csr_array(G * np.nan), "nan"),
     "inf": (sp.csr_array(G * np.inf), "inf"),
-    "asymmetric": (sp.csr_array(np.triu(G.toarray())), "not symmetric: .*not stored"),
+    "asymmetric": (sp.csr_array(G + np.triu(G.toarray())), "not symmetric: .*one length"),
     "complex": (sp.csr_array(G * 1j), "real.*complex"),
     "empty": (sp.csr_array((0, 0)), "square"),
 }
