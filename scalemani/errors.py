@@ -62,6 +62,10 @@ class LooksLikeDistancesWarning(ScalemaniWarning):
     """A matrix given as features is square, symmetric and zero on its diagonal."""
 
 
+class NoPathLengthsWarning(ScalemaniWarning):
+    """Distances given as geodesic break the triangle inequality: they are used as they are."""
+
+
 class AdditiveConstantWarning(ScalemaniWarning):
     """The additive constant is larger than the median geodesic distance."""
 

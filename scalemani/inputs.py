@@ -7,6 +7,7 @@ geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
 import hashlib
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
-from scalemani.errors import DisconnectedGraphError, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, ScalemaniError
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
@@ -262,6 +263,15 @@ class GeodesicInput:
         check_reach(
             float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept))
         )
+        longer = self.checked.longer_sides()
+        if longer is not None:
+            warnings.warn(
+                f"X holds no path lengths: {longer}. They are taken as the final distances, as metric='geodesic' says "
+                "(principal coordinates); metric='precomputed' would choose neighbours by them and measure along "
+                "paths; of squared distances take the root",
+                NoPathLengthsWarning,
+                stacklevel=4,
+            )
         return Graph(
             matrix=sp.csr_array((len(kept), len(kept))),
             order=kept,
