@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-__all__ = ["said_of_list", "side", "sides", "two_digits"]
+__all__ = ["much_negative", "said_of_list", "side", "sides", "two_digits"]
 
 LEAST, MOST, EXACT = "at least", "at most", ""
+MUCH_NEGATIVE = 0.2  # of the trace: more than noise and the zigzag of paths make
 LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine of up to tol/gap, here a tenth
 
 
@@ -37,6 +38,26 @@ def sides(s: Mapping[str, Any], key: str) -> list[str]:
 def side(s: Mapping[str, Any], key: str) -> str:
     """The same of one number."""
     return sides(s, key)[0]
+
+
+def much_negative(s: Mapping[str, Any]) -> str | None:
+    """What negative eigenvalues of more than a fifth of the trace mean; None where they are fewer.
+
+    Examples
+    --------
+    >>> much_negative({"correction": None, "complete": True, "negative_mass": 3.0, "trace_unshifted": 10.0})
+    ... # doctest: +ELLIPSIS
+    'negative eigenvalues add up to 30 % of the trace: the data has a closed or curved shape, or ...fewer neighbours'
+    >>> much_negative({"correction": None, "negative_mass": 1.0, "trace_unshifted": 10.0})
+    """
+    negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
+    if not negative or not 0 < MUCH_NEGATIVE * trace < negative:
+        return None
+    share = f"{side(s, 'negative_mass')} {two_digits(100 * negative / trace)} % of the trace".lstrip()
+    why = "shortcut edges join what is far apart: try fewer neighbours"
+    if s.get("knn_method") == "geodesic":
+        why = "the distances are no lengths of paths in it, or of paths with shortcuts"
+    return f"negative eigenvalues add up to {share}: the data has a closed or curved shape, or {why}"
 
 
 def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:

@@ -101,7 +101,7 @@ class DistanceMatrix:
         return self.sample[inside[self.sample_rows]]
 
     def longer_sides(self) -> str | None:
-        """Of the sampled triangles, those with a side longer than the two others together; None where none is."""
+        """What to say where a sampled triangle has a side longer than the two others together; None if none has."""
         c, k = self.corner, len(self.corner)
         slack = 1 - 10 * _share(self.matrix.dtype)
         longer = np.array([(c * slack > c[:, [m]] + c[m]) & np.isfinite(c) for m in range(k)]).reshape(k, k, k)
@@ -111,8 +111,11 @@ class DistanceMatrix:
         m, i, j = np.argwhere(longer)[0]
         a, b, via = self.corner_points[[i, j, m]]
         return (
-            f"{found:,} of {k * (k - 1) * (k - 2) // 6:,} sampled triangles have a side longer than the two others "
-            f"together (rows {a} and {b} are at {c[i, j]:.4g}, and by row {via} at {c[i, m] + c[m, j]:.4g})"
+            f"{self.name} holds no path lengths: {found:,} of {k * (k - 1) * (k - 2) // 6:,} sampled triangles have a "
+            f"side longer than the two others together (rows {a} and {b} are at {c[i, j]:.4g}, and by row {via} at "
+            f"{c[i, m] + c[m, j]:.4g}). They are taken as the final distances, as metric='geodesic' says (principal "
+            "coordinates); metric='precomputed' would choose neighbours by them and measure along paths; of squared "
+            "distances take the root"
         )
 
     @property

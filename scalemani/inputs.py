@@ -234,6 +234,7 @@ class GeodesicInput:
 
     def __init__(self, X: Any) -> None:
         self.checked = DistanceMatrix(X, allow_inf=True)
+        self.longer = self.checked.longer_sides()
         check_magnitude(self.checked.row_longest)
         self.n_rows = self.n_features = self.n_distinct = self.checked.n
         self.distinct = np.arange(self.checked.n)
@@ -263,15 +264,8 @@ class GeodesicInput:
         check_reach(
             float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept))
         )
-        longer = self.checked.longer_sides()
-        if longer is not None:
-            warnings.warn(
-                f"X holds no path lengths: {longer}. They are taken as the final distances, as metric='geodesic' says "
-                "(principal coordinates); metric='precomputed' would choose neighbours by them and measure along "
-                "paths; of squared distances take the root",
-                NoPathLengthsWarning,
-                stacklevel=4,
-            )
+        if self.longer is not None:
+            warnings.warn(self.longer, NoPathLengthsWarning, stacklevel=4)
         return Graph(
             matrix=sp.csr_array((len(kept), len(kept))),
             order=kept,

@@ -19,7 +19,7 @@ from scalemani.engine.objects import checksum
 from scalemani.engine.read_log import StoredReads, drop_reads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
-from scalemani.errors import SelfCheckError
+from scalemani.errors import FarRowsWarning, SelfCheckError
 from scalemani.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel import CentredKernels
@@ -27,7 +27,7 @@ from scalemani.kernel_shares import FirstRead
 from scalemani.parameters import Parameters
 from scalemani.scattered_rows import given_rows
 from scalemani.self_check import check_fit, checked_vertices
-from scalemani.spectrum import spectrum_account
+from scalemani.spectrum import Remark, spectrum_account
 from scalemani.starting_block import begun_block
 
 Report = Callable[[str, int, int], None]
@@ -102,7 +102,7 @@ def solve_run(
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
     account = spectrum_account(
         solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
-        said_of_far_rows(store, far().vertices, far(), solution.tolerance),
+        [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
     )  # fmt: skip
     try:
         account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
@@ -116,14 +116,15 @@ def solve_run(
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 
-def said_of_far_rows(
-    store: RunStore, vertices: NDArray[np.int64], far: FarRows, tolerance: float
-) -> str | None:
-    """What there is to say of `vertices` that are far from all others, by their rows in X; None if there are none."""
-    if not len(vertices):
-        return None
+def _said_of(given: Input | None) -> list[Remark]:
+    """What was said of given distances."""
+    return [(None, given.longer)] if isinstance(given, GeodesicInput) and given.longer is not None else []
+
+
+def said_of_far_rows(store: RunStore, vertices: NDArray[np.int64], far: FarRows, tolerance: float) -> list[Remark]:
+    """What there is to say of `vertices` that are far from all others, if there are any, by their rows in X."""
     rows = np.flatnonzero(np.isin(store.read_array("vertex"), vertices))
-    return far.sentence(rows.tolist(), tolerance)
+    return [(FarRowsWarning, far.sentence(rows.tolist(), tolerance))] if len(vertices) else []
 
 
 def _checked(

@@ -22,6 +22,7 @@ stick); the programs' own documentation (R's cmdscale, ape's pcoa, scikit-learn'
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,11 @@ from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
 from scalemani.embedding import Embedding
-from scalemani.errors import AdditiveConstantWarning, FarRowsWarning, ScalemaniWarning, UndeterminedAxesWarning
+from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
+Remark = tuple[type[ScalemaniWarning] | None, str]
 
 
 def spectrum_account(
@@ -45,7 +47,7 @@ def spectrum_account(
     median: float,
     n_passes: int,
     tol: float = 1e-6,
-    far: str | None = None,
+    more: Sequence[Remark] = (),
 ) -> dict[str, Any]:
     """What the spectrum says, in the user's unit, as JSON values; keys are defined in :class:`scalemani.KernelIsomap`.
 
@@ -57,13 +59,11 @@ def spectrum_account(
         Reads of D.
     tol : float
         To which the pairs were found.
-    far : str, optional
-        What there is to say of rows that are far from all others.
+    more : sequence, optional
+        What else there is to say, as a warning of a class; None where that was done before.
 
     Warns
     -----
-    FarRowsWarning
-        With `far`.
     AdditiveConstantWarning
         When the correction puts equal points further apart than median(D): c, or sqrt(2s) for Lingoes.
     UndeterminedAxesWarning
@@ -81,9 +81,7 @@ def spectrum_account(
     missed = norm - float((values[embedding.active] ** 2).sum())
     following = abs(pairs.next_value) if embedding.flipped else pairs.next_value
     ratio, gap = _quotient(math.sqrt(2 * nugget), median), gap_behind(sizes, following)
-    remarks = _remarks(solution, embedding, ratio, gap, tol)
-    if far is not None:
-        remarks.insert(0, (FarRowsWarning, far))
+    remarks = [*more, *_remarks(solution, embedding, ratio, gap, tol)]
     for category, sentence in remarks:
         if category is not None:
             warnings.warn(sentence, category, stacklevel=2)
@@ -195,9 +193,9 @@ def _shares(parts: Vectors, whole: float) -> list[float]:
 
 def _remarks(
     solution: Solution, embedding: Embedding, ratio: float, gap: float | None, tol: float
-) -> list[tuple[type[ScalemaniWarning] | None, str]]:
+) -> list[Remark]:
     """What a reader should know, with the class under which to warn of it; None where that was done before."""
-    found: list[tuple[type[ScalemaniWarning] | None, str]] = []
+    found: list[Remark] = []
     pairs, p = solution.pairs, len(embedding.sizes)
     if not pairs.converged:
         worst = float(pairs.residuals.max())

@@ -374,7 +374,9 @@ def test_distances_that_are_no_path_lengths_are_told():
         assert DistanceMatrix(given, allow_inf=True).longer_sides() is None
     said = DistanceMatrix(D**2).longer_sides()
     found, i, j, first, via, second = re.search(
-        r"^([\d,]+) of 41,664 sampled .*\(rows (\d+) and (\d+) are at (\S+), and by row (\d+) at (\S+)\)", said
+        r"^X holds no path lengths: ([\d,]+) of 41,664 sampled .*"
+        r"\(rows (\d+) and (\d+) are at (\S+), and by row (\d+) at (\S+)\)",
+        said,
     ).groups()
     i, j, via = int(i), int(j), int(via)
     assert float(first) == pytest.approx(D[i, j] ** 2, rel=1e-3)
