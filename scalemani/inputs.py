@@ -198,14 +198,16 @@ class GraphInput(_ByEdges):
     kind = "graph"
 
     def __init__(self, X: Any) -> None:
-        self.edges = given_edges(X)
-        self.matrix = self.edges.graph()
+        edges = given_edges(X)
+        self.matrix = edges.graph()
+        self.edges = edges if edges.lists or not edges.symmetric else None  # the graph says it all
         check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
         self.distinct = np.arange(self.n_rows)
-        digest = hashlib.blake2b(b"lists" if self.edges.lists else b"", digest_size=16)
-        if self.edges.lists or not self.edges.symmetric:
-            digest.update(np.isfinite(self.edges.back).tobytes())
+        digest = hashlib.blake2b(digest_size=16)
+        if self.edges is not None:
+            digest.update(b"lists" if edges.lists else b"")
+            digest.update(np.isfinite(edges.back).tobytes())
         for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
@@ -214,12 +216,17 @@ class GraphInput(_ByEdges):
         self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent
     ) -> NeighborLists | None:
         """The nearest of the given neighbours; None for a finished graph."""
-        return self.edges.nearest(parameters.n_neighbors, parameters.radius) if self.edges.lists else None
+        if self.edges is None or not self.edges.lists:
+            return None
+        return self.edges.nearest(parameters.n_neighbors, parameters.radius)
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The given graph in vertex order."""
         kind = parameters.graph
-        matrix = self.edges.graph(kind) if lists is None else symmetric_graph(lists, kind)
+        if lists is not None:
+            matrix = symmetric_graph(lists, kind)
+        else:
+            matrix = self.matrix if self.edges is None else self.edges.graph(kind)
         return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
 
     def save(self, store: RunStore) -> None:
