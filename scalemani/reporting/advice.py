@@ -14,10 +14,6 @@ LOW_RECALL = 0.95
 SOME_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
 UNCORRECTED = (None, "none")
-MEANT = (
-    "So much of it comes of a closed or curved shape, as of a ring or a sphere, which no flat map shows whole; or of "
-    "shortcut edges, which leap across a gap: try fewer neighbours, and see whether it becomes less."
-)
 
 
 def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | None, idle_axes: int) -> list[Notice]:
@@ -90,7 +86,7 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
             [
                 "No points in flat space have exactly these distances. The axes show the best of the positive part, "
                 "and the negative part is left out. "
-                + (MEANT if much else "A correction (cailliez, lingoes) makes a kernel of it."),
+                + (f"So much means {much}." if much else "A correction (cailliez, lingoes) makes a kernel of it."),
             ],
             warning=False,
         )
@@ -139,7 +135,8 @@ def _about_the_fit(residual_variance: float | None) -> Iterator[Notice]:
 def about_the_correction(s: Mapping[str, Any]) -> list[str]:
     """The correction and its constant, in a sentence or two, and what much negative mass means."""
     much = much_negative(s)
-    return [*_said_of_the_correction(s), *([] if much is None else [f"{much[0].upper()}{much[1:]}."])]
+    said = f"Without a correction, negative eigenvalues are more than a fifth of the trace: {much}."
+    return [*_said_of_the_correction(s), *([] if much is None else [said])]
 
 
 def _said_of_the_correction(s: Mapping[str, Any]) -> list[str]:

@@ -132,7 +132,7 @@ def as_json_values(value: Any) -> Any:
 
 
 def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
-    s = model.spectrum_
+    s, much = model.spectrum_, much_negative(model.spectrum_)
     merged = s["n_rows"] - s["n_distinct"]
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
@@ -150,7 +150,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
         *reads,
-        *([f"note             {meant}"] if (meant := much_negative(s)) else []),
+        *([f"note             negative mass is above a fifth of the trace: {much}"] if much else []),
         *(f"warning          {sentence}" for sentence in s.get("warnings", []) if all_shares),
     ]
 
