@@ -26,12 +26,12 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from scalemani import blas
 from scalemani.eigensolver import block_rayleigh_ritz
 from scalemani.errors import SolverError
+from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.kernel import Kernels
 from scalemani.kernel_shares import centred
 from scalemani.ritz import Combination
 
 Vectors = NDArray[np.float64]
-RANK_TOLERANCE = 1e-6  # τ: float32 tiles; eigenvalues within τ λ1 of 0 are rounding of D
 CONSTANT_SOLVERS = ("ritz", "power", "arnoldi")
 MOST_READS = {"power": 20_000, "arnoldi": 3_000}
 
@@ -65,7 +65,7 @@ class CailliezOperator(LinearOperator):  # type: ignore[misc]
         return result
 
 
-def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
+def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0, tolerance: float = RANK_TOLERANCE) -> float:
     """c* of a pair of small symmetric matrices (projections of K1 and K2).
 
     Newton's iteration on the lowest eigenvalue of K(c): from below, each step takes the lowest eigenvector v of
@@ -76,11 +76,13 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
     k1, k2 : ndarray, shape (m, m)
     start : float
         A lower bound of the answer to start from.
+    tolerance : float
+        τ (:mod:`scalemani.far_rows`).
 
     Returns
     -------
     float
-        0 where the lowest eigenvalue of K2 is within τ = 1e-6 of 0, relative to the largest.
+        0 where the lowest eigenvalue of K2 is within τ of 0, relative to the largest.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0) -> float:
     0.366025403784
     """
     ends = sl.eigvalsh(k2)
-    if ends[0] >= -RANK_TOLERANCE * np.abs(ends).max():
+    if ends[0] >= -tolerance * np.abs(ends).max():
         return 0.0
     identity = np.eye(len(k1))
     c = max(start, 0.0)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-__all__ = ["said_of_list", "side", "sides", "two_digits"]
+__all__ = ["much_negative", "said_of_list", "side", "sides", "two_digits"]
 
 LEAST, MOST, EXACT = "at least", "at most", ""
+MUCH_NEGATIVE = 0.2  # of the trace: more than noise and the zigzag of paths make
 LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine of up to tol/gap, here a tenth
 
 
@@ -37,6 +38,23 @@ def sides(s: Mapping[str, Any], key: str) -> list[str]:
 def side(s: Mapping[str, Any], key: str) -> str:
     """The same of one number."""
     return sides(s, key)[0]
+
+
+def much_negative(s: Mapping[str, Any]) -> str | None:
+    """What it means that negative eigenvalues add up to more than a fifth of the trace; None where they don't.
+
+    Examples
+    --------
+    >>> much_negative({"negative_mass": 3.0, "trace_unshifted": 10.0})
+    'a closed or curved shape, or shortcut edges between what is far apart: try fewer neighbours'
+    >>> much_negative({"negative_mass": 1.0, "trace_unshifted": 10.0})
+    """
+    negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
+    if not negative or not 0 < MUCH_NEGATIVE * trace < negative:
+        return None
+    if s.get("knn_method") == "geodesic":
+        return "a closed or curved shape, or distances that no paths in flat space have"
+    return "a closed or curved shape, or shortcut edges between what is far apart: try fewer neighbours"
 
 
 def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:

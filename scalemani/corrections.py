@@ -25,14 +25,15 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from scalemani import blas
-from scalemani.additive_constant import RANK_TOLERANCE, arnoldi_constant, power_constant, projected_constant
+from scalemani.additive_constant import arnoldi_constant, power_constant, projected_constant
 from scalemani.eigensolver import block_rayleigh_ritz, first_block, start_block
 from scalemani.errors import ConvergenceWarning, SolverError
+from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.kernel import Kernels
 from scalemani.ritz import Combination, RitzPairs
 
 Vectors = NDArray[np.float64]
-Combine = Callable[[tuple[Vectors, ...]], Combination]
+Combine = Callable[[tuple[Vectors, ...], float], Combination]  # of the projections and τ
 CORRECTIONS = ("cailliez", "lingoes", "flip")
 MOST_READS = 200
 FLOAT32_GOOD = 100.0  # λ1/c² up to which float32 products leave c right to 1e-6, with a margin of 2 to 4
@@ -62,6 +63,8 @@ class Solution:
         The lowest of them: an upper bound of the smallest eigenvalue of K2, and converged for "lingoes".
     n_reads : int
         Reads of D that this took.
+    tolerance : float
+        τ, by which rounding was told from eigenvalues.
     """
 
     correction: str
@@ -73,6 +76,7 @@ class Solution:
     positive: float
     most_negative: float
     n_reads: int
+    tolerance: float = RANK_TOLERANCE
 
 
 def solve(
@@ -87,6 +91,7 @@ def solve(
     most_reads: int | None = None,
     most_columns: int | None = None,
     start: Callable[[], Vectors] | None = None,
+    tolerance: Callable[[], float] = lambda: RANK_TOLERANCE,
 ) -> Solution:
     """The constant that `correction` asks for, and the leading pairs of its kernel.
 
@@ -105,6 +110,8 @@ def solve(
         Columns at which the solver's basis restarts.
     start : callable, optional
         Gives the first block, where the kernels have no images of one already; a Gaussian one by default.
+    tolerance : callable, optional
+        Gives τ (:mod:`scalemani.far_rows`), once D has been read.
 
     Raises
     ------
@@ -119,12 +126,12 @@ def solve(
     before = kernels.n_reads
     n = kernels.shape[0]
     name = correction if isinstance(correction, str) else "none" if correction is None else "number"
-    projected_k2 = np.empty((0, 0))
+    projected_k2, tau = np.empty((0, 0)), 0.0
 
     def combine(projected: tuple[Vectors, ...]) -> Combination:
-        nonlocal projected_k2
-        projected_k2 = projected[1]
-        return chosen(projected)
+        nonlocal projected_k2, tau
+        projected_k2, tau = projected[1], tau or tolerance()
+        return chosen(projected, tau)
 
     if correction == "lingoes":
         chosen = lingoes(tol)
@@ -182,6 +189,7 @@ def solve(
         positive=float(unshifted[unshifted > 0].sum()),
         most_negative=float(unshifted[0]),
         n_reads=kernels.n_reads - before,
+        tolerance=tau,
     )
 
 
@@ -209,21 +217,21 @@ def refined(pairs: RitzPairs, kernels: Kernels) -> RitzPairs:
 # ---- one function a correction: what is made of the projections of K1 and K2 -------------------------
 
 
-def plain(projected: tuple[Vectors, ...]) -> Combination:
+def plain(projected: tuple[Vectors, ...], tau: float) -> Combination:
     """K2 as it is; eigenvalues within τ of 0 are rounding of D."""
     largest = float(np.abs(sl.eigvalsh(projected[1])).max())
-    return Combination((0.0, 1.0), floor=RANK_TOLERANCE * largest)
+    return Combination((0.0, 1.0), floor=tau * largest)
 
 
 def number(c: float) -> Combine:
     """K(c) of a given c."""
 
-    def combine(projected: tuple[Vectors, ...]) -> Combination:
+    def combine(projected: tuple[Vectors, ...], tau: float) -> Combination:
         if c == 0:
-            return plain(projected)
+            return plain(projected, tau)
         k1, k2 = projected
         largest = float(sl.eigvalsh(k2 + 2 * c * k1)[-1]) + c * c / 2
-        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * largest)
+        floor = max((1 + tau) * c * c / 2, tau * largest)
         return Combination((2 * c, 1.0), c * c / 2, c, floor=floor)
 
     return combine
@@ -233,18 +241,18 @@ def cailliez(tol: float) -> Combine:
     """K(c) of the least c for which it is positive semidefinite on the subspace, a rising lower bound of c*."""
     last = 0.0
 
-    def combine(projected: tuple[Vectors, ...]) -> Combination:
+    def combine(projected: tuple[Vectors, ...], tau: float) -> Combination:
         nonlocal last
         k1, k2 = projected
-        c = last = projected_constant(k1, k2, last)
+        c = last = projected_constant(k1, k2, last, tau)
         if c == 0:
             largest = float(np.abs(sl.eigvalsh(k2)).max())
-            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
+            return Combination((0.0, 1.0), 0.0, 0.0, largest * tau / tol, tau * largest)
         values, vectors = sl.eigh(k2 + 2 * c * k1 + c * c / 2 * np.eye(len(k1)))
         v = vectors[:, 0]
         rise = 2 * float(blas.product(blas.product(v, k1), v)) + c
         slope = max(rise, 0.0)  # dλmin/dc: an error e of λmin is one of e/slope in c
-        floor = max((1 + RANK_TOLERANCE) * c * c / 2, RANK_TOLERANCE * float(values[-1]))
+        floor = max((1 + tau) * c * c / 2, tau * float(values[-1]))
         return Combination((2 * c, 1.0), c * c / 2, c, c * slope, floor)
 
     return combine
@@ -253,13 +261,13 @@ def cailliez(tol: float) -> Combine:
 def lingoes(tol: float) -> Combine:
     """K2 + s J, s from the lowest Ritz value; 0 where that is within τ of 0, relative to the largest."""
 
-    def combine(projected: tuple[Vectors, ...]) -> Combination:
+    def combine(projected: tuple[Vectors, ...], tau: float) -> Combination:
         ends = sl.eigvalsh(projected[1])
         largest = float(np.abs(ends).max())
-        if ends[0] >= -RANK_TOLERANCE * largest:
-            return Combination((0.0, 1.0), 0.0, 0.0, largest * RANK_TOLERANCE / tol, RANK_TOLERANCE * largest)
+        if ends[0] >= -tau * largest:
+            return Combination((0.0, 1.0), 0.0, 0.0, largest * tau / tol, tau * largest)
         s = -float(ends[0])
-        floor = max((1 + RANK_TOLERANCE) * s, RANK_TOLERANCE * (float(ends[-1]) + s))
+        floor = max((1 + tau) * s, tau * (float(ends[-1]) + s))
         return Combination((0.0, 1.0), s, s, s, floor)
 
     return combine

@@ -1,7 +1,8 @@
 """Stage 1 for matrices: takes dense (n, n) distances, NumPy, memmap, Dask or Zarr, gives them validated.
 
 Read by row blocks, never whole unless it already is. Distances are finite (inf may separate
-components where that is allowed), non-negative, symmetric, with a zero diagonal.
+components where that is allowed), non-negative, symmetric, with a zero diagonal; what is smaller than 1e-6 of the
+typical distance is rounding there, as 1 - numpy.corrcoef leaves it, and is read as 0.
 """
 
 import hashlib
@@ -13,11 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
+from scalemani.magnitudes import SAME, typical_distance
 from scalemani.row_blocks import as_source
 from scalemani.symmetry import SymmetrySketch, is_chunked, whole_chunks
 
 BLOCK_BYTES = 64 << 20
-ASYMMETRY = 1e-6  # relative |d_ij - d_ji| that is taken as rounding (float32 matrices)
+CORNER = 64  # points whose distances from one another are kept for a look at triangles
 
 
 class DistanceMatrix:
@@ -36,7 +38,7 @@ class DistanceMatrix:
     ----------
     n : int
     fingerprint : str
-        Of its float64 content.
+        Of its float64 content, without the rounding that is read as 0.
     labels : ndarray of int, shape (n,)
         Component of each point (all 0 where there is no inf).
     row_longest : ndarray, shape (n,)
@@ -44,6 +46,8 @@ class DistanceMatrix:
     sample, sample_rows : ndarray, shape (s,)
         Seeded random off-diagonal finite distances and their rows: the same number of each row that has
         any, at least 1,000 where no point is alone.
+    corner, corner_points : ndarray, shapes (k, k) and (k,)
+        The distances of some seeded points from one another, and which they are.
 
     Raises
     ------
@@ -62,14 +66,23 @@ class DistanceMatrix:
         self.n = int(self.matrix.shape[0])
         self.labels = np.full(self.n, -1)
         self._allow_inf = allow_inf
+        self._diagonal, self._largest = np.zeros(self.n), np.zeros(self.n)
+        self._lowest: tuple[float, int, int] = (0.0, 0, 0)  # of all entries, with its row and column
+        self._apart: tuple[float, str] = (0.0, "")  # the largest difference of two directions, and what to say of it
+        self.corner_points = np.sort(np.random.default_rng(1).choice(self.n, min(CORNER, self.n), replace=False))
+        self.corner = np.zeros((len(self.corner_points), len(self.corner_points)))
         digest = hashlib.blake2b(digest_size=16)
         self.row_longest = np.zeros(self.n)
         samples, sampled = [np.empty(0)], [np.empty(0, np.int64)]
         rng = np.random.default_rng(0)
         each = -(-1000 // max(self.n - 1, 1)) if self.n > 1 else 0
         self._sketch = SymmetrySketch(self.n) if is_chunked(self.matrix) else None
-        for rows, block in self._row_blocks():
+        for rows, given in self._row_blocks():
+            self._note(given, rows)
+            block = _rounded(given, rows, slice(0, self.n))
             self._check_block(block, rows)
+            inside = (self.corner_points >= rows.start) & (self.corner_points < rows.stop)
+            self.corner[inside] = block[self.corner_points[inside] - rows.start][:, self.corner_points]
             digest.update(np.ascontiguousarray(block).tobytes())
             self.row_longest[rows] = np.max(block, axis=1, where=np.isfinite(block), initial=0.0)
             at, columns = _partners(np.isfinite(block), rows.start, rng.integers(1, max(self.n, 2), (len(block), each)))
@@ -79,12 +92,31 @@ class DistanceMatrix:
             self._search_asymmetry(self._sketch.suspects())
         self.fingerprint = digest.hexdigest()
         self.sample, self.sample_rows = np.concatenate(samples), np.concatenate(sampled)
+        self._judge(_share(self.matrix.dtype) * typical_distance(self.sample))
 
     def sample_within(self, kept: NDArray[np.int64]) -> NDArray[np.float64]:
         """The sampled distances between the points `kept`, whole components."""
         inside = np.zeros(self.n, bool)
         inside[kept] = True
         return self.sample[inside[self.sample_rows]]
+
+    def longer_sides(self) -> str | None:
+        """What to say where a sampled triangle has a side longer than the two others together; None if none has."""
+        c, k = self.corner, len(self.corner)
+        slack = 1 - 10 * _share(self.matrix.dtype)
+        longer = np.array([(c * slack > c[:, [m]] + c[m]) & np.isfinite(c) for m in range(k)]).reshape(k, k, k)
+        found = int(longer.sum()) // 2
+        if not found:
+            return None
+        m, i, j = np.argwhere(longer)[0]
+        a, b, via = self.corner_points[[i, j, m]]
+        return (
+            f"{self.name} holds no path lengths: {found:,} of {k * (k - 1) * (k - 2) // 6:,} sampled triangles have a "
+            f"side longer than the two others together (rows {a} and {b} are at {c[i, j]:.4g}, and by row {via} at "
+            f"{c[i, m] + c[m, j]:.4g}). They are taken as the final distances, as metric='geodesic' says (principal "
+            "coordinates); metric='precomputed' would choose neighbours by them and measure along paths; of squared "
+            "distances take the root"
+        )
 
     @property
     def step(self) -> int:
@@ -96,7 +128,7 @@ class DistanceMatrix:
         if not is_chunked(self.matrix):
             for start in range(0, self.n, self.step):
                 rows = slice(start, min(start + self.step, self.n))
-                yield rows, self.block(rows)
+                yield rows, np.asarray(self.matrix[rows, :], np.float64)
             return
         for slab in whole_chunks(self.matrix, BLOCK_BYTES):
             held = np.asarray(self.matrix[slab, :])
@@ -105,8 +137,9 @@ class DistanceMatrix:
                 yield rows, np.asarray(held[rows.start - slab.start : rows.stop - slab.start], np.float64)
 
     def block(self, rows: slice, columns: slice = slice(None)) -> NDArray[np.float64]:
-        """A part of it as float64."""
-        return np.asarray(self.matrix[rows, columns], np.float64)
+        """A part of it as float64, rounding read as 0."""
+        found = np.asarray(self.matrix[rows, columns], np.float64)
+        return _rounded(found, rows, slice(*columns.indices(self.n)))
 
     def part(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """The distances of chosen rows to chosen columns, in the order given; runs of rows are read at once."""
@@ -123,8 +156,10 @@ class DistanceMatrix:
     def _check_form(self) -> None:
         shape = tuple(self.matrix.shape)
         if len(shape) != 2 or shape[0] != shape[1]:
+            made = "scipy.spatial.distance.squareform makes one of a condensed vector"
             raise ScalemaniError(
-                f"{self.name} has shape {shape}: a distance matrix is square (n, n); for features use another metric"
+                f"{self.name} has shape {shape}: a distance matrix is square (n, n); "
+                + (made if len(shape) == 1 else "for features use another metric")
             )
         if shape[0] == 0:
             raise ScalemaniError(f"{self.name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required")
@@ -132,9 +167,38 @@ class DistanceMatrix:
         if kind not in "biuf":
             raise ScalemaniError(f"{self.name} has dtype {self.matrix.dtype}: distances are real numbers; convert it")
 
+    def _note(self, given: NDArray[np.float64], rows: slice) -> None:
+        """What may be rounding, or may not: that is told when the size of distances is known."""
+        self._refuse(np.isnan(given), rows, "NaN", "distances are numbers >= 0; remove or fill the row")
+        self._diagonal[rows] = given.diagonal(rows.start)
+        self._largest[rows] = given.max(axis=1)
+        if given.min() < min(self._lowest[0], 0.0):
+            i, j = np.unravel_index(int(given.argmin()), given.shape)
+            self._lowest = (float(given[i, j]), rows.start + int(i), int(j))
+
+    def _judge(self, allowed: float) -> None:
+        """Refuse what was noted, if it is more than rounding."""
+        off = np.flatnonzero(np.abs(self._diagonal) > allowed)
+        if len(off) == self.n > 1 and (self._diagonal >= (1 - SAME) * self._largest).all():
+            raise ScalemaniError(
+                f"{self.name} looks like similarities: the diagonal ({self._diagonal.min():g} to "
+                f"{self._diagonal.max():g}) is the largest of each row; distances are 0 there: give such as 1 - S"
+            )
+        if len(off):
+            raise ScalemaniError(
+                f"{self.name} has {self._diagonal[off[0]]:g} on its diagonal at row {off[0]}: a point is at distance 0 "
+                f"of itself (up to {allowed:.1g} is rounding here); numpy.fill_diagonal(D, 0) sets that"
+            )
+        lowest, i, j = self._lowest
+        if lowest < -allowed:
+            raise ScalemaniError(
+                f"{self.name} has a negative distance at row {i}, column {j} ({lowest:g}): distances are >= 0; check "
+                "how they were made"
+            )
+        if self._apart[0] > allowed:
+            raise ScalemaniError(self._apart[1])
+
     def _check_block(self, block: NDArray[np.float64], rows: slice) -> None:
-        self._refuse(np.isnan(block), rows, "NaN", "distances are numbers >= 0; remove or fill the row")
-        self._refuse(block < 0, rows, "a negative distance", "distances are >= 0; check how they were made")
         if not self._allow_inf:
             self._refuse(
                 np.isinf(block),
@@ -142,18 +206,11 @@ class DistanceMatrix:
                 "inf",
                 "distances are finite; use metric='geodesic' with disconnected='largest'",
             )
-        own = np.arange(rows.start, rows.stop)
-        diagonal = block[own - rows.start, own]
-        if diagonal.any():
-            at = int(np.flatnonzero(diagonal)[0])
-            raise ScalemaniError(
-                f"{self.name} has {diagonal[at]:g} on its diagonal at row {own[at]}: a point is at distance 0 of itself"
-            )
         if self._sketch is None:
             self._check_symmetry(block, rows)
         else:
             self._sketch.add(rows, block)
-        self._label(block, own)
+        self._label(block, np.arange(rows.start, rows.stop))
 
     def _label(self, block: NDArray[np.float64], own: NDArray[np.int64]) -> None:
         """Components from the pattern of inf, which must be that of whole components."""
@@ -193,12 +250,13 @@ class DistanceMatrix:
     def _compare(
         self, mine: NDArray[np.float64], theirs: NDArray[np.float64], rows: NDArray[np.int64], start: int
     ) -> None:
-        """Refuse entries (rows, start..) that differ from those across."""
+        """Note the entry (rows, start..) that differs most from that across, of those that differ by a share."""
         with np.errstate(invalid="ignore"):
-            apart = (mine != theirs) & ~(np.abs(mine - theirs) <= ASYMMETRY * np.maximum(mine, theirs))
-        if apart.any():
-            i, j = np.argwhere(apart)[0]
-            raise ScalemaniError(
+            gaps = np.where(mine == theirs, 0.0, np.abs(mine - theirs))
+            gaps[gaps <= _share(self.matrix.dtype) * np.maximum(mine, theirs)] = 0.0
+        if gaps.max(initial=0.0) > self._apart[0]:
+            i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
+            self._apart = float(gaps[i, j]), (
                 f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows[i]}, column {start + j} "
                 f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
             )
@@ -207,6 +265,22 @@ class DistanceMatrix:
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise ScalemaniError(f"{self.name} has {what} at row {rows.start + i}, column {j}: {remedy}")
+
+
+def _share(dtype: Any) -> float:
+    """The share of a distance that is rounding in a matrix of this dtype."""
+    return max(SAME, 4 * float(np.finfo(dtype).eps)) if np.dtype(dtype).kind == "f" else SAME
+
+
+def _rounded(block: NDArray[np.float64], rows: slice, columns: slice) -> NDArray[np.float64]:
+    """The block with 0 for what is negative, and on the matrix's diagonal; itself where that changes nothing."""
+    own = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
+    at = own - rows.start, own - columns.start
+    negative = block.size > 0 and bool(block.min() < 0)
+    if negative or block[at].any():
+        block = np.maximum(block, 0.0)
+        block[at] = 0.0
+    return block
 
 
 def _partners(
@@ -260,7 +334,7 @@ def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) ->
     for start in range(0, matrix.shape[0], step):
         block = matrix[start : start + step]
         values: NDArray[np.float64] = np.asarray(block.data if sp.issparse(block) else block, np.float64)
-        bad = ~(values >= 0)
+        bad = ~(values >= -SAME * typical_distance(values))
         if bad.any():
             where = (
                 "a stored entry"
@@ -268,4 +342,8 @@ def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) ->
                 else "row {}, column {}".format(*(np.argwhere(bad)[0] + [first + start, 0]))
             )
             raise ScalemaniError(f"{name} has {values[bad][0]} at {where}: distances are numbers >= 0")
+        if values.min(initial=0.0) < 0:  # rounding
+            values = np.maximum(values, 0.0)
+            if sp.issparse(block):
+                block = sp.csr_array((values, block.indices, block.indptr), shape=block.shape)
         yield start, block if sp.issparse(block) else values

@@ -86,8 +86,9 @@ def block_rayleigh_ritz(
     order : {"value", "modulus"}
         What "largest" means.
     tol : float
-        Residual over Ritz value at which a top pair is done. The low end is done when the estimated errors of the
-        value (relative) and of the lowest Ritz value (over `low_scale`) are at most tol/2 (module docstring).
+        Residual over Ritz value at which a top pair is done, unless it is rounding before. The low end is done when
+        the estimated errors of the value (relative) and of the lowest Ritz value (over `low_scale`) are at most tol/2
+        (module docstring).
     block : int
         Columns of a read, unless more pairs are wanted; at least half of it is the low end's until that is done.
     most_reads : int
@@ -137,15 +138,17 @@ def block_rayleigh_ritz(
         noise = 1e-15 * max(abs(ritz[0]), abs(ritz[-1]))
         relative = sizes[:n_top] / np.maximum(shown[top[:n_top]], 1e3 * noise + np.finfo(float).tiny)
         relative[shown[top[:n_top]] + sizes[:n_top] <= combination.floor] = 0.0
+        unfinished = (relative > tol) & (sizes[:n_top] > rounding(n, ritz))
         spread = float(np.median(ritz) - ritz[0])
         rest = _rest_of(rises)
         low_error = _low_error(sizes[len(top)], spread) if len(bottom) else np.inf
         allowed = max(tol / 2 * combination.low_scale, np.finfo(float).tiny)
-        high_done = bool((relative <= tol).all())
+        high_done = not unfinished.any()
         low_done = not low or (rest <= tol / 2 and low_error <= allowed)
         if m >= n - 1 or (high_done and low_done and m > n_top) or reads >= most_reads:
             break
-        left = max(relative.max() / tol, 0.0 if low_done else max(2 * rest / tol, low_error / allowed))
+        left = relative[unfinished].max(initial=0.0) / tol
+        left = max(left, 0.0 if low_done else max(2 * rest / tol, low_error / allowed))
         best, stalled = (left, 0) if left < 0.7 * best else (best, stalled + 1)
         if stalled > STALLED:
             break
@@ -156,7 +159,7 @@ def block_rayleigh_ritz(
             taken = None
             floors = np.full(len(chosen), 0.05 * tol * max(shown[top[min(n_top, m) - 1]], 1e3 * noise))
             floors[len(top) :] = max(0.05 * np.sqrt(allowed * spread), 10 * noise)
-            wanted = _wanted(relative > tol, len(top), 0 if low_done else len(bottom), block, len(chosen))
+            wanted = _wanted(unfinished, len(top), 0 if low_done else len(bottom), block, len(chosen))
             wanted &= sizes > np.minimum(floors, 0.1 * sizes[wanted].max(initial=0))
             grown = space.new_directions(gaps[:, wanted])
         del gaps  # the products need the memory
@@ -188,6 +191,11 @@ def block_rayleigh_ritz(
         change=float(rest) if m < n - 1 else 0.0,
         converged=bool(m >= n - 1 or (high_done and low_done)),
     )
+
+
+def rounding(n: int, ritz: Vectors) -> float:
+    """The residual that float64 products leave of any pair, beside the largest of these values."""
+    return 4e-16 * float(np.sqrt(n) * np.abs(ritz).max())
 
 
 def _combined(projected: tuple[Vectors, ...], combination: Combination) -> Vectors:

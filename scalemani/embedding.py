@@ -3,10 +3,10 @@
 Coordinates are Y = V |Λ|^{1/2} (n, p), Λ the eigenvalues of the corrected kernel; they are positive but for
 "flip", whose pairs are K2's, signed and ordered by modulus. A correction with a constant adds a nugget g J to the
 kernel (c²/2, Lingoes' s): an inner product that a point has only with itself. Of an eigenvalue λ only λ - g is
-geometry, and of that only what is above the rounding of D, τ λ1 (τ = 1e-6): axes with λ <= g + τ λ1 are nugget only
-(g > 0) or past the rank, and are exactly 0 here and in the projection, with one warning. For "flip" it is |λ| that
-must be above. Signs: the entry of largest modulus is positive, and the vectors are saved so. What the eigenvalues say
-is in :mod:`scalemani.spectrum`.
+geometry, and of that only what is above the rounding of D, τ λ1 (:mod:`scalemani.far_rows`): axes with λ <= g + τ λ1
+are nugget only (g > 0) or past the rank, and are exactly 0 here and in the projection, with one warning. For "flip" it
+is |λ| that must be above. Signs: the entry of largest modulus is positive, and the vectors are saved so. What the
+eigenvalues say is in :mod:`scalemani.spectrum`.
 """
 
 import uuid
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
 from scalemani.errors import RankWarning
+from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.kernel_shares import DistanceSums
 from scalemani.landmarks.layout import COUNTS
 from scalemani.landmarks.layout import STAGE as BY_LANDMARKS
@@ -51,6 +51,8 @@ class Embedding:
     counts : ndarray, shape (m,), optional
         Of landmarks: how many points each stands for (:mod:`scalemani.landmarks.kernels`). n is their number then in
         `vectors`, which are sums over these points, and in `means`, which are over all points and without 2g.
+    tolerance : float
+        τ.
     """
 
     vectors: Vectors
@@ -61,6 +63,7 @@ class Embedding:
     means: Vectors
     scale: float
     counts: Vectors | None = None
+    tolerance: float = RANK_TOLERANCE
 
     @property
     def on_points(self) -> Vectors:
@@ -76,7 +79,7 @@ class Embedding:
     def active(self) -> NDArray[np.bool_]:
         """Which axes carry geometry."""
         first = max(float(self.sizes[0]), 0.0)
-        return self.sizes - self.nugget > RANK_TOLERANCE * first
+        return self.sizes - self.nugget > self.tolerance * first
 
     def coordinates(self) -> Vectors:
         """Y (n, p) in the user's unit, in vertex order; 0 on axes that are not active."""
@@ -90,7 +93,8 @@ class Embedding:
         if not empty:
             return None
         nugget = "c²/2" if self.constant else "s"
-        why = f"are nugget only (λ <= {nugget})" if self.nugget else "are past the rank of the kernel"
+        past = f"are past the rank of the kernel (λ <= {self.tolerance:.0e} λ1: rounding of float32 distances)"
+        why = f"are nugget only (λ <= {nugget})" if self.nugget else past
         return f"{empty} of {asked} axes {why} and are 0: ask for n_components={max(asked - empty, 1)} or fewer"
 
 
@@ -122,6 +126,7 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
         means=sums.mean_squares(solution.constant, solution.nugget),
         scale=scale,
         counts=sums.counts,
+        tolerance=solution.tolerance,
     )
     said = embedding.emptiness()
     if said is not None:
@@ -158,7 +163,7 @@ def record_model(
     save_embedding(store, embedding)
     for name, array in (more or {}).items():
         store.write_array(name, array)
-    constants = {"constant": embedding.constant, "nugget": embedding.nugget}
+    constants = {"constant": embedding.constant, "nugget": embedding.nugget, "tolerance": embedding.tolerance}
     store.finish("solve", fields, **constants, spectrum=account, revision=uuid.uuid4().hex)
 
 
@@ -168,7 +173,8 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
     Parameters
     ----------
     solved : dict
-        State of the solve stage: its fields, `constant` and `nugget`. Format 1 records no nugget; it is c²/2 there.
+        State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it is
+        c²/2 there. Earlier releases record no tolerance.
     scale : float
         As the graph stage recorded it.
     """
@@ -182,4 +188,5 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
         means=store.read_array("means"),
         scale=scale,
         counts=store.read_array(COUNTS).astype(np.float64) if store.stage(BY_LANDMARKS) else None,
+        tolerance=float(solved.get("tolerance", RANK_TOLERANCE)),
     )

@@ -62,6 +62,10 @@ class LooksLikeDistancesWarning(ScalemaniWarning):
     """A matrix given as features is square, symmetric and zero on its diagonal."""
 
 
+class NoPathLengthsWarning(ScalemaniWarning):
+    """Distances given as geodesic break the triangle inequality: they are used as they are."""
+
+
 class AdditiveConstantWarning(ScalemaniWarning):
     """The additive constant is larger than the median geodesic distance."""
 
@@ -72,6 +76,10 @@ class BlindWorkerWarning(ScalemaniWarning):
 
 class RankWarning(ScalemaniWarning):
     """Axes without geometry were asked for; their coordinates are 0."""
+
+
+class FarRowsWarning(ScalemaniWarning):
+    """A few rows are a hundred median distances and more from all others; the message names them."""
 
 
 class UndeterminedAxesWarning(ScalemaniWarning):

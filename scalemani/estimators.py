@@ -42,8 +42,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Neighbours within this distance instead (with ``n_neighbors=None``).
     metric : str or callable, default "euclidean"
         pynndescent's names, or a function of two rows. "precomputed": X is a dense (n, n) matrix of
-        distances to choose neighbours from, or a sparse matrix that is the finished neighbour graph
-        (stored zeros are edges; n_neighbors then serves `transform` alone). "geodesic": X is D itself.
+        distances to choose neighbours from, or a sparse matrix. If every row of that stores its own 0, as
+        scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write it, it holds neighbour lists:
+        n_neighbors or radius chooses from what is stored, in `fit` and `transform`. Else it is the finished graph:
+        every stored entry is an edge, in one direction or both, zeros too. "geodesic": X is D itself, the final
+        distances; without a correction that is principal coordinates.
     metric_params : dict, optional
         Its parameters, such as ``{"p": 3}``.
     graph : {"union", "mutual"}, default "union"
@@ -305,7 +308,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ----------
         X : array-like, shape (l, n_features)
             NumPy in, NumPy out; Dask in, lazy Dask out. For metric "precomputed" and "geodesic":
-            distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges).
+            distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges,
+            and of a fit to neighbour lists the nearest of them).
 
         Returns
         -------

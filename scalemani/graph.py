@@ -7,9 +7,10 @@ Graphs are CSR arrays whose STORED entries are the edges: a zero-length edge is 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +18,17 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
 from scalemani.bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
-from scalemani.engine.edges import csr_of, renumbered, row_numbers, two_directions, with_edges
+from scalemani.engine.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.engine.vertex_order import vertex_order
-from scalemani.errors import DisconnectedGraphError, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning
+from scalemani.magnitudes import SAME, typical_distance
+from scalemani.neighbor_lists import NeighborLists
 
-if TYPE_CHECKING:
-    from scalemani.neighbors import NeighborLists
-
-__all__ = ["Graph", "graph_from_sparse", "make_graph", "symmetric_graph", "vertex_order"]
+__all__ = ["Graph", "given_edges", "graph_from_sparse", "make_graph", "symmetric_graph", "vertex_order"]
 
 KINDS = ("union", "mutual")
 POLICIES = ("error", "join", "largest")
 
-#: Two directions of an edge that differ by more than this share are two different numbers.
-SAME = 1e-10
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,22 @@ def symmetric_graph(lists: NeighborLists, kind: str = "union") -> csr_array:
             "paths need finite distances that are not negative; choose another metric"
         )
     rows, columns, there, back = two_directions(rows, columns, distances, m)
-    if kind == "mutual":
-        both = np.isfinite(back)
-        rows, columns, there, back = rows[both], columns[both], there[both], back[both]
+    return _joined(rows, columns, there, back, kind, m)
+
+
+def _joined(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    there: NDArray[np.float64],
+    back: NDArray[np.float64],
+    kind: str,
+    m: int,
+) -> csr_array:
+    """The symmetric graph of directed edges, as :func:`two_directions` gives them; the smaller length counts."""
     one_way = ~np.isfinite(back)
+    if kind == "mutual":
+        rows, columns, there, back = rows[~one_way], columns[~one_way], there[~one_way], back[~one_way]
+        one_way = one_way[~one_way]
     weights = np.minimum(there, back)
     return csr_of(
         np.concatenate([rows, columns[one_way]]),
@@ -115,23 +125,77 @@ def symmetric_graph(lists: NeighborLists, kind: str = "union") -> csr_array:
     )
 
 
+@dataclass(frozen=True)
+class GivenEdges:
+    """The edges of a sparse matrix of distances, checked.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of shape (e,), int64
+        Each direction once, sorted by row, then column; none from a row to itself.
+    there, back : ndarray of shape (e,), float64
+        Lengths of (row, column) and of (column, row); inf where that direction isn't stored.
+    m : int
+        Rows of the matrix.
+    lists : bool
+        Whether every row stores its own 0, as the neighbour lists of scikit-learn's transformers do.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    there: NDArray[np.float64]
+    back: NDArray[np.float64]
+    m: int
+    lists: bool
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every edge is stored in both directions."""
+        return bool(np.isfinite(self.back).all())
+
+    def graph(self, kind: str = "union") -> csr_array:
+        """The finished graph: every edge that is stored (for "mutual", in both directions)."""
+        return _joined(self.rows, self.columns, self.there, self.back, kind, self.m)
+
+    def nearest(self, n_neighbors: int | None, radius: float | None) -> NeighborLists:
+        """Lists of the nearest of the stored neighbours of each row; as many as there are where they are fewer."""
+        order, kept = shortest(self.rows, self.columns, self.there, n_neighbors, radius)
+        if n_neighbors is not None and self.symmetric and not kept.all():
+            warnings.warn(
+                f"X stores up to {int(np.bincount(self.rows).max())} neighbours of a row, and the nearest "
+                f"{n_neighbors} (n_neighbors) are used, since every row stores its own 0, as neighbour lists do; to "
+                "use every edge, leave the diagonal out",
+                ScalemaniWarning,
+                stacklevel=4,
+            )
+        order = order[kept]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(self.rows[order], minlength=self.m))])
+        return NeighborLists(indptr, self.columns[order], self.there[order], "graph", 1.0)
+
+
 def graph_from_sparse(matrix: Any) -> csr_array:
-    """Read a finished neighbour graph: any SciPy sparse matrix or array of distances.
+    """The finished graph of any SciPy sparse matrix or array of distances; see :func:`given_edges`."""
+    return given_edges(matrix).graph()
 
-    Stored zeros are zero-length edges (formats that pad with zeros, DIA and BSR, can't tell one
-    from no edge: there a zero is no edge). The diagonal is dropped; of entries given more than
-    once the smallest counts; directions that differ by less than 1e-10 of their size are made
-    equal by the smaller.
 
-    Returns
-    -------
-    csr_array of shape (m, m), float64
+def given_edges(matrix: Any) -> GivenEdges:
+    """Read the edges of a sparse matrix of distances.
+
+    Stored zeros are zero-length edges (formats that pad with zeros, DIA and BSR, can't tell one from no edge: there a
+    zero is no edge). An edge may be stored in one direction. Of entries given more than once the smallest counts. Up to
+    1e-6 of a length, or of the median one, is rounding: directions that differ by less are made equal by the smaller,
+    and negative lengths of that size are 0. The diagonal is no edge.
 
     Raises
     ------
     ScalemaniError
-        Not sparse, not square, not real; an entry that is NaN, infinite or negative; an edge with
-        one direction only, or with two that differ: one such pair is named.
+        Not sparse, not square, not real; similarities; an entry that is NaN, infinite or negative, or an edge whose
+        directions differ: one such entry is named.
+
+    Warns
+    -----
+    ScalemaniWarning
+        When all edges have length 1 and some one direction: neighbours without their distances.
     """
     if not issparse(matrix):
         raise ScalemaniError(
@@ -150,7 +214,9 @@ def graph_from_sparse(matrix: Any) -> csr_array:
     weights = coo.data.astype(np.float64)
     if matrix.format in ("bsr", "dia"):
         rows, columns, weights = rows[weights != 0], columns[weights != 0], weights[weights != 0]
-    bad = ~((weights >= 0) & np.isfinite(weights))
+    own = rows == columns
+    least = SAME * typical_distance(weights[~own])
+    bad = ~((weights >= -least) & np.isfinite(weights))
     if bad.any():
         e = int(bad.argmax())
         raise ScalemaniError(
@@ -158,19 +224,31 @@ def graph_from_sparse(matrix: Any) -> csr_array:
             "finite lengths that are not negative; leave an entry out where there is no edge"
         )
     m = int(matrix.shape[0])
-    rows, columns, there, back = two_directions(rows, columns, weights, m)
-    larger = np.maximum(there, back)
-    # An inf in `back` is a direction that isn't there; it fails the comparison as it should.
-    differs = larger - np.minimum(there, back) > SAME * np.where(np.isfinite(larger), larger, 0.0)
+    lists = len(np.unique(rows[own])) == m
+    if lists and not own.all() and weights[own].min() >= weights[~own].max() > weights[~own].min():
+        raise ScalemaniError(
+            f"the precomputed neighbour graph looks like similarities: its diagonal ({weights[own].min():g}) is its "
+            "largest; entries are distances, 0 on the diagonal, such as 1 - S"
+        )
+    rows, columns, there, back = two_directions(rows, columns, np.maximum(weights, 0.0), m)
+    larger = np.where(np.isfinite(back), np.maximum(there, back), there)
+    differs = larger - np.minimum(there, back) > np.maximum(SAME * larger, least)
     if differs.any():
         e = int(differs.argmax())
-        other = f"is {float(back[e])!r}" if np.isfinite(back[e]) else "is not stored"
         raise ScalemaniError(
             f"the precomputed neighbour graph is not symmetric: ({rows[e]}, {columns[e]}) is "
-            f"{float(there[e])!r} but ({columns[e]}, {rows[e]}) {other}; store each edge in both directions "
-            "with one length"
+            f"{float(there[e])!r} but ({columns[e]}, {rows[e]}) is {float(back[e])!r}; give an edge one length, "
+            "in one direction or in both"
         )
-    return csr_of(rows, columns, np.minimum(there, back), m)
+    found = GivenEdges(rows, columns, there, back, m, lists)
+    if len(there) and (there == 1).all() and not found.symmetric:
+        warnings.warn(
+            "every edge of the precomputed neighbour graph has length 1: paths count steps, not distances; for "
+            "distances make the graph with mode='distance'",
+            ScalemaniWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def make_graph(

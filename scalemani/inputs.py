@@ -2,11 +2,12 @@
 
 features   rows of numbers: distinct points, neighbours by search
 distances  metric="precomputed", dense: neighbours chosen from the matrix
-graph      metric="precomputed", sparse: the finished neighbour graph
+graph      metric="precomputed", sparse: the finished neighbour graph, or neighbour lists to choose from
 geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
 import hashlib
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
-from scalemani.errors import DisconnectedGraphError, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, ScalemaniError
 from scalemani.geodesics import check_reach, power_of_two_scale
-from scalemani.graph import Graph, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
 from scalemani.parameters import GIVEN_METRICS, Parameters
@@ -188,26 +189,45 @@ class DistanceInput(_Searched):
 
 
 class GraphInput(_ByEdges):
-    """A sparse matrix that is the neighbour graph: n_neighbors is not applied."""
+    """A sparse matrix of distances: the finished neighbour graph, or neighbour lists to choose from.
+
+    Lists are what scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write: every row stores its own
+    0. There n_neighbors or radius chooses from what is stored, as in scikit-learn's Isomap; else every edge counts.
+    """
 
     kind = "graph"
 
     def __init__(self, X: Any) -> None:
-        self.matrix = graph_from_sparse(X)
+        edges = given_edges(X)
+        self.matrix = edges.graph()
+        self.edges = edges if edges.lists or not edges.symmetric else None  # the graph says it all
         check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
         self.distinct = np.arange(self.n_rows)
         digest = hashlib.blake2b(digest_size=16)
+        if self.edges is not None:
+            digest.update(b"lists" if edges.lists else b"")
+            digest.update(np.isfinite(edges.back).tobytes())
         for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent) -> None:
-        """There are none."""
+    def lists(
+        self, parameters: Parameters, kept: Kept | None = None, progress: Progress = silent
+    ) -> NeighborLists | None:
+        """The nearest of the given neighbours; None for a finished graph."""
+        if self.edges is None or not self.edges.lists:
+            return None
+        return self.edges.nearest(parameters.n_neighbors, parameters.radius)
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The given graph in vertex order."""
-        return self._in_range(make_graph(self.matrix, disconnected=parameters.disconnected))
+        kind = parameters.graph
+        if lists is not None:
+            matrix = symmetric_graph(lists, kind)
+        else:
+            matrix = self.matrix if self.edges is None else self.edges.graph(kind)
+        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken: nothing but their number is known."""
@@ -221,6 +241,7 @@ class GeodesicInput:
 
     def __init__(self, X: Any) -> None:
         self.checked = DistanceMatrix(X, allow_inf=True)
+        self.longer = self.checked.longer_sides()
         check_magnitude(self.checked.row_longest)
         self.n_rows = self.n_features = self.n_distinct = self.checked.n
         self.distinct = np.arange(self.checked.n)
@@ -250,6 +271,8 @@ class GeodesicInput:
         check_reach(
             float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept))
         )
+        if self.longer is not None:
+            warnings.warn(self.longer, NoPathLengthsWarning, stacklevel=4)
         return Graph(
             matrix=sp.csr_array((len(kept), len(kept))),
             order=kept,

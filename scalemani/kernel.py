@@ -103,7 +103,8 @@ class CentredKernels:
         """A block (n, width) with its images: the first read's, or a new one that `make` gives, for a read."""
         first, self._first = self._first, None  # the solver's from here on: it is as large as the basis
         if first is not None and first.block.shape == (self.shape[0], width):
-            return ReadBlock(first.block, first.images)
+            same = self.precision == usual_precision(self.shape[0])  # the first read's
+            return ReadBlock(first.block, first.images if same else self.products(first.block))
         self._sums = None  # so that the sums come from this read, too
         del first
         block = make()

@@ -101,6 +101,8 @@ def search_part_bytes(given: Any, parameters: Parameters, edges: int) -> int:
     n, k = given.n_distinct, parameters.n_neighbors or max(1, edges // max(given.n_distinct, 1))
     listed = 0 if given.kind == "graph" else n * k
     making = terms.symmetric_bytes(n, max(edges, listed)) + terms.lists_bytes(n, listed)
+    if given.kind == "graph" and given.edges is not None:  # its directions are held beside it
+        return making + 32 * len(given.edges.rows)
     if given.kind != "features":
         return making
     width = given.n_features if given._search is None else given._search.prepared.width

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
+from scalemani.engine.edges import row_numbers, shortest
 from scalemani.engine.shortest_paths import first_seeds, products_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_paths
@@ -122,6 +123,7 @@ class Projector:
         self._landmarks = LandmarkPlacer(store, self.embedding, form) if LANDMARKS in stages else None
         without = self.kind == "geodesic" or self._landmarks is not None
         self._graph = None if without else shared_paths(store.path, store.document["id"])
+        self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
         if self.kind == "features":
             self._rows = load_rows(store)
             digests = store.read_array("digests")
@@ -197,6 +199,13 @@ class Projector:
         if sp.issparse(block):
             csr = sp.csr_array(block)
             lengths = np.asarray(csr.data, np.float64)
+            if self._choose:
+                row_of = row_numbers(csr.indptr)
+                order, kept = shortest(row_of, csr.indices, lengths, self.n_neighbors, self.radius)
+                order = order[kept]
+                pointers = np.concatenate([[0], np.cumsum(np.bincount(row_of[order], minlength=csr.shape[0]))])
+                csr = sp.csr_array((lengths[order], csr.indices[order], pointers), shape=csr.shape)
+                lengths = csr.data
             zero: NDArray[np.int64] = np.flatnonzero(lengths == 0)[::-1]  # the first of several is set last
             own = np.full(csr.shape[0], -1)
             own[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))[zero]] = csr.indices[zero]

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from scalemani import blas
 from scalemani.corrections import Solution
+from scalemani.eigensolver import rounding
 from scalemani.embedding import Embedding
 from scalemani.engine.path_graph import MOST_HOPS
 from scalemani.engine.row_check import MOST_ASYMMETRY, ROUNDING
@@ -240,10 +241,12 @@ def _sums(rows: NDArray[np.float32], vertices: NDArray[np.int64], sums: Distance
 def _solution(solution: Solution, precision: str, tol: float) -> dict[str, float]:
     pairs = solution.pairs
     asymmetry, residual = pairs.asymmetry, float(pairs.residuals.max())
+    least = rounding(len(pairs.vectors), pairs.values) / np.maximum(np.abs(pairs.values), np.finfo(float).tiny)
     _refuse("the operators are not symmetric", asymmetry, ASYMMETRY_ALLOWED[precision], "a product of D is wrong")
     found = {"symmetry": asymmetry, "constants": check_centred(pairs.vectors), "residuals": residual}
     if pairs.converged:
-        _refuse("residuals of pairs that are said to have converged", residual, max(tol, NOISE), "the solver is wrong")
+        beyond = float(np.max(pairs.residuals - least))
+        _refuse("residuals of pairs that are said to have converged", beyond, max(tol, NOISE), "the solver is wrong")
     return found
 
 

@@ -5,7 +5,11 @@ model that is there already stays until then.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scalemani import geodesics
 from scalemani.corrections import Solution, solve
@@ -15,14 +19,15 @@ from scalemani.engine.objects import checksum
 from scalemani.engine.read_log import StoredReads, drop_reads
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore
-from scalemani.errors import SelfCheckError
+from scalemani.errors import FarRowsWarning, SelfCheckError
+from scalemani.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.inputs import GeodesicInput, Input
 from scalemani.kernel import CentredKernels
 from scalemani.kernel_shares import FirstRead
 from scalemani.parameters import Parameters
 from scalemani.scattered_rows import given_rows
 from scalemani.self_check import check_fit, checked_vertices
-from scalemani.spectrum import spectrum_account
+from scalemani.spectrum import Remark, spectrum_account
 from scalemani.starting_block import begun_block
 
 Report = Callable[[str, int, int], None]
@@ -75,6 +80,13 @@ def solve_run(
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
         reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
     kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
+
+    @cache
+    def far() -> FarRows:
+        return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+
+    if first is not None and far().tolerance < RANK_TOLERANCE:
+        kernels.precision = "float64"  # float32 products lose what lies beside so large an eigenvalue
     del first  # the solver's from here on
     solution = solve(
         kernels,
@@ -85,9 +97,13 @@ def solve_run(
         seed=parameters.random_state,
         most_columns=most_columns,
         start=lambda: begun_block(store, given, parameters, cluster, most_columns),
+        tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
     )
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol)
+    account = spectrum_account(
+        solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
+        [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
+    )  # fmt: skip
     try:
         account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
     except SelfCheckError:
@@ -98,6 +114,17 @@ def solve_run(
     if reads is not None:
         reads.clear()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
+
+
+def _said_of(given: Input | None) -> list[Remark]:
+    """What was said of given distances."""
+    return [(None, given.longer)] if isinstance(given, GeodesicInput) and given.longer is not None else []
+
+
+def said_of_far_rows(store: RunStore, vertices: NDArray[np.int64], far: FarRows, tolerance: float) -> list[Remark]:
+    """What there is to say of `vertices` that are far from all others, if there are any, by their rows in X."""
+    rows = np.flatnonzero(np.isin(store.read_array("vertex"), vertices))
+    return [(FarRowsWarning, far.sentence(rows.tolist(), tolerance))] if len(vertices) else []
 
 
 def _checked(

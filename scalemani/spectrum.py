@@ -22,12 +22,12 @@ stick); the programs' own documentation (R's cmdscale, ape's pcoa, scikit-learn'
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.bounds import LEAST_GAP, two_digits
 from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
@@ -37,6 +37,7 @@ from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, Undeterm
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
+Remark = tuple[type[ScalemaniWarning] | None, str]
 
 
 def spectrum_account(
@@ -46,6 +47,7 @@ def spectrum_account(
     median: float,
     n_passes: int,
     tol: float = 1e-6,
+    more: Sequence[Remark] = (),
 ) -> dict[str, Any]:
     """What the spectrum says, in the user's unit, as JSON values; keys are defined in :class:`scalemani.KernelIsomap`.
 
@@ -57,6 +59,8 @@ def spectrum_account(
         Reads of D.
     tol : float
         To which the pairs were found.
+    more : sequence, optional
+        What else there is to say, as a warning of a class; None where that was done before.
 
     Warns
     -----
@@ -77,7 +81,7 @@ def spectrum_account(
     missed = norm - float((values[embedding.active] ** 2).sum())
     following = abs(pairs.next_value) if embedding.flipped else pairs.next_value
     ratio, gap = _quotient(math.sqrt(2 * nugget), median), gap_behind(sizes, following)
-    remarks = _remarks(solution, embedding, ratio, gap, tol)
+    remarks = [*more, *_remarks(solution, embedding, ratio, gap, tol)]
     for category, sentence in remarks:
         if category is not None:
             warnings.warn(sentence, category, stacklevel=2)
@@ -165,7 +169,7 @@ def pieces(solution: Solution, embedding: Embedding, n: int) -> int:
     if solution.nugget:
         return n - (1 if solution.correction == "number" else 2)
     active = int(embedding.active.sum())
-    floor = RANK_TOLERANCE * max(float(embedding.sizes[0]), 0.0)
+    floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)
     if not embedding.flipped and solution.most_negative < -floor:
         return n - 2
     behind = abs(solution.pairs.next_value)
@@ -189,9 +193,9 @@ def _shares(parts: Vectors, whole: float) -> list[float]:
 
 def _remarks(
     solution: Solution, embedding: Embedding, ratio: float, gap: float | None, tol: float
-) -> list[tuple[type[ScalemaniWarning] | None, str]]:
+) -> list[Remark]:
     """What a reader should know, with the class under which to warn of it; None where that was done before."""
-    found: list[tuple[type[ScalemaniWarning] | None, str]] = []
+    found: list[Remark] = []
     pairs, p = solution.pairs, len(embedding.sizes)
     if not pairs.converged:
         worst = float(pairs.residuals.max())
@@ -209,7 +213,7 @@ def _remarks(
             "it, compare a fit with no correction, and check the graph for shortcut edges"
         )
         found.append((AdditiveConstantWarning, sentence))
-    floor = RANK_TOLERANCE * max(float(embedding.sizes[0]), 0.0)
+    floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)
     if solution.correction == "number" and pairs.lowest < -floor:
         below = -pairs.lowest / float(embedding.sizes[0])
         sentence = f"the kernel still has negative eigenvalues, down to {below:.1e} of its largest: c is less than c*"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scalemani.bounds import much_negative
 from scalemani.reporting.advice import about_the_correction, notices
 from scalemani.reporting.axes_words import beside_the_stick, which_to_follow
 
@@ -51,6 +52,28 @@ def test_remarks_come_after_warnings():
     assert [notice.warning for notice in found] == [True, False, False]
     assert "add up to at least 22.2 % of the trace" in found[1].headline
     assert "differ by 0.50 %" in found[2].headline
+
+
+@pytest.mark.parametrize("correction", [None, "cailliez", "lingoes", "flip", 2.0])
+@pytest.mark.parametrize("negative", [17.9, 18.1, 80.0])
+def test_above_a_fifth_of_the_trace_negative_mass_is_explained_and_no_correction_advised(correction, negative):
+    """A curved shape, or shortcut edges, stay what they are under any correction."""
+    shift = 0.0 if correction in (None, "flip") else 2.0
+    found = {"correction": correction, "negative_mass": negative, "shift": shift, "constant_over_median": 4.0}
+    words = " ".join(about_the_correction({**QUIET, **found}))
+    advised = " ".join(word for notice in said(**found) for word in notice.words)
+    if negative > 0.2 * 90:
+        assert "closed or curved shape" in words and "shortcut edges" in words and "try fewer neighbours" in words
+        assert "A correction" not in advised
+        assert "fewer neighbours" in advised
+    else:
+        assert "closed or curved" not in words
+        assert ("A correction (cailliez, lingoes)" in advised) == (correction is None)
+
+
+def test_of_given_distances_no_neighbours_are_advised():
+    meant = much_negative({**QUIET, "knn_method": "geodesic"})
+    assert "closed or curved shape" in meant and "neighbours" not in meant
 
 
 @pytest.mark.parametrize(

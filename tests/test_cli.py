@@ -146,6 +146,26 @@ def test_info_for_people_and_an_exported_model(files, program):
     np.testing.assert_array_equal(np.load("run.zarr.npy"), np.load("model.zarr.npy"))
 
 
+def test_what_given_distances_were_taken_for_is_said_and_what_negative_mass_means(files, program):
+    X = np.load("train.npy")
+    np.save("D.npy", np.linalg.norm(X[:, None] - X, axis=-1) ** 2)  # no path lengths
+    code, out, err = program("fit D.npy final.zarr --metric geodesic --correction none")
+    assert code == 0 and "sampled triangles have a side longer than the two others" in err
+    for said in (out, program("info final.zarr")[1]):
+        assert "given            the final distances (metric geodesic)" in said
+        assert "metric precomputed would choose neighbours" in said
+    assert "sampled triangles" in program("info final.zarr")[1]
+    code, out, _ = program("fit D.npy chosen.zarr --metric precomputed --correction none -k 4")
+    assert code == 0 and "given            distances to choose neighbours by (metric precomputed)" in out
+    assert "metric geodesic would take them as the final ones" in out
+    angles = np.arange(60) * np.pi / 30
+    np.save("ring.npy", np.c_[np.cos(angles), np.sin(angles)])
+    code, out, _ = program("fit ring.npy ring.zarr -k 4 --correction none")
+    assert code == 0 and "closed or curved shape, or shortcut edges" in out and "try fewer neighbours" in out
+    np.save("flat.npy", X[:60, :2])
+    assert "closed or curved" not in program("fit flat.npy flat.zarr -k 59 --correction none")[1]
+
+
 def test_quiet_says_nothing_and_lines_go_to_standard_error(files, program):
     assert program("fit train.npy run.zarr -k 8 --correction none --quiet") == (0, "", "")
     code, out, err = program("fit train.npy loud.zarr -k 8 --correction none")

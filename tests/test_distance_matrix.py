@@ -1,15 +1,19 @@
 """A matrix of distances is read by blocks, from any kind of array, and refused with row and column."""
 
+import re
+import warnings
+
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
 from data import flat_distances, random_distances
+from scipy.spatial.distance import cdist
 
-from scalemani import distance_matrix
+from scalemani import Isomap, KernelIsomap, distance_matrix
 from scalemani.distance_matrix import DistanceMatrix, distance_rows
-from scalemani.errors import ScalemaniError
+from scalemani.errors import NoPathLengthsWarning, ScalemaniError
 from scalemani.symmetry import SymmetrySketch
 
 N = 30
@@ -175,8 +179,10 @@ FAULTS = {
     "negative": (8, 13, -1.0, r"a negative distance at row 8, column 13"),
     "inf": (2, 20, np.inf, r"inf at row 2, column 20: .*disconnected='largest'"),
     "minus inf": (2, 20, -np.inf, r"a negative distance at row 2, column 20"),
-    "diagonal": (11, 11, 0.5, r"0\.5 on its diagonal at row 11"),
-    "tiny diagonal": (29, 29, 1e-300, r"1e-300 on its diagonal at row 29"),
+    "diagonal": (11, 11, 0.5, r"0\.5 on its diagonal at row 11: .*fill_diagonal\(D, 0\)"),
+    "small diagonal": (29, 29, 1e-5, r"1e-05 on its diagonal at row 29: .*up to \de-07 is rounding"),
+    "negative diagonal": (29, 29, -0.5, r"-0\.5 on its diagonal at row 29"),
+    "small negative": (8, 13, -1e-5, r"a negative distance at row 8, column 13 \(-1e-05\)"),
 }
 
 
@@ -285,7 +291,9 @@ def test_rounding_of_float32_is_no_asymmetry_and_a_relative_thousandth_is(D):
     ("matrix", "message"),
     [
         (np.zeros((3, 4)), r"shape \(3, 4\): a distance matrix is square"),
-        (np.zeros(5), r"shape \(5,\)"),
+        (np.zeros(5), r"shape \(5,\).*squareform makes one of a condensed vector"),
+        (np.corrcoef(np.random.default_rng(0).random((6, 9))), "looks like similarities: the diagonal"),
+        (np.exp(-flat_distances(9)), r"looks like similarities: the diagonal \(1 to 1\)"),
         (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\)"),
         (np.zeros((0, 0)), r"0 sample\(s\)"),
         (np.zeros((3, 3), complex), "(?i)complex"),
@@ -303,6 +311,81 @@ def test_text_and_objects_are_refused():
             DistanceMatrix(matrix)
 
 
+# ---- rounding ----------------------------------------------------------------------------------
+
+T = np.random.default_rng(0).normal(size=(N, 60))
+T[7] = T[3]  # at a distance of 0 but for rounding
+ROUNDED = {
+    "1 - numpy.corrcoef": 1 - np.corrcoef(T),
+    "scipy's correlation": cdist(T, T, "correlation"),
+    "the squares of sums": np.sqrt(np.maximum(0, 2 * N * (1 - np.corrcoef(T)) + 1e-16)),
+    "float32": (1 - np.corrcoef(T)).astype(np.float32),
+    "float16": cdist(T, T).astype(np.float16) + np.diag(np.full(N, 1e-3, np.float16)),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_is_rounding_beside_the_other_distances_is_zero(name, scale, rows_a_block):
+    """On the diagonal, and below 0; whatever the blocks, and for chunks alike."""
+    given = ROUNDED[name] * (scale if name != "float16" else 1)
+    given[7, 3], given[3, 7] = -2e-16 * given.max(), 1e-16 * given.max()
+    before, expected = given.copy(), np.maximum(given.astype(np.float64), 0)
+    np.fill_diagonal(expected, 0)
+    for form in (given, da.from_array(given, chunks=(7, 11)), Chunked(given, 4, N)):
+        matrix = DistanceMatrix(form)
+        np.testing.assert_array_equal(matrix.block(slice(0, N)), expected)
+        np.testing.assert_array_equal(matrix.block(slice(5, 9), slice(2, 8)), expected[5:9, 2:8])
+        np.testing.assert_array_equal(matrix.part(np.array([3, 7]), np.array([7, 3])), expected[[3, 7]][:, [7, 3]])
+        assert matrix.fingerprint == DistanceMatrix(expected).fingerprint, "it is of what is used"
+    np.testing.assert_array_equal(given, before)
+
+
+def test_two_directions_are_compared_beside_the_other_distances(D, rows_a_block):
+    """A small distance may be all rounding; a share of a usual one is none."""
+    D[4, 9], D[9, 4] = 1e-9, 3e-9
+    DistanceMatrix(D)
+    D[4, 9], D[9, 4] = 1e-4, 3e-4
+    with pytest.raises(ScalemaniError, match=r"not symmetric: 0\.0001 at row 4, column 9 and 0\.0003 across"):
+        DistanceMatrix(D)
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "geodesic"])
+def test_rounding_changes_no_coordinate(metric):
+    """Of a fit and of test rows."""
+    rounded, D = 1 - np.corrcoef(T), cdist(T, T, "correlation")
+    D = np.maximum((D + D.T) / 2, 0)
+    np.fill_diagonal(D, 0)
+    options = {"metric": metric, "n_neighbors": 8, "correction": 0.1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoPathLengthsWarning)
+        model, plain = (KernelIsomap(**options).fit(given) for given in (rounded, D))
+    np.testing.assert_allclose(model.embedding_, plain.embedding_, atol=1e-6)
+    np.testing.assert_allclose(model.transform(rounded - 1e-15), model.embedding_, atol=1e-5)
+
+
+# ---- triangles ---------------------------------------------------------------------------------
+
+
+def test_distances_that_are_no_path_lengths_are_told():
+    """Squares are none; what a graph or points have are, whatever float32 makes of them."""
+    D = flat_distances(200)
+    for given in (D, D.astype(np.float32), D.astype(np.float16), np.zeros((5, 5)), components([20, 10])[0]):
+        assert DistanceMatrix(given, allow_inf=True).longer_sides() is None
+    said = DistanceMatrix(D**2).longer_sides()
+    found, i, j, first, via, second = re.search(
+        r"^X holds no path lengths: ([\d,]+) of 41,664 sampled .*"
+        r"\(rows (\d+) and (\d+) are at (\S+), and by row (\d+) at (\S+)\)",
+        said,
+    ).groups()
+    i, j, via = int(i), int(j), int(via)
+    assert float(first) == pytest.approx(D[i, j] ** 2, rel=1e-3)
+    assert float(second) == pytest.approx(D[i, via] ** 2 + D[via, j] ** 2, rel=1e-3) and float(second) < float(first)
+    assert 0 < int(found.replace(",", "")) < 41_664
+    with pytest.warns(NoPathLengthsWarning, match="final distances.*metric='precomputed' would choose neighbours"):
+        Isomap(metric="geodesic").fit(D[:60, :60] ** 2)
+
+
 # ---- rows of distances to the training points --------------------------------------------------
 
 
@@ -318,6 +401,15 @@ def test_stored_entries_of_sparse_rows_are_edges_and_repeats_count_by_their_mini
     ((_, rows),) = distance_rows(T, 6, "T", sparse=True)
     assert rows.indptr.tolist() == [0, 1, 3, 3]
     assert dict(zip(rows.indices.tolist(), rows.data.tolist(), strict=True)) == {4: 0.0, 0: 3.0, 2: 2.0}
+
+
+def test_rounding_below_zero_in_rows_of_distances_is_zero(D):
+    T = D[:3].copy()
+    T[1, 4] = -1e-16
+    for given in (T, sp.csr_array(T)):
+        ((_, rows),) = distance_rows(given, N, "T", sparse=True)
+        found = rows.toarray() if sp.issparse(rows) else rows
+        np.testing.assert_array_equal(found, np.maximum(T, 0))
 
 
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-2.0, "-2.0")])

@@ -1,8 +1,10 @@
 """Stage 3 against slow references: lists and finished graphs made symmetric, and put in vertex order."""
 
+import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.manifold
 from naive_graph import (
     NaiveSearch,
     assert_well_formed,
@@ -11,9 +13,12 @@ from naive_graph import (
     naive_graph,
     nearest_lists,
 )
+from sklearn.neighbors import KNeighborsTransformer, RadiusNeighborsTransformer, kneighbors_graph
+from sklearn.pipeline import make_pipeline
 
-from scalemani.errors import ScalemaniError
-from scalemani.graph import graph_from_sparse, make_graph, symmetric_graph
+from scalemani import Isomap, load
+from scalemani.errors import ScalemaniError, ScalemaniWarning, StoreMismatchError, UnreachableWarning
+from scalemani.graph import given_edges, graph_from_sparse, make_graph, symmetric_graph
 
 # Lists to graph
 
@@ -111,14 +116,104 @@ def test_rounding_between_directions_is_evened_out_and_more_is_refused(scale):
         return sp.coo_array(([scale, scale * (1 + share)], ([0, 1], [1, 0])), shape=(2, 2))
 
     assert edges(graph_from_sparse(given(1e-12))) == {(0, 1): scale, (1, 0): scale}
+    assert edges(graph_from_sparse(given(5e-7))) == {(0, 1): scale, (1, 0): scale}
     with pytest.raises(ScalemaniError, match=r"not symmetric: \(0, 1\) is .* but \(1, 0\) is"):
-        graph_from_sparse(given(1e-8))
+        graph_from_sparse(given(1e-5))
 
 
-def test_a_zero_against_a_missing_entry_is_not_symmetric():
-    given = sp.coo_array(([1.0, 1.0, 0.0], ([0, 1, 2], [1, 0, 0])), shape=(3, 3))
-    with pytest.raises(ScalemaniError, match=r"\(2, 0\) is 0.0 but \(0, 2\) is not stored"):
-        graph_from_sparse(given)
+def test_what_is_rounding_beside_the_other_edges_is_zero_or_the_same():
+    """As of 1 - correlation of equal rows."""
+    given = sp.coo_array(
+        ([1.0, 1.0, -2e-16, 1e-16, 3e-16, 4e-16, 1e-17], ([0, 1, 2, 0, 1, 2, 2], [1, 0, 0, 2, 2, 1, 2])), shape=(3, 3)
+    )
+    assert edges(graph_from_sparse(given)) == {
+        (0, 1): 1.0, (1, 0): 1.0, (0, 2): 0.0, (2, 0): 0.0, (1, 2): 3e-16, (2, 1): 3e-16,
+    }  # fmt: skip
+    with pytest.raises(ScalemaniError, match=r"holds -0.001 at \(2, 0\)"):
+        graph_from_sparse(sp.coo_array(([1.0, 1.0, -1e-3], ([0, 1, 2], [1, 0, 0])), shape=(3, 3)))
+
+
+def test_an_edge_in_one_direction_is_an_edge_whatever_its_length():
+    given = sp.coo_array(([1.0, 1.0, 0.0, 2.0], ([0, 1, 2, 0], [1, 0, 0, 3])), shape=(4, 4))
+    expected = {(0, 1): 1.0, (1, 0): 1.0, (2, 0): 0.0, (0, 2): 0.0, (0, 3): 2.0, (3, 0): 2.0}
+    assert edges(graph_from_sparse(given)) == expected
+    assert edges(given_edges(given).graph("mutual")) == {(0, 1): 1.0, (1, 0): 1.0}
+
+
+def test_neighbours_without_their_distances_are_warned_of():
+    """Links of length 1 in both directions may be meant; a directed list of neighbours is not."""
+    listed = kneighbors_graph(np.random.default_rng(0).random((30, 2)), 4)
+    graph_from_sparse(listed.maximum(listed.T))
+    with pytest.warns(ScalemaniWarning, match="length 1: paths count steps.*mode='distance'"):
+        graph_from_sparse(listed)
+
+
+def test_similarities_are_no_lengths():
+    S = np.exp(-np.random.default_rng(0).random((6, 6)))
+    np.fill_diagonal(S, 1)
+    with pytest.raises(ScalemaniError, match=r"looks like similarities: its diagonal \(1\)"):
+        graph_from_sparse(sp.csr_array(np.maximum(S, S.T)))
+
+
+# As scikit-learn makes them
+
+POINTS = np.random.default_rng(0).random((120, 3))
+OTHERS = np.r_[np.random.default_rng(1).random((15, 3)), POINTS[:5]]
+
+
+@pytest.mark.parametrize(
+    ("transformer", "parameters", "points"),
+    [
+        (KNeighborsTransformer(n_neighbors=8, mode="distance"), {"n_neighbors": 8}, POINTS),
+        (KNeighborsTransformer(n_neighbors=20, mode="distance"), {"n_neighbors": 8}, POINTS.astype(np.float32)),
+        (KNeighborsTransformer(n_neighbors=8, mode="distance"), {"n_neighbors": 8}, np.r_[POINTS, POINTS[:9]]),
+        (KNeighborsTransformer(n_neighbors=8, mode="distance", metric="cosine"), {"n_neighbors": 8}, POINTS),
+        (RadiusNeighborsTransformer(radius=0.6, mode="distance"), {"n_neighbors": None, "radius": 0.4}, POINTS),
+    ],
+)
+def test_its_transformers_feed_this_isomap_as_they_feed_its_own(transformer, parameters, points):
+    ours, theirs = (
+        make_pipeline(transformer, kind(metric="precomputed", n_components=3, **parameters)).fit(points)
+        for kind in (Isomap, sklearn.manifold.Isomap)
+    )
+    expected = theirs[-1].embedding_
+    naive.same_up_to_sign(ours[-1].embedding_, expected, atol=1e-6)
+    signs = np.sign((ours[-1].embedding_ * expected).sum(0))
+    np.testing.assert_allclose(ours.transform(OTHERS) * signs, theirs.transform(OTHERS), atol=1e-6)
+
+
+def test_of_a_radius_graph_the_nearest_are_taken_with_a_warning():
+    """Its rows store their own 0: but a finished graph may, too, and it is symmetric as this is."""
+    pipe = [RadiusNeighborsTransformer(radius=0.6, mode="distance"), Isomap(metric="precomputed", n_neighbors=6)]
+    with pytest.warns(ScalemaniWarning, match=r"nearest 6 \(n_neighbors\) are used.*leave the diagonal out"):
+        ours = make_pipeline(*pipe).fit(POINTS)[-1].embedding_
+    np.testing.assert_allclose(ours, Isomap(n_neighbors=6).fit(POINTS).embedding_, atol=1e-6)
+
+
+def test_a_store_keeps_whether_neighbours_were_chosen(tmp_path):
+    transformer = KNeighborsTransformer(n_neighbors=12, mode="distance")
+    listed = transformer.fit_transform(POINTS)
+    model = Isomap(metric="precomputed", n_neighbors=6, store=tmp_path / "run").fit(listed)
+    again, test = load(tmp_path / "run"), transformer.transform(OTHERS)
+    np.testing.assert_array_equal(again.transform(test), model.transform(test))
+    with pytest.raises(StoreMismatchError):
+        Isomap(metric="precomputed", n_neighbors=6, store=tmp_path / "run").fit(model_graph(listed))
+
+
+def model_graph(listed):
+    """The same edges as a finished graph."""
+    coo = listed.tocoo()
+    away = coo.row != coo.col
+    return sp.csr_array((coo.data[away], (coo.row[away], coo.col[away])), shape=coo.shape)
+
+
+def test_a_row_without_neighbours_has_no_place():
+    transformer = RadiusNeighborsTransformer(radius=0.4, mode="distance").fit(POINTS)
+    model = Isomap(metric="precomputed", n_neighbors=None, radius=0.4).fit(transformer.transform(POINTS))
+    test = transformer.transform(np.r_[OTHERS[:2], [[50.0, 50, 50]]])
+    with pytest.warns(UnreachableWarning, match="1 of 3 rows"):
+        placed = model.transform(test)
+    assert np.isnan(placed).all(1).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,25 @@ def edges_of(matrix: csr_array) -> Edges:
     return row_numbers(matrix.indptr), matrix.indices.astype(np.int64), matrix.data
 
 
+def shortest(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    lengths: NDArray[np.float64],
+    most: int | None,
+    radius: float | None,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The order of edges by row, length and column, and which of them, in that order, are kept.
+
+    Those are the `most` shortest of each row, or those within `radius`.
+    """
+    order = np.lexsort((columns, lengths, rows))
+    if most is None:
+        return order, lengths[order] <= (np.inf if radius is None else radius)
+    ordered = rows[order]
+    first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
+    return order, np.arange(len(order)) - first < most
+
+
 def with_edges(matrix: csr_array, pairs: NDArray[np.int64], lengths: NDArray[np.float64]) -> csr_array:
     """A symmetric graph and more edges, in both directions, that it doesn't have yet."""
     rows, columns, values = edges_of(matrix)

@@ -143,10 +143,11 @@ _STAGES = {
     ),
     "geodesics": _object("fields median", fields=_object("tile_size", tile_size=_COUNT), median=_NOT_NEGATIVE),
     "solve": _object(
-        "fields constant spectrum revision",  # and `nugget`, which the first format lacks
+        "fields constant spectrum revision",  # and `nugget` and `tolerance`, which earlier releases lack
         fields=_object(" ".join(_SOLVE), **_SOLVE),
         constant=_SIZED,
         nugget=_SIZED,
+        tolerance=_SHARE,
         spectrum=_SPECTRUM,
         revision=_HEX,
     ),

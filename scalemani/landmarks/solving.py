@@ -15,11 +15,13 @@ from scalemani.embedding import make_embedding, record_model
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
+from scalemani.far_rows import far_rows
 from scalemani.landmarks.kernels import LandmarkKernels
 from scalemani.landmarks.layout import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.landmarks.placing import Report, place_all
 from scalemani.parameters import Parameters
 from scalemani.self_check import CHECKED, check_landmark_fit
+from scalemani.solving import said_of_far_rows
 from scalemani.spectrum import spectrum_account
 
 TIGHTER = 1e-3  # of the tolerance that is asked for: products of the square cost next to nothing
@@ -56,6 +58,7 @@ def solve_landmarks(
     report("solve", 0, 1)
     square = symmetric_square(store)
     kernels = LandmarkKernels(square, store.read_array(COUNTS))
+    far = far_rows(kernels.sums, distances["median"], lambda some: square[np.ix_(some, some)])
     solution = solve(
         kernels,
         parameters.n_components,
@@ -63,12 +66,16 @@ def solve_landmarks(
         constant_solver=parameters.constant_solver,
         tol=_tolerance(parameters),
         seed=parameters.random_state,
+        tolerance=lambda: far.tolerance,
     )
     pairs = solution.pairs
     vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
     solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
     embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(solution, embedding, kernels.sums, distances["median"], 1, parameters.tol)
+    account = spectrum_account(
+        solution, embedding, kernels.sums, distances["median"], 1, parameters.tol,
+        said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
+    )  # fmt: skip
     account |= {"n_landmarks": len(square)}
     checked = checked_landmarks(len(square), parameters.random_state)
     account["self_check"] = check_landmark_fit(

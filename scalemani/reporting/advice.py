@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scalemani.bounds import LEAST_GAP, side, two_digits
+from scalemani.bounds import LEAST_GAP, much_negative, side, two_digits
 from scalemani.reporting.page import Notice
 from scalemani.reporting.words import count, number, percent
 
@@ -11,7 +11,7 @@ __all__ = ["about_the_correction", "notices"]
 
 NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
 LOW_RECALL = 0.95
-MUCH_NEGATIVE = 0.1  # of the trace
+SOME_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
 UNCORRECTED = (None, "none")
 
@@ -79,13 +79,14 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
             ],
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
-    if s["correction"] in UNCORRECTED and negative and trace > 0 and negative > MUCH_NEGATIVE * trace:
-        least = f"{side(s, 'negative_mass')} ".lstrip()
+    if s["correction"] in UNCORRECTED and negative and trace > 0 and negative > SOME_NEGATIVE * trace:
+        least, much = f"{side(s, 'negative_mass')} ".lstrip(), much_negative(s)
         yield Notice(
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
             [
                 "No points in flat space have exactly these distances. The axes show the best of the positive part, "
-                "and the negative part is left out. A correction (cailliez, lingoes) makes a kernel of it.",
+                "and the negative part is left out. "
+                + (f"So much means {much}." if much else "A correction (cailliez, lingoes) makes a kernel of it."),
             ],
             warning=False,
         )
@@ -132,7 +133,13 @@ def _about_the_fit(residual_variance: float | None) -> Iterator[Notice]:
 
 
 def about_the_correction(s: Mapping[str, Any]) -> list[str]:
-    """The correction and its constant, in a sentence or two."""
+    """The correction and its constant, in a sentence or two, and what much negative mass means."""
+    much = much_negative(s)
+    said = f"Without a correction, negative eigenvalues are more than a fifth of the trace: {much}."
+    return [*_said_of_the_correction(s), *([] if much is None else [said])]
+
+
+def _said_of_the_correction(s: Mapping[str, Any]) -> list[str]:
     kind, shift = s["correction"], s["shift"]
     if kind in UNCORRECTED:
         return [

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from scalemani.bounds import said_of_list, side, sides, two_digits
+from scalemani.bounds import much_negative, said_of_list, side, sides, two_digits
+from scalemani.reporting.words import said_of_given
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "result_in"]
 
@@ -131,7 +132,7 @@ def as_json_values(value: Any) -> Any:
 
 
 def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
-    s = model.spectrum_
+    s, much = model.spectrum_, much_negative(model.spectrum_)
     merged = s["n_rows"] - s["n_distinct"]
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
@@ -141,6 +142,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *_landmark_lines(s),
+        *([f"given            {given}"] if (given := said_of_given(s.get("knn_method"))) else []),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
@@ -148,6 +150,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
         *reads,
+        *([f"note             negative mass is above a fifth of the trace: {much}"] if much else []),
         *(f"warning          {sentence}" for sentence in s.get("warnings", []) if all_shares),
     ]
 
