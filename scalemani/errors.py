@@ -62,6 +62,10 @@ class LooksLikeDistancesWarning(ScalemaniWarning):
     """A matrix given as features is square, symmetric and zero on its diagonal."""
 
 
+class FeatureNamesWarning(ScalemaniWarning):
+    """Either a fit or what is placed in it has names of features, and the other has none: they can't be compared."""
+
+
 class AdditiveConstantWarning(ScalemaniWarning):
     """The additive constant is larger than the median geodesic distance."""
 

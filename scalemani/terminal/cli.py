@@ -84,6 +84,7 @@ def fit(
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
     from scalemani import KernelIsomap
+    from scalemani.labelled_rows import unnumbered
     from scalemani.terminal.summary import begun_line, fit_lines, result_in
 
     before = None if parameters["overwrite"] else result_in(store)
@@ -92,7 +93,7 @@ def fit(
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
         model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
-    model.name_features(source.names)
+    model.name_features(unnumbered(source.names))
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
@@ -190,12 +191,7 @@ def project(
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
-    fitted = getattr(model, "feature_names_in_", None)
-    if fitted is not None and source.names is not None and list(fitted) != source.names:
-        raise ScalemaniError(
-            f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
-            "those, in that order"
-        )
+    model.check_features(source.names, points, store)
     with kept_results(Path(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()

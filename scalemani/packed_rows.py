@@ -1,0 +1,211 @@
+"""Packed arrays: takes an array with attributes of the netCDF conventions, gives its values as they were meant.
+
+Zarr and HDF5 files hold them too, and their readers give the cells as they are stored. A value is
+``cell * scale_factor + add_offset``, in float64. A cell is missing if it equals `_FillValue` or a `missing_value`, or
+lies outside of `valid_min`, `valid_max` or `valid_range`. `_Unsigned` says how integers are to be taken.
+
+What HDF5 and Zarr themselves call the fill value is only what a cell has that was never written: it marks nothing,
+except in arrays that xarray wrote in Zarr's format 2, where it is the one place for `_FillValue`.
+"""
+
+import base64
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.cells import check_exact, unmasked
+from scalemani.errors import ScalemaniError
+from scalemani.row_source import RowSource
+
+__all__ = ["BOUNDS", "PackedRows", "Packing", "packing_of"]
+
+Cells = NDArray[Any]
+
+_SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
+_FILLS = ("_FillValue", "missing_value", "fill_value")
+BOUNDS = ("valid_min", "valid_max", "valid_range")
+_KNOWN = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS, *BOUNDS)
+
+
+class Packing:
+    """How the cells of an array are to be taken.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Of the cells, of real numbers.
+    attributes : mapping
+        Those of the array that say something about it.
+    name : str
+        What messages call the array.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming an attribute that can't be read.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], attributes: dict[str, Any], name: str) -> None:
+        self._name, self._given = name, attributes
+        self.stored = self.dtype = dtype
+        signed = {"true": "u", "false": "i"}.get(_text(attributes.get(_UNSIGNED)).lower())
+        if signed is not None and dtype.kind in "iu":
+            self.dtype = np.dtype(f"{signed}{dtype.itemsize}")
+        self._scale, self._offset = self._one(_SCALE, 1.0), self._one(_OFFSET, 0.0)
+        if self._scale == 0:
+            raise ScalemaniError(f"{name} has the scale_factor 0, which leaves nothing of its values; mend it")
+        self.scales = self._scale != 1 or self._offset != 0
+        self._tests: list[tuple[str, Callable[[Cells], Cells]]] = []
+        for attribute in _FILLS:
+            for value in self._numbers(attribute):
+                self._add_fill(attribute, value)
+        both = self._numbers("valid_range")
+        if len(both) not in (0, 2):
+            raise ScalemaniError(f"{name} has the valid_range {both}; two numbers are needed: mend it")
+        for bound in self._numbers("valid_min") + both[:1]:
+            self._add_bound("its least valid value is", np.less, bound)
+        for bound in self._numbers("valid_max") + both[1:]:
+            self._add_bound("its largest valid value is", np.greater, bound)
+
+    def _numbers(self, attribute: str) -> list[Any]:
+        """The numbers of an attribute, which may be text as Zarr's JSON needs it for NaN."""
+        found = []
+        for value in np.ravel(np.asarray(self._given.get(attribute, []))).tolist():
+            if isinstance(value, (str, bytes)):
+                value = _number_in(_text(value))
+            if not isinstance(value, (bool, int, float)):
+                raise ScalemaniError(
+                    f"{self._name} has the {attribute} {self._given[attribute]!r}, which is no number: mend it, or "
+                    "remove that attribute"
+                )
+            found.append(value)
+        return found
+
+    def _one(self, attribute: str, default: float) -> float:
+        found = self._numbers(attribute)
+        if len(found) > 1 or not np.isfinite(found).all():
+            raise ScalemaniError(
+                f"{self._name} has the {attribute} {found}; one finite number is needed: unpack the values yourself"
+            )
+        return float(found[0]) if found else default
+
+    def _add_fill(self, attribute: str, value: Any) -> None:
+        if np.isnan(value):
+            return  # NaN is refused in any case
+        if self.dtype.kind != "f":
+            limits = np.iinfo(f"i{self.dtype.itemsize}").min, np.iinfo(f"u{self.dtype.itemsize}").max
+            if not limits[0] <= value <= limits[1] or value != int(value):
+                return  # no cell can be that
+        with np.errstate(over="ignore"):
+            cell = np.array(value).astype(self.dtype)[()]
+        self._tests.append((f"its {attribute} is {cell}", lambda cells: cells == cell))
+
+    def _add_bound(self, said: str, outside: Callable[..., Cells], bound: Any) -> None:
+        """A bound of the cells, or of the values if it is a float and the cells are packed as integers."""
+        if self.scales and self.dtype.kind in "iu" and isinstance(bound, float):
+            self._tests.append((f"{said} {bound:g}", lambda cells: outside(self._scaled(cells), bound)))
+            return
+        if self.stored != self.dtype:
+            bound = int(np.array(bound).astype(self.dtype))
+        self._tests.append((f"{said} {bound:g}", lambda cells: outside(cells, bound)))
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether cells are values as they are."""
+        return not self.scales and not self._tests and self.stored == self.dtype
+
+    def _scaled(self, cells: Cells) -> Cells:
+        if not self.scales:
+            return cells
+        check_exact(cells, self._name)
+        return cells.astype(np.float64) * self._scale + self._offset
+
+    def values(self, stored: Any) -> Cells:
+        """The values of cells, NaN where they are missing."""
+        cells = np.asarray(stored).astype(self.dtype, copy=False)
+        missing = np.zeros(cells.shape, bool)
+        for _, test in self._tests:
+            missing |= test(cells)
+        values = self._scaled(cells)
+        if not missing.any():
+            return values
+        check_exact(values, self._name)
+        return np.where(missing, np.nan, values.astype(np.float64))
+
+    def values_of_rows(self, stored: Any, first: int) -> Cells:
+        """The values of rows of cells, of which none is missing; `first` is the number of the first row.
+
+        Raises
+        ------
+        ScalemaniError
+            Naming row, column and attribute.
+        """
+        cells = np.asarray(stored).astype(self.dtype, copy=False)
+        for said, test in self._tests:
+            missing = test(cells)
+            if missing.any():
+                row, column = np.argwhere(missing)[0].tolist()
+                raise ScalemaniError(
+                    f"Input {self._name} contains NaN at row {first + row}, column {column}, where the cell "
+                    f"{cells[row, column]} is missing: {said} ({int(missing.sum())} such entries in this block of "
+                    "rows); drop or fill those rows"
+                )
+        return self._scaled(cells)
+
+
+class PackedRows(RowSource):
+    """Rows of an array of packed cells."""
+
+    def __init__(self, X: Any, packing: Packing, name: str) -> None:
+        chunks = getattr(X, "chunks", None)
+        dtype = np.float64 if packing.scales else packing.dtype
+        super().__init__((int(X.shape[0]), int(X.shape[1])), dtype, int(chunks[0]) if chunks else None)
+        self._X, self._packing, self._name = X, packing, name
+
+    def read(self, start: int, stop: int) -> Any:
+        return self._packing.values_of_rows(unmasked(self._X[start:stop], self._name, start), start)
+
+
+def packing_of(X: Any, name: str) -> Packing | None:
+    """How the cells of an array with attributes (Zarr, HDF5, netCDF4, xarray) are to be taken; None: as they are.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    if hasattr(X, "ncattrs"):  # a netCDF4 variable unpacks itself, unless it is told not to
+        if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):
+            raise ScalemaniError(f"{name} gives its cells as they are stored: call its set_auto_maskandscale(True)")
+        return None
+    given, dtype = getattr(X, "attrs", None), getattr(X, "dtype", None)
+    if given is None or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+        return None
+    found = {attribute: given[attribute] for attribute in _KNOWN if attribute in given and attribute != "fill_value"}
+    metadata = getattr(X, "metadata", None)
+    if getattr(metadata, "zarr_format", None) == 2 and "_ARRAY_DIMENSIONS" in given and X.fill_value is not None:
+        found["fill_value"] = X.fill_value
+    if not found:
+        return None
+    packing = Packing(dtype, found, name)
+    return None if packing.says_nothing else packing
+
+
+def _text(value: Any) -> str:
+    """Text that an attribute holds, be it in bytes or alone in an array."""
+    value = value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _number_in(text: str) -> float | None:
+    """A number in text, or in base64 as xarray writes it into Zarr's format 3."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
+    except (ValueError, struct.error):
+        return None
