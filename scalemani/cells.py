@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["check_exact", "check_kind", "numbers", "one_line", "unmasked"]
+__all__ = ["as_text", "check_exact", "check_kind", "numbers", "one_line", "unmasked"]
 
 _EXACT_INTEGER = 2**53  # up to this magnitude every integer is a float64
 _WANTED = "give real numbers (integer, float or bool)"
@@ -80,6 +80,13 @@ def _number(value: Any, name: str, at: tuple[int, int, Any]) -> float:
     if isinstance(value, Decimal) and value.is_finite() and Decimal(repr(found)) != value:
         raise _not_exact(name, value)
     return found
+
+
+def as_text(value: Any) -> str | None:
+    """Text that a file's attribute holds, be it in bytes or alone in an array; None if it is something else."""
+    value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+    value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return value if isinstance(value, str) else None
 
 
 def one_line(error: BaseException) -> str:

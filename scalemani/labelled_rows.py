@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.cells import check_exact, numbers
+from scalemani.cells import as_text, check_exact, numbers
 from scalemani.errors import FeatureNamesWarning, ScalemaniError
-from scalemani.packed_rows import BOUNDS, PackedRows, Packing
+from scalemani.packed_rows import TAKEN_AWAY, PackedRows, Packing
 from scalemani.row_source import RowSource
 
 __all__ = ["check_labels", "feature_labels", "frame_rows", "is_frame", "is_labelled", "labelled_rows", "unnumbered"]
@@ -60,8 +60,8 @@ def labelled_rows(X: Any, name: str) -> Any:
             f"{name} has the dimensions {tuple(X.dims)!r}; two are needed, of rows and of features: {remedy}"
         )
     packing = None
-    if X.dtype.kind in "biuf":  # xarray leaves the bounds in place when it unpacks, and takes the rest away
-        packing = Packing(X.dtype, {key: X.attrs[key] for key in X.attrs if key not in BOUNDS}, name)
+    if X.dtype.kind in "biuf":
+        packing = Packing(X.dtype, {key: X.attrs[key] for key in TAKEN_AWAY if key in X.attrs}, name)
         if packing.scales or packing.stored != packing.dtype:
             raise ScalemaniError(
                 f"{name} has the attributes scale_factor, add_offset or _Unsigned: if its values are still packed, "
@@ -151,9 +151,7 @@ def feature_labels(X: Any) -> list[str] | None:
 def _text(label: Any) -> str:
     if isinstance(label, np.datetime64) and not np.isnat(label):
         label = label.astype("datetime64[us]").item()
-    if isinstance(label, bytes):
-        return label.decode("utf-8", "replace")
-    return str(tuple(map(_text, label))) if isinstance(label, tuple) else str(label)
+    return str(tuple(map(_text, label))) if isinstance(label, tuple) else as_text(label) or str(label)
 
 
 def unnumbered(labels: Sequence[str] | None) -> list[str] | None:
@@ -187,7 +185,7 @@ def check_labels(known: Sequence[str] | None, given: Sequence[str] | None, name:
     """
     if known is None and given is None:
         return
-    n = len(given if given is not None else known or [])
+    n = max(len(labels) for labels in (known, given) if labels is not None)
     ours, theirs = (_counted(n) if labels is None else list(labels) for labels in (known, given))
     if len(ours) == len(theirs) and all(map(_same, ours, theirs)):
         return

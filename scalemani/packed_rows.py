@@ -16,18 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.cells import check_exact, unmasked
+from scalemani.cells import as_text, check_exact, one_line, unmasked
 from scalemani.errors import ScalemaniError
 from scalemani.row_source import RowSource
 
-__all__ = ["BOUNDS", "PackedRows", "Packing", "packing_of"]
+__all__ = ["TAKEN_AWAY", "PackedRows", "Packing", "packing_of", "unpacked"]
 
 Cells = NDArray[Any]
 
 _SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
-_FILLS = ("_FillValue", "missing_value", "fill_value")
-BOUNDS = ("valid_min", "valid_max", "valid_range")
-_KNOWN = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS, *BOUNDS)
+_FILLS = ("_FillValue", "missing_value")
+_OF_ZARR_2 = "fill_value"
+_BOUNDS = ("valid_min", "valid_max", "valid_range")
+_MOST_NUMBERS = 100  # of an attribute
+TAKEN_AWAY = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS)  # by xarray, from the attributes of what it unpacks
+_KNOWN = (*TAKEN_AWAY, *_BOUNDS)
 
 
 class Packing:
@@ -51,7 +54,8 @@ class Packing:
     def __init__(self, dtype: np.dtype[Any], attributes: dict[str, Any], name: str) -> None:
         self._name, self._given = name, attributes
         self.stored = self.dtype = dtype
-        signed = {"true": "u", "false": "i"}.get(_text(attributes.get(_UNSIGNED)).lower())
+        unsigned = attributes.get(_UNSIGNED)
+        signed = {"true": "u", "false": "i"}.get(str(as_text(unsigned) or unsigned).lower())
         if signed is not None and dtype.kind in "iu":
             self.dtype = np.dtype(f"{signed}{dtype.itemsize}")
         self._scale, self._offset = self._one(_SCALE, 1.0), self._one(_OFFSET, 0.0)
@@ -59,7 +63,7 @@ class Packing:
             raise ScalemaniError(f"{name} has the scale_factor 0, which leaves nothing of its values; mend it")
         self.scales = self._scale != 1 or self._offset != 0
         self._tests: list[tuple[str, Callable[[Cells], Cells]]] = []
-        for attribute in _FILLS:
+        for attribute in (*_FILLS, _OF_ZARR_2):
             for value in self._numbers(attribute):
                 self._add_fill(attribute, value)
         both = self._numbers("valid_range")
@@ -72,14 +76,13 @@ class Packing:
 
     def _numbers(self, attribute: str) -> list[Any]:
         """The numbers of an attribute, which may be text as Zarr's JSON needs it for NaN."""
-        found = []
-        for value in np.ravel(np.asarray(self._given.get(attribute, []))).tolist():
-            if isinstance(value, (str, bytes)):
-                value = _number_in(_text(value))
-            if not isinstance(value, (bool, int, float)):
+        found: list[Any] = []
+        for value in np.ravel(np.asarray(self._given.get(attribute, [])))[: _MOST_NUMBERS + 1].tolist():
+            value = value if as_text(value) is None else _number_in(str(as_text(value)))
+            if len(found) == _MOST_NUMBERS or not isinstance(value, (bool, int, float)):
                 raise ScalemaniError(
-                    f"{self._name} has the {attribute} {self._given[attribute]!r}, which is no number: mend it, or "
-                    "remove that attribute"
+                    f"{self._name} has the {attribute} {self._given[attribute]!r:.60}, which is no number or are "
+                    f"more than {_MOST_NUMBERS}: mend it, or remove that attribute"
                 )
             found.append(value)
         return found
@@ -183,20 +186,23 @@ def packing_of(X: Any, name: str) -> Packing | None:
     given, dtype = getattr(X, "attrs", None), getattr(X, "dtype", None)
     if given is None or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
         return None
-    found = {attribute: given[attribute] for attribute in _KNOWN if attribute in given and attribute != "fill_value"}
+    try:
+        found = {attribute: given[attribute] for attribute in _KNOWN if attribute in given}
+    except Exception as error:  # h5py has no type for some, and raises several kinds for damaged ones
+        raise ScalemaniError(f"{name} has attributes that can't be read ({one_line(error)}); write it again") from error
     metadata = getattr(X, "metadata", None)
     if getattr(metadata, "zarr_format", None) == 2 and "_ARRAY_DIMENSIONS" in given and X.fill_value is not None:
-        found["fill_value"] = X.fill_value
+        found[_OF_ZARR_2] = X.fill_value
     if not found:
         return None
     packing = Packing(dtype, found, name)
     return None if packing.says_nothing else packing
 
 
-def _text(value: Any) -> str:
-    """Text that an attribute holds, be it in bytes or alone in an array."""
-    value = value.ravel()[0] if isinstance(value, np.ndarray) and value.size == 1 else value
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def unpacked(X: Any, cells: Any, name: str) -> Any:
+    """The values of some cells of an array, NaN where they are missing."""
+    packing = packing_of(X, name)
+    return cells if packing is None else packing.values(cells)
 
 
 def _number_in(text: str) -> float | None:

@@ -179,6 +179,7 @@ def project(
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
     from scalemani.engine.kept import drop_finished, kept_results
+    from scalemani.engine.places import place
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
@@ -192,7 +193,7 @@ def project(
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     model.check_features(source.names, points, store)
-    with kept_results(Path(out)) as kept, reporting(not quiet) as report:
+    with kept_results(place(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
         assert isinstance(kept.folder, Path)
