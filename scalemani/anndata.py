@@ -133,7 +133,7 @@ def project(
     if fitted.metric in ("precomputed", "geodesic"):
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
-    fitted.check_features(_names(adata, where), f"adata.{where if where == 'X' else f'obsm[{where!r}]'}")
+    fitted._check_features(_names(adata, where), f"adata.{where if where == 'X' else f'obsm[{where!r}]'}")
     placed = fitted._run.transform(X, fitted.scheduler)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(placed, np.float64)
@@ -173,9 +173,9 @@ def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
     return where, X
 
 
-def _names(adata: Any, where: str) -> list[str] | None:
+def _names(adata: Any, where: str) -> list[Any] | None:
     """The names of the features of a representation."""
-    return feature_labels(adata.obsm[where]) if where in adata.obsm else [str(name) for name in adata.var_names]
+    return feature_labels(adata.obsm[where]) if where in adata.obsm else list(adata.var_names)
 
 
 class _Backed(RowSource):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
-from scalemani.labelled_rows import check_labels, feature_labels, unnumbered
+from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.plan import Plan
@@ -252,21 +252,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
         return self.fit(X).embedding_
 
-    def check_features(self, names: Any, name: str, fit: str = "the model") -> None:
-        """Hold the names of features, a sequence of str or None, against those of the fit.
-
-        Messages call their owner `name`, and the fit `fit`.
-
-        Raises
-        ------
-        ScalemaniError
-            They are others, or in another order.
-
-        Warns
-        -----
-        FeatureNamesWarning
-            One of the two has none.
-        """
+    def _check_features(self, names: Any, name: str, fit: str = "the model") -> None:
+        """Hold the names of features, or None, against those of the fit; messages call their owner `name`."""
         check_labels(getattr(self, "feature_names_in_", None), names, name, fit)
 
     def _adopt(self, run: Run) -> None:
@@ -293,11 +280,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        names : sequence of str, shape (n_features,), or None
-            None takes back what was recorded.
+        names : sequence, shape (n_features,), or None
+            Of text, numbers, dates or tuples of these. None takes back what was recorded.
         """
         check_is_fitted(self)
-        listed = None if names is None else [str(name) for name in names]
+        listed = None if names is None else [label_text(name) for name in names]
         self._run.name_features(listed)
         self._take_names(listed)
 
@@ -329,7 +316,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Wrong number of features, NaN or inf (named by row and column).
         """
         check_is_fitted(self)
-        self.check_features(feature_labels(X), "X")
+        self._check_features(feature_labels(X), "X")
         with reporting(self.progress) as report:
             return self._run.transform(X, self.scheduler, report)
 
@@ -353,7 +340,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         zarr.Array, shape (l, n_components)
         """
         check_is_fitted(self)
-        self.check_features(feature_labels(X), "X")
+        self._check_features(feature_labels(X), "X")
         with reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 

@@ -15,7 +15,16 @@ from scalemani.errors import FeatureNamesWarning, ScalemaniError
 from scalemani.packed_rows import TAKEN_AWAY, PackedRows, Packing
 from scalemani.row_source import RowSource
 
-__all__ = ["check_labels", "feature_labels", "frame_rows", "is_frame", "is_labelled", "labelled_rows", "unnumbered"]
+__all__ = [
+    "check_labels",
+    "feature_labels",
+    "frame_rows",
+    "is_frame",
+    "is_labelled",
+    "label_text",
+    "labelled_rows",
+    "unnumbered",
+]
 
 _MOST_SHOWN = 8
 
@@ -81,7 +90,7 @@ class _Labelled(RowSource):
         self._X = X
 
     def read(self, start: int, stop: int) -> Any:
-        return np.asarray(self._X[start:stop].data)
+        return np.asanyarray(self._X[start:stop].data)
 
 
 def frame_rows(X: Any, name: str) -> Any:
@@ -121,7 +130,10 @@ class _Frame(RowSource):
             if cells.ndim != 1 or cells.dtype.kind not in "biufcO":
                 self._refuse(at, cells.dtype)
             if cells.dtype.kind in "Oc":
-                cells = numbers(cells.astype(object)[:, None], self._name, start, at, label)[:, 0]
+                try:
+                    cells = numbers(cells.astype(object)[:, None], self._name, start, at, label)[:, 0]
+                except TypeError:
+                    self._refuse(at, type(cells[0]).__name__)
             check_exact(cells, self._name)
             out[:, at] = cells
         return out
@@ -142,16 +154,17 @@ def feature_labels(X: Any) -> list[str] | None:
         A data frame, or a DataArray whose second dimension has coordinates.
     """
     if is_frame(X):
-        return [_text(label) for label in (X.column_names if hasattr(X, "column_names") else X.columns)]
+        return [label_text(label) for label in (X.column_names if hasattr(X, "column_names") else X.columns)]
     if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[1] in X.coords:
-        return [_text(label) for label in X.coords[X.dims[1]].values]
+        return [label_text(label) for label in X.coords[X.dims[1]].values]
     return None
 
 
-def _text(label: Any) -> str:
+def label_text(label: Any) -> str:
+    """A label as text: the same for equal labels of one type."""
     if isinstance(label, np.datetime64) and not np.isnat(label):
         label = label.astype("datetime64[us]").item()
-    return str(tuple(map(_text, label))) if isinstance(label, tuple) else as_text(label) or str(label)
+    return str(tuple(map(label_text, label))) if isinstance(label, tuple) else as_text(label) or str(label)
 
 
 def unnumbered(labels: Sequence[str] | None) -> list[str] | None:

@@ -81,8 +81,8 @@ class Packing:
             value = value if as_text(value) is None else _number_in(str(as_text(value)))
             if len(found) == _MOST_NUMBERS or not isinstance(value, (bool, int, float)):
                 raise ScalemaniError(
-                    f"{self._name} has the {attribute} {self._given[attribute]!r:.60}, which is no number or are "
-                    f"more than {_MOST_NUMBERS}: mend it, or remove that attribute"
+                    f"{self._name} has the {attribute} {self._given[attribute]!r:.60}, which is no number, or are "
+                    f"more than {_MOST_NUMBERS} of them: mend it, or remove that attribute"
                 )
             found.append(value)
         return found

@@ -78,7 +78,7 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
     """
     fitted = model if isinstance(model, KernelIsomap) else load(model)
     da = _samples_first(da, dim)
-    fitted.check_features(feature_labels(da), "da")
+    fitted._check_features(feature_labels(da), "da")
     return _labelled(da, fitted._run.transform(da, fitted.scheduler))
 
 
