@@ -12,7 +12,7 @@ import numpy as np
 
 from scalemani.cells import as_text, check_exact, numbers
 from scalemani.errors import FeatureNamesWarning, ScalemaniError
-from scalemani.packed_rows import TAKEN_AWAY, PackedRows, Packing
+from scalemani.packed_rows import TAKEN_AWAY, Packing, unpacked_rows
 from scalemani.row_source import RowSource
 
 __all__ = [
@@ -76,10 +76,8 @@ def labelled_rows(X: Any, name: str) -> Any:
                 f"{name} has the attributes scale_factor, add_offset or _Unsigned: if its values are still packed, "
                 "open it with mask_and_scale=True or give xarray.decode_cf(dataset); if not, remove them"
             )
-    if X.chunks is not None and hasattr(X.data, "rechunk"):
-        return X.data if packing is None or packing.says_nothing else X.data.map_blocks(packing.values)
-    rows = _Labelled(X)
-    return rows if packing is None or packing.says_nothing else PackedRows(rows, packing, name)
+    rows = X.data if X.chunks is not None and hasattr(X.data, "rechunk") else _Labelled(X)
+    return unpacked_rows(rows, packing, name)
 
 
 class _Labelled(RowSource):
@@ -155,7 +153,7 @@ def feature_labels(X: Any) -> list[str] | None:
     """
     if is_frame(X):
         return [label_text(label) for label in (X.column_names if hasattr(X, "column_names") else X.columns)]
-    if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[1] in X.coords:
+    if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[1] in getattr(X, "coords", ()):
         return [label_text(label) for label in X.coords[X.dims[1]].values]
     return None
 

@@ -20,7 +20,7 @@ from scalemani.cells import as_text, check_exact, one_line, unmasked
 from scalemani.errors import ScalemaniError
 from scalemani.row_source import RowSource
 
-__all__ = ["TAKEN_AWAY", "PackedRows", "Packing", "packing_of", "unpacked"]
+__all__ = ["TAKEN_AWAY", "Packing", "packing_of", "unpacked", "unpacked_rows"]
 
 Cells = NDArray[Any]
 
@@ -28,6 +28,20 @@ _SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
 _FILLS = ("_FillValue", "missing_value")
 _OF_ZARR_2 = "fill_value"
 _BOUNDS = ("valid_min", "valid_max", "valid_range")
+_AS_THEY_ARE = tuple(  # layers of Dask's that change no cell
+    f"{layer}-"
+    for layer in (
+        "original",
+        "array",
+        "from-zarr",
+        "rechunk",
+        "getitem",
+        "concatenate",
+        "stack",
+        "transpose",
+        "reshape",
+    )
+)
 _MOST_NUMBERS = 100  # of an attribute
 TAKEN_AWAY = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS)  # by xarray, from the attributes of what it unpacks
 _KNOWN = (*TAKEN_AWAY, *_BOUNDS)
@@ -159,7 +173,7 @@ class Packing:
         return self._scaled(cells)
 
 
-class PackedRows(RowSource):
+class _PackedRows(RowSource):
     """Rows of an array of packed cells."""
 
     def __init__(self, X: Any, packing: Packing, name: str) -> None:
@@ -172,8 +186,17 @@ class PackedRows(RowSource):
         return self._packing.values_of_rows(unmasked(self._X[start:stop], self._name, start), start)
 
 
+def unpacked_rows(X: Any, packing: Packing | None, name: str) -> Any:
+    """A matrix with its values in place of its cells; a Dask array stays one, and has NaN where cells are missing."""
+    if packing is None or packing.says_nothing or len(X.shape) != 2:
+        return X
+    return X.map_blocks(packing.values) if hasattr(X, "map_blocks") else _PackedRows(X, packing, name)
+
+
 def packing_of(X: Any, name: str) -> Packing | None:
-    """How the cells of an array with attributes (Zarr, HDF5, netCDF4, xarray) are to be taken; None: as they are.
+    """How the cells of an array with attributes (Zarr, HDF5, netCDF4; or Dask's of these) are to be taken.
+
+    None: as they are.
 
     Raises
     ------
@@ -183,6 +206,7 @@ def packing_of(X: Any, name: str) -> Packing | None:
         if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):
             raise ScalemaniError(f"{name} gives its cells as they are stored: call its set_auto_maskandscale(True)")
         return None
+    X = _under(X, name)
     given, dtype = getattr(X, "attrs", None), getattr(X, "dtype", None)
     if given is None or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
         return None
@@ -193,10 +217,22 @@ def packing_of(X: Any, name: str) -> Packing | None:
     metadata = getattr(X, "metadata", None)
     if getattr(metadata, "zarr_format", None) == 2 and "_ARRAY_DIMENSIONS" in given and X.fill_value is not None:
         found[_OF_ZARR_2] = X.fill_value
-    if not found:
-        return None
     packing = Packing(dtype, found, name)
     return None if packing.says_nothing else packing
+
+
+def _under(X: Any, name: str) -> Any:
+    """The array of which a Dask array gives the cells as they are, all or some; any other X itself."""
+    layers = getattr(getattr(X, "dask", None), "layers", {})
+    found = [next(iter(layer.values())) for key, layer in layers.items() if key.startswith("original-")]
+    if not found or not all(key.startswith(_AS_THEY_ARE) for key in layers):
+        return X
+    if len(found) > 1 and any(packing_of(one, name) for one in found):
+        raise ScalemaniError(
+            f"{name} puts several arrays together of which some are packed (they have attributes such as scale_factor "
+            "or _FillValue): unpack each of them before, as xarray.open_mfdataset does"
+        )
+    return found[0] if len(found) == 1 else X
 
 
 def unpacked(X: Any, cells: Any, name: str) -> Any:

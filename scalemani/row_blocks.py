@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 from scalemani.cells import check_exact, check_kind, numbers, one_line, unmasked
 from scalemani.errors import ScalemaniError
 from scalemani.labelled_rows import frame_rows, is_frame, is_labelled, labelled_rows
-from scalemani.packed_rows import PackedRows, packing_of
+from scalemani.packed_rows import packing_of, unpacked_rows
 
 Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
 
@@ -77,9 +77,7 @@ def as_source(X: Any, name: str, first: int = 0) -> Any:
         X = labelled_rows(X, name)
     elif is_frame(X):
         X = frame_rows(X, name)
-    packing = packing_of(X, name)
-    if packing is not None and len(X.shape) == 2:
-        X = PackedRows(X, packing, name)
+    X = unpacked_rows(X, packing_of(X, name), name)
     sliceable = hasattr(X, "shape") and hasattr(X, "dtype") and hasattr(X, "chunks")  # Dask, Zarr, HDF5
     if not issparse(X) and not sliceable:
         if isinstance(X, list | tuple) and any(map(np.ma.isMaskedArray, X)):

@@ -236,7 +236,10 @@ class Run:
         T = self._test_set(T)
         out = named(out, "out")
         if np.isnan(T.shape[0]):
-            raise ScalemaniError("X has rows that nobody has counted: call X.compute_chunk_sizes() first")
+            raise ScalemaniError(
+                "X has rows that nobody has counted: call X.compute_chunk_sizes() first, or give "
+                "X.to_dask_array(lengths=True) of a data frame"
+            )
         total = int(T.shape[0])
         drop_finished(out)
         refuse_existing(out)

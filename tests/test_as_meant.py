@@ -237,6 +237,18 @@ def test_what_xarray_wrote_means_the_same_to_all_readers(form, encoding, tmp_pat
         refused(lambda: rows(opened[1]), *words)  # noqa: B023
 
 
+@pytest.mark.parametrize("kind", ["zarr 3", "hdf5"])
+def test_dask_arrays_of_packed_ones_are_unpacked_unless_somebody_did(kind, tmp_path):
+    array, _ = stored(kind, tmp_path, PACKED_HOLED, scale_factor=0.01, _FillValue=-32768)
+    lazy = da.from_array(array, chunks=(30, 3))
+    by_hand = PACKED.astype(np.float64) * 0.01
+    for given in (lazy, lazy.rechunk((7, 2)), lazy[2:]):
+        refused(lambda given=given: rows(given), "contains NaN at row", "column 1")
+    for given in (lazy[8:], lazy[8:].rechunk((7, 2)), lazy[8:] * 0.01):
+        np.testing.assert_array_equal(rows(given), by_hand[8:])
+    refused(lambda: rows(da.concatenate([lazy[8:], da.from_array(array, chunks=(9, 3))])), "several arrays", "unpack")
+
+
 def test_packed_distances_are_unpacked(tmp_path):
     D = np.round(np.linalg.norm(X[:, None] - X, axis=-1) * 100).astype("i2")
     array, _ = stored("zarr 3", tmp_path, D, scale_factor=0.01)
