@@ -11,6 +11,7 @@ except in arrays that xarray wrote in Zarr's format 2, where it is the one place
 import base64
 import struct
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,10 @@ _SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
 _FILLS = ("_FillValue", "missing_value")
 _OF_ZARR_2 = "fill_value"
 _BOUNDS = ("valid_min", "valid_max", "valid_range")
-_AS_THEY_ARE = tuple(  # layers of Dask's that change no cell
-    f"{layer}-"
-    for layer in (
-        "original",
-        "array",
-        "from-zarr",
-        "rechunk",
-        "getitem",
-        "concatenate",
-        "stack",
-        "transpose",
-        "reshape",
-    )
+# Layers of Dask's that change no cell.
+_AS_THEY_ARE = (
+    *("original-", "array-", "from-zarr-", "rechunk-", "getitem-"),
+    *("concatenate-", "stack-", "transpose-", "reshape-"),
 )
 _MOST_NUMBERS = 100  # of an attribute
 TAKEN_AWAY = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS)  # by xarray, from the attributes of what it unpacks
@@ -91,9 +83,9 @@ class Packing:
     def _numbers(self, attribute: str) -> list[Any]:
         """The numbers of an attribute, which may be text as Zarr's JSON needs it for NaN."""
         found: list[Any] = []
-        for value in np.ravel(np.asarray(self._given.get(attribute, [])))[: _MOST_NUMBERS + 1].tolist():
+        for value in np.ravel(np.asarray(self._given.get(attribute, []), object))[: _MOST_NUMBERS + 1].tolist():
             value = value if as_text(value) is None else _number_in(str(as_text(value)))
-            if len(found) == _MOST_NUMBERS or not isinstance(value, (bool, int, float)):
+            if len(found) == _MOST_NUMBERS or not isinstance(value, Real):
                 raise ScalemaniError(
                     f"{self._name} has the {attribute} {self._given[attribute]!r:.60}, which is no number, or are "
                     f"more than {_MOST_NUMBERS} of them: mend it, or remove that attribute"
@@ -114,6 +106,7 @@ class Packing:
             return  # NaN is refused in any case
         if self.dtype.kind != "f":
             limits = np.iinfo(f"i{self.dtype.itemsize}").min, np.iinfo(f"u{self.dtype.itemsize}").max
+            limits = (0, 1) if self.dtype.kind == "b" else limits
             if not limits[0] <= value <= limits[1] or value != int(value):
                 return  # no cell can be that
         with np.errstate(over="ignore"):
@@ -125,8 +118,8 @@ class Packing:
         if self.scales and self.dtype.kind in "iu" and isinstance(bound, float):
             self._tests.append((f"{said} {bound:g}", lambda cells: outside(self._scaled(cells), bound)))
             return
-        if self.stored != self.dtype:
-            bound = int(np.array(bound).astype(self.dtype))
+        if bound < 0 and self.stored.kind == "i" and self.dtype.kind == "u":
+            bound += 1 << 8 * self.dtype.itemsize
         self._tests.append((f"{said} {bound:g}", lambda cells: outside(cells, bound)))
 
     @property
@@ -142,13 +135,13 @@ class Packing:
 
     def values(self, stored: Any) -> Cells:
         """The values of cells, NaN where they are missing."""
-        cells = np.asarray(stored).astype(self.dtype, copy=False)
+        cells = np.asarray(unmasked(stored, self._name)).astype(self.dtype, copy=False)
         missing = np.zeros(cells.shape, bool)
         for _, test in self._tests:
             missing |= test(cells)
-        values = self._scaled(cells)
         if not missing.any():
-            return values
+            return self._scaled(cells)
+        values = self._scaled(np.where(missing, self.dtype.type(0), cells))
         check_exact(values, self._name)
         return np.where(missing, np.nan, values.astype(np.float64))
 
@@ -207,8 +200,9 @@ def packing_of(X: Any, name: str) -> Packing | None:
             raise ScalemaniError(f"{name} gives its cells as they are stored: call its set_auto_maskandscale(True)")
         return None
     X = _under(X, name)
-    given, dtype = getattr(X, "attrs", None), getattr(X, "dtype", None)
-    if given is None or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+    given: Any = getattr(X, "attrs", None)
+    dtype = getattr(X, "dtype", None)
+    if not hasattr(given, "__getitem__") or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
         return None
     try:
         found = {attribute: given[attribute] for attribute in _KNOWN if attribute in given}

@@ -188,6 +188,10 @@ def test_unsigned_cells_and_marks_that_no_cell_can_be(tmp_path):
     np.testing.assert_array_equal(rows(array), [[127.5, 1], [1.5, 2]])
     array, _ = stored("zarr 3", tmp_path, bytes_, _Unsigned="true", _FillValue=-1)
     refused(lambda: rows(array), "row 0, column 0", "_FillValue is 255")
+    longs = np.array([[-(2**63), 2], [3, 4]])
+    array, name = stored("hdf5", tmp_path, longs, missing_value=-(2**63), scale_factor=0.5)
+    refused(lambda: rows(array), "row 0, column 0", "missing_value is -9223372036854775808")
+    np.testing.assert_array_equal(read_column(f"{name}:1", 2)[1], [np.nan, 1.5])
 
 
 @pytest.mark.parametrize(
@@ -196,6 +200,7 @@ def test_unsigned_cells_and_marks_that_no_cell_can_be(tmp_path):
         ({"scale_factor": "tenth"}, "scale_factor 'tenth'"),
         ({"scale_factor": [1.0, 2.0]}, "one finite number"),
         ({"scale_factor": 0}, "scale_factor 0"),
+        ({"missing_value": [[1], [2, 3]]}, "missing_value"),
         ({"valid_range": [1, 2, 3]}, "two numbers"),
         ({"scale_factor": 0.5, "add_offset": "NaN"}, "add_offset"),
     ],
