@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from scalemani.engine.edges import csr_of, two_directions
 from scalemani.errors import ScalemaniError
 from scalemani.estimators import KernelIsomap, load
+from scalemani.labelled_rows import feature_labels, unnumbered
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
 
@@ -99,8 +100,8 @@ def kernel_isomap(
         where, X = _representation(adata, use_rep)
         source = {"use_distances": False, "use_rep": where}
     model = KernelIsomap(**parameters).fit(X)
-    if where == "X" and not use_distances:
-        model.name_features(adata.var_names)
+    if not use_distances:
+        model.name_features(unnumbered(_names(adata, where)))
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(model.embedding_, np.float64)
     result.uns[in_uns] = _account(model, source)
@@ -132,12 +133,7 @@ def project(
     if fitted.metric in ("precomputed", "geodesic"):
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
-    names = getattr(fitted, "feature_names_in_", None)
-    if where == "X" and names is not None and list(names) != [str(name) for name in adata.var_names]:
-        raise ScalemaniError(
-            f"adata has other variables than the {len(names)} of the fit, or in another order: give "
-            "adata[:, list(model.feature_names_in_)]"
-        )
+    fitted._check_features(_names(adata, where), f"adata.{where if where == 'X' else f'obsm[{where!r}]'}")
     placed = fitted._run.transform(X, fitted.scheduler)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(placed, np.float64)
@@ -175,6 +171,11 @@ def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
     if not issparse(X) and hasattr(X, "to_memory") and hasattr(X, "format"):  # sparse, in the file that backs it
         return where, X.to_memory() if X.format == "csc" else _Backed(X)
     return where, X
+
+
+def _names(adata: Any, where: str) -> list[Any] | None:
+    """The names of the features of a representation."""
+    return feature_labels(adata.obsm[where]) if where in adata.obsm else list(adata.var_names)
 
 
 class _Backed(RowSource):

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from scalemani.cells import unmasked
 from scalemani.errors import ScalemaniError
 from scalemani.magnitudes import SAME, typical_distance
 from scalemani.row_blocks import as_source
@@ -128,17 +129,17 @@ class DistanceMatrix:
         if not is_chunked(self.matrix):
             for start in range(0, self.n, self.step):
                 rows = slice(start, min(start + self.step, self.n))
-                yield rows, np.asarray(self.matrix[rows, :], np.float64)
+                yield rows, np.asarray(unmasked(self.matrix[rows, :], self.name, rows.start), np.float64)
             return
         for slab in whole_chunks(self.matrix, BLOCK_BYTES):
-            held = np.asarray(self.matrix[slab, :])
+            held = unmasked(self.matrix[slab, :], self.name, slab.start)
             for start in range(slab.start, slab.stop, self.step):
                 rows = slice(start, min(start + self.step, slab.stop))
                 yield rows, np.asarray(held[rows.start - slab.start : rows.stop - slab.start], np.float64)
 
     def block(self, rows: slice, columns: slice = slice(None)) -> NDArray[np.float64]:
         """A part of it as float64, rounding read as 0."""
-        found = np.asarray(self.matrix[rows, columns], np.float64)
+        found = np.asarray(unmasked(self.matrix[rows, columns], self.name, rows.start), np.float64)
         return _rounded(found, rows, slice(*columns.indices(self.n)))
 
     def part(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -323,7 +324,7 @@ def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) ->
         kept[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
         indptr = np.searchsorted(rows[kept], np.arange(coo.shape[0] + 1))
         T = sp.csr_array((data[kept], columns[kept], indptr), shape=coo.shape)
-    matrix = T if sp.issparse(T) else as_source(T, name)
+    matrix = T if sp.issparse(T) else as_source(T, name, first)
     if len(matrix.shape) != 2 or matrix.shape[1] != n:
         raise ScalemaniError(
             f"{name} has shape {tuple(matrix.shape)}: distances to the {n} training rows, (rows, {n}), are needed"
@@ -332,7 +333,7 @@ def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) ->
         raise ScalemaniError(f"{name} has dtype {matrix.dtype}: distances are real numbers; convert it")
     step = max(1, BLOCK_BYTES // (8 * n))
     for start in range(0, matrix.shape[0], step):
-        block = matrix[start : start + step]
+        block = unmasked(matrix[start : start + step], name, first + start)
         values: NDArray[np.float64] = np.asarray(block.data if sp.issparse(block) else block, np.float64)
         bad = ~(values >= -SAME * typical_distance(values))
         if bad.any():

@@ -66,6 +66,10 @@ class NoPathLengthsWarning(ScalemaniWarning):
     """Distances given as geodesic break the triangle inequality: they are used as they are."""
 
 
+class FeatureNamesWarning(ScalemaniWarning):
+    """Either a fit or what is placed in it has names of features, and the other has none: they can't be compared."""
+
+
 class AdditiveConstantWarning(ScalemaniWarning):
     """The additive constant is larger than the median geodesic distance."""
 

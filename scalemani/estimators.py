@@ -6,19 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
-from scalemani.engine.user_arrays import is_zarr
-from scalemani.errors import ScalemaniError
+from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.plan import Plan
-from scalemani.row_blocks import as_source, check_shape
 from scalemani.run import Run
 from scalemani.search.metric_functions import function_of, is_function_name
 from scalemani.terminal.progress import reporting
@@ -137,6 +134,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     random_state_ : int
         The seed that was used.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Labels of the features as text, of whatever type they are, if X has any that do more than count.
 
     Notes
     -----
@@ -224,10 +223,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ScalemaniError
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
-        self._check_features(X, reset=True)
         with reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
-        self.name_features(getattr(self, "feature_names_in_", None))
+        self.name_features(unnumbered(feature_labels(X)))
         return self
 
     def plan(self, X: Any) -> Plan | LandmarkPlan:
@@ -245,7 +243,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         DoesNotFitError
             If the fit can't fit whatever its graph is.
         """
-        self._check_features(X, reset=True)
         with reporting(self.progress) as report:
             return pipeline.plan(X, self._parameters(), report)
 
@@ -258,13 +255,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
         return self.fit(X).embedding_
 
-    def _check_features(self, X: Any, *, reset: bool) -> None:
-        """scikit-learn's checks of the number and names of features; Dask and Zarr arrays have no names."""
-        if not _out_of_memory(X):
-            try:
-                validate_data(self, X, reset=reset, skip_check_array=True)
-            except ValueError as error:
-                raise ScalemaniError(str(error)) from error
+    def _check_features(self, names: Any, name: str, fit: str = "the model") -> None:
+        """Hold the names of features, or None, against those of the fit; messages call their owner `name`."""
+        check_labels(getattr(self, "feature_names_in_", None), names, name, fit)
 
     def _adopt(self, run: Run) -> None:
         """Take the results of a finished run as attributes."""
@@ -286,18 +279,23 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def name_features(self, names: Any) -> None:
         """Record the features' names with the model, so that a test set with others is refused, also after `load`.
 
-        `fit` does it for data frames.
+        `fit` does it for data frames and DataArrays.
 
         Parameters
         ----------
-        names : sequence of str, shape (n_features,), or None
-            None takes back what was recorded.
+        names : sequence, shape (n_features,), or None
+            Of text, numbers, dates or tuples of these. None takes back what was recorded.
         """
         check_is_fitted(self)
-        listed = None if names is None else [str(name) for name in names]
+        listed = None if names is None else [label_text(name) for name in names]
         self._run.name_features(listed)
-        if listed is not None:
-            self.feature_names_in_ = np.array(listed, object)
+        self._take_names(listed)
+
+    def _take_names(self, names: list[str] | None) -> None:
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     # ---- use -------------------------------------------------------------------------------------
 
@@ -322,11 +320,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Wrong number of features, NaN or inf (named by row and column).
         """
         check_is_fitted(self)
-        if not _out_of_memory(X):
-            T = as_source(X, "X")
-            check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
-            self._check_features(X, reset=False)
-            X = X if issparse(X) else T  # sparse rows of distances keep their stored zeros
+        self._check_features(feature_labels(X), "X")
         with reporting(self.progress) as report:
             return self._run.transform(X, self.scheduler, report)
 
@@ -350,7 +344,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         zarr.Array, shape (l, n_components)
         """
         check_is_fitted(self)
-        self._check_features(X, reset=False)
+        self._check_features(feature_labels(X), "X")
         with reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 
@@ -474,11 +468,5 @@ def load(path: Any) -> KernelIsomap:
         store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}
     )
     model._adopt(run)
-    if run.feature_names is not None:
-        model.feature_names_in_ = np.array(run.feature_names, object)
+    model._take_names(run.feature_names)
     return model
-
-
-def _out_of_memory(X: Any) -> bool:
-    """Dask and Zarr arrays are not for scikit-learn's validation, which would read them."""
-    return is_zarr(X) or type(X).__module__.split(".")[0] == "dask"

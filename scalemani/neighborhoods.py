@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scalemani.cells import unmasked
 from scalemani.errors import ScalemaniError
 
 __all__ = ["check_neighbors", "continuity", "preserved", "ranked_excess", "trustworthiness"]
@@ -73,7 +74,8 @@ def continuity(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, *, n_
 
 def _preserved(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, k: int) -> tuple[float, float]:
     """Trustworthiness and continuity."""
-    points, distances = np.asarray(embedding, np.float64), np.atleast_2d(np.asarray(geodesic))
+    points = np.asarray(unmasked(np.asanyarray(embedding), "embedding"), np.float64)
+    distances = np.atleast_2d(np.asarray(unmasked(np.asanyarray(geodesic), "geodesic")))
     chosen = np.atleast_1d(np.asarray(rows))
     if points.ndim != 2 or distances.shape != (len(chosen), len(points)):
         raise ScalemaniError(

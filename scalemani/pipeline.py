@@ -17,7 +17,6 @@ and what is there (:mod:`scalemani.opening`). Other late fields (solve) are solv
     -     all of it                fit           pipeline                  pipeline
 """
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
 from scalemani.engine.objects import remove_partials
+from scalemani.engine.places import named
 from scalemani.engine.resources import parse_memory
 from scalemani.engine.store import RunStore, check_writable, kind_of
 from scalemani.engine.store_folder import StoreFolder
@@ -160,7 +160,7 @@ def _read(X: Any, parameters: Parameters, report: Report) -> tuple[int, Input]:
 
 def _folder_of_rows(store: Any) -> str | None:
     """Where points may be that memory can't hold: beside the store, if that is on a disk."""
-    return None if store is None else os.fspath(store)
+    return None if store is None else named(store, "store")
 
 
 def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:

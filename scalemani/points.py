@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from scalemani.cells import unmasked
 from scalemani.digests import RowIndex, content_rank, first_occurrences, row_digests
 from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.expected_arrays import check_lists
@@ -192,7 +193,6 @@ def warn_of_distances(points: Points, stacklevel: int) -> None:
 
 
 def _row(source: Any, row: int) -> NDArray[Any]:
-    values = source[row : row + 1]
-    values = values.compute() if hasattr(values, "compute") else values
+    values = unmasked(source[row : row + 1], "X", row)
     dense: NDArray[Any] = np.asarray(values.toarray() if issparse(values) else values).ravel()
     return dense

@@ -35,7 +35,7 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     Parameters
     ----------
     geodesic, embedded : array-like, any one shape
-        Distances in the same order; pairs that are not finite in both are left out.
+        Distances in the same order; pairs that are not finite in both, or masked, are left out.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
     Parameters
     ----------
     geodesic, embedded : array-like, any one shape
-        Distances in the same order; pairs that are not finite in both are left out.
+        Distances in the same order; pairs that are not finite in both, or masked, are left out.
     scaled : bool
         With the embedding times the factor that makes it least, Σ xy / Σ y². That is the least stress-1, too: both are
         sqrt(1 - c²) of Tucker's congruence c = Σ xy / sqrt(Σ x² Σ y²).
@@ -105,8 +105,7 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
 
 def _pairs(geodesic: ArrayLike, embedded: ArrayLike) -> tuple[Distances, Distances]:
     """Both distances of the pairs that have them."""
-    x = np.asarray(geodesic, dtype=np.float64).ravel()
-    y = np.asarray(embedded, dtype=np.float64).ravel()
+    x, y = (np.ma.asarray(part, np.float64).filled(np.nan).ravel() for part in (geodesic, embedded))
     if x.shape != y.shape:
         raise ScalemaniError(f"{x.size} geodesic and {y.size} embedded distances; give both for the same pairs")
     finite = np.isfinite(x) & np.isfinite(y)

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from scalemani.cells import check_exact, check_kind, numbers, one_line, unmasked
 from scalemani.errors import ScalemaniError
-from scalemani.labelled_rows import is_labelled, labelled_rows
+from scalemani.labelled_rows import frame_rows, is_frame, is_labelled, labelled_rows
+from scalemani.packed_rows import packing_of, unpacked_rows
 
 Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
 
 BLOCK_BYTES = 32 << 20  # as float64; a block, its float64 copy and a mask stay under 100 MiB
-_EXACT_INTEGER = 2**53  # the largest magnitude below which every integer is a float64
 
 
 def row_blocks(
@@ -54,11 +55,11 @@ def row_blocks(
     TypeError
         An object array holds something that is no number.
     """
-    source = as_source(X, name)
+    source = as_source(X, name, first)
     expected = like.shape[1] if like is not None else n_features
     check_shape(source.shape, name, expected)
     start = 0
-    for raw in _cut(_raw_blocks(source)):
+    for raw in _cut(_raw_blocks(source), name, first):
         block = _validated(raw, name, first + start)
         if like is not None:
             block = _like(block, like)
@@ -67,22 +68,28 @@ def row_blocks(
         start += block.shape[0]
 
 
-def as_source(X: Any, name: str) -> Any:
-    """Return ``X`` as something with shape, dtype and row slices, checked as far as its dtype tells."""
-    if hasattr(X, "to_dask_array"):  # a Dask DataFrame
-        X = X.to_dask_array()
+def as_source(X: Any, name: str, first: int = 0) -> Any:
+    """Return ``X`` as something with shape, dtype and row slices, checked as far as its dtype tells.
+
+    Dask blocks may still be masked: who takes a part of a source gives it to :func:`scalemani.cells.unmasked`.
+    """
     if is_labelled(X):
         X = labelled_rows(X, name)
+    elif is_frame(X):
+        X = frame_rows(X, name)
+    X = unpacked_rows(X, packing_of(X, name), name)
     sliceable = hasattr(X, "shape") and hasattr(X, "dtype") and hasattr(X, "chunks")  # Dask, Zarr, HDF5
     if not issparse(X) and not sliceable:
-        if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-            raise ScalemaniError(f"{name} has masked entries; fill or drop them first")
+        if isinstance(X, list | tuple) and any(map(np.ma.isMaskedArray, X)):
+            X = np.ma.array(X)  # NumPy drops the masks of rows
         try:
-            X = np.asarray(X)  # a memory map stays one
+            X = np.asarray(unmasked(np.asanyarray(X), name, first))  # a memory map stays one
+        except ScalemaniError:
+            raise
         except ValueError as error:
-            message = f"{name} can't be read as a matrix of numbers: {_one_line(error)}"
+            message = f"{name} can't be read as a matrix of numbers: {one_line(error)}"
             raise ScalemaniError(message) from error
-    _check_kind(np.dtype(X.dtype), name)
+    check_kind(np.dtype(X.dtype), name)
     if issparse(X) and len(X.shape) == 2:
         X = csr_array(X)
     return X
@@ -97,9 +104,7 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> No
             "if it is a single row."
         )
     if len(shape) != 2:
-        raise ScalemaniError(
-            f"{name} has {len(shape)} dimensions, shape {shape}; a matrix (rows, features) is needed"
-        )
+        raise ScalemaniError(f"{name} has {len(shape)} dimensions, shape {shape}; a matrix (rows, features) is needed")
     if shape[1] == 0:
         raise ScalemaniError(f"{name} has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if n_features is not None:
@@ -119,7 +124,7 @@ def row_numbers(rows: ArrayLike, total: int) -> NDArray[np.int64]:
     ScalemaniError
         If they are none, or outside.
     """
-    wanted = np.atleast_1d(np.asarray(rows))
+    wanted = np.atleast_1d(np.asarray(unmasked(np.asanyarray(rows), "rows")))
     if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
         raise ScalemaniError(
             f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
@@ -129,19 +134,12 @@ def row_numbers(rows: ArrayLike, total: int) -> NDArray[np.int64]:
     return wanted.astype(np.int64)
 
 
-def _check_kind(dtype: np.dtype[Any], name: str) -> None:
-    if dtype.kind == "c":
-        raise ScalemaniError(f"Complex data not supported: {name} has dtype {dtype}; give real numbers")
-    if dtype.kind not in "biufO":
-        raise ScalemaniError(f"{name} has dtype {dtype}; give real numbers (integer, float or bool)")
-
-
 def _raw_blocks(source: Any) -> Iterator[Any]:
     n_rows, n_features = source.shape
     if hasattr(source, "rechunk"):  # Dask: its own row blocks, each computed once
         whole_rows = source.rechunk({1: -1})
         for index in range(whole_rows.numblocks[0]):
-            yield whole_rows.blocks[index].compute()
+            yield whole_rows.blocks[index]
         return
     rows = max(1, BLOCK_BYTES // (8 * n_features))
     if issparse(source):
@@ -154,9 +152,11 @@ def _raw_blocks(source: Any) -> Iterator[Any]:
         yield source[start : start + rows]
 
 
-def _cut(blocks: Iterator[Any]) -> Iterator[Any]:
+def _cut(blocks: Iterator[Any], name: str, first: int) -> Iterator[Any]:
     """Rows of dense blocks that are no more than a block's bytes, however large the chunk that they were read in."""
-    for raw in blocks:
+    for block in blocks:
+        raw = unmasked(block, name, first)
+        first += raw.shape[0] if raw.shape else 0
         if issparse(raw) or np.ndim(raw) != 2:
             yield raw
             continue
@@ -177,7 +177,7 @@ def _validated(raw: Any, name: str, start: int) -> Block:
         return block
     dense = np.asarray(raw)
     if dense.dtype.kind == "O":
-        dense = _numbers(dense, name, start)
+        dense = numbers(dense, name, start)
     values = _real(dense, name)
     n_features = values.shape[1]
     _check_entries(values.ravel(), name, lambda at: (start + at // n_features, at % n_features))
@@ -186,45 +186,16 @@ def _validated(raw: Any, name: str, start: int) -> Block:
 
 def _real(values: NDArray[Any], name: str) -> NDArray[Any]:
     """A fresh contiguous array whose dtype is exact as float64, -0.0 stored as 0.0."""
-    _check_kind(values.dtype, name)
+    check_kind(values.dtype, name)
     kind, size = values.dtype.kind, values.dtype.itemsize
     exact = (kind in "iu" and size < 8) or (kind == "f" and size <= 8)
-    if kind in "iu" and size == 8 and values.size:
-        _check_exact(values, name)
+    check_exact(values, name)
     dtype = values.dtype.newbyteorder("=") if exact else np.dtype(np.float64)
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is then refused
         out = np.array(values, dtype=dtype, order="C", copy=True)
     if out.dtype.kind == "f":
         out += out.dtype.type(0)
     return out
-
-
-def _check_exact(values: NDArray[Any], name: str) -> None:
-    large = (values > _EXACT_INTEGER) | (values < -_EXACT_INTEGER if values.dtype.kind == "i" else False)
-    if large.any():
-        raise ScalemaniError(
-            f"{name} holds the integer {values[large].flat[0]}, which is not exact as float64 (the limit is "
-            "2**53); subtract an offset or convert it to float64 yourself"
-        )
-
-
-def _numbers(values: NDArray[Any], name: str, start: int) -> NDArray[np.float64]:
-    """An object array as float64."""
-    for at, value in enumerate(values.ravel()):
-        if isinstance(value, (complex, np.complexfloating)):
-            raise ScalemaniError(f"Complex data not supported: {name} holds {value!r}; give real numbers")
-        if isinstance(value, (str, bytes, list, tuple, np.ndarray)):
-            row, column = divmod(at, values.shape[1])
-            raise ScalemaniError(
-                f"{name} holds {value!r} at row {start + row}, column {column}; "
-                "give real numbers (integer, float or bool)"
-            )
-    try:
-        return values.astype(np.float64)
-    except TypeError as error:
-        raise TypeError(f"{name} holds something that is no number: {_one_line(error)}") from error
-    except (ValueError, OverflowError) as error:
-        raise ScalemaniError(f"{name} holds something that is no number: {_one_line(error)}") from error
 
 
 def _check_entries(values: NDArray[Any], name: str, position: Any) -> None:
@@ -250,7 +221,3 @@ def _like(block: Block, like: Any) -> Block:
     if issparse(like) == issparse(block):
         return block
     return csr_array(block) if issparse(like) else block.toarray()
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

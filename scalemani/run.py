@@ -57,9 +57,7 @@ class Run:
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
             stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
             done = ", ".join(name for name in stages if name in self.stages)
-            raise ScalemaniError(
-                f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}"
-            )
+            raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -218,10 +216,9 @@ class Run:
         UnreachableWarning
             Once, if rows have no path to the training points; they are NaN.
         """
-        if type(T).__module__.split(".")[0] == "dask":
+        T = self._test_set(T)
+        if hasattr(T, "rechunk"):
             return self._lazy(T)
-        if not sp.issparse(T):  # sparse rows of distances keep their stored zeros
-            T = as_source(T, "X")
         with Cluster(scheduler) as cluster:
             cluster.check_shared(self.store.path, writing=False)
             pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
@@ -236,12 +233,13 @@ class Run:
         the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
-        if not sp.issparse(T):
-            T = as_source(T, "X")
+        T = self._test_set(T)
         out = named(out, "out")
-        self._check_test_set(T)
         if np.isnan(T.shape[0]):
-            raise ScalemaniError("X has rows that nobody has counted: call X.compute_chunk_sizes() first")
+            raise ScalemaniError(
+                "X has rows that nobody has counted: call X.compute_chunk_sizes() first, or give "
+                "X.to_dask_array(lengths=True) of a data frame"
+            )
         total = int(T.shape[0])
         drop_finished(out)
         refuse_existing(out)
@@ -258,14 +256,13 @@ class Run:
         _warn_unreachable(lost, total)
         return open_output(out)
 
-    def _check_test_set(self, T: Any) -> None:
-        """Refuse the wrong kind, shape or number of features before any row is read."""
-        expected = shared_projector(*self._key).n_features
+    def _test_set(self, T: Any) -> Any:
+        """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
         source = as_source(T, "X")
-        check_shape(tuple(source.shape), "X", expected)
+        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features)
+        return T if sp.issparse(T) else source  # sparse rows of distances keep their stored zeros
 
     def _lazy(self, T: Any) -> Any:
-        self._check_test_set(T)
         whole = T.rechunk({1: -1})
         return whole.map_blocks(
             LazyProjection(self._key, 0 if np.isnan(T.shape[0]) else int(T.shape[0]), self.folder),

@@ -10,7 +10,7 @@ import numpy as np
 
 from scalemani.errors import ScalemaniError
 from scalemani.estimators import KernelIsomap, load
-from scalemani.labelled_rows import is_labelled, labelled_rows
+from scalemani.labelled_rows import feature_labels, is_labelled, labelled_rows
 from scalemani.optional import needed
 
 __all__ = ["kernel_isomap", "transform"]
@@ -42,9 +42,8 @@ def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
     ScalemaniError
         Other than two dimensions, no such dimension, one called "component", and what `KernelIsomap.fit` refuses.
     """
-    da, names = _samples_first(da, dim)
+    da = _samples_first(da, dim)
     model = KernelIsomap(**parameters).fit(da)
-    model.name_features(names)
     found = _labelled(da, model.embedding_)
     found.attrs = {
         "eigenvalues": model.eigenvalues_,
@@ -78,18 +77,13 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
         Features whose names are others than those of the fit, or in another order; and what `transform` refuses.
     """
     fitted = model if isinstance(model, KernelIsomap) else load(model)
-    da, names = _samples_first(da, dim)
-    known = getattr(fitted, "feature_names_in_", None)
-    if known is not None and names is not None and list(known) != names:
-        raise ScalemaniError(
-            f"the features along {da.dims[1]!r} are others than the {len(known)} of the fit, or in another order: give "
-            f"da.sel({da.dims[1]}=list(model.feature_names_in_))"
-        )
-    return _labelled(da, fitted._run.transform(labelled_rows(da, "da"), fitted.scheduler))
+    da = _samples_first(da, dim)
+    fitted._check_features(feature_labels(da), "da")
+    return _labelled(da, fitted._run.transform(da, fitted.scheduler))
 
 
-def _samples_first(da: Any, dim: str | None) -> tuple[Any, list[str] | None]:
-    """The matrix with samples as rows, and the names of its features if they are text."""
+def _samples_first(da: Any, dim: str | None) -> Any:
+    """The matrix with samples as rows."""
     if not is_labelled(da):
         raise ScalemaniError(f"da is of the type {type(da).__name__}: an xarray DataArray is needed")
     labelled_rows(da, "da")  # refuses what has other than two dimensions
@@ -102,8 +96,7 @@ def _samples_first(da: Any, dim: str | None) -> tuple[Any, list[str] | None]:
         raise ScalemaniError(f"da has no features, {features!r} being of length 0: at least one is needed")
     if _COMPONENT in {samples, *_of_samples(da).coords}:
         raise ScalemaniError(f"{_COMPONENT!r} names the new dimension: call the one of da otherwise, with da.rename")
-    labels = da.coords[features].values.tolist() if features in da.coords else []
-    return da, labels if labels and all(isinstance(label, str) for label in labels) else None
+    return da
 
 
 def _of_samples(da: Any) -> Any:

@@ -17,6 +17,7 @@ from scipy.linalg import eigvalsh
 from scalemani.bounds import two_digits
 from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
 from scalemani.demonstration.pictures import four_panels, spectra, unrolling
+from scalemani.engine.places import named
 from scalemani.errors import ScalemaniError
 from scalemani.quality import residual_variance, residual_variances
 from scalemani.reporting.drawing import png
@@ -90,7 +91,7 @@ def run_demo(
     ScalemaniError
         The directory can't be made.
     """
-    place = Path(out)
+    place = Path(named(out, "out"))
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:

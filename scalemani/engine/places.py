@@ -45,7 +45,33 @@ def place(path: Named) -> Place:
     if is_url(said):
         return ObjectPath.of(said)
     refuse_near_url(said)  # also of a Path, which takes one of two slashes away
-    return path if isinstance(path, Path) else Path(said)
+    at = at_home(said)
+    return path if isinstance(path, Path) and at == said else Path(at)
+
+
+def at_home(path: str) -> str:
+    """A path that begins with ``~`` or ``~user`` in that home folder; another as it is.
+
+    ``./~`` is the name of a file or folder here. It comes back absolute: pathlib takes ``./`` away.
+
+    Raises
+    ------
+    ScalemaniError
+        If there is no such user.
+
+    Examples
+    --------
+    >>> at_home("~/a") == os.path.expanduser("~/a"), at_home("a/~"), at_home("./~") == os.path.abspath("~")
+    (True, 'a/~', True)
+    """
+    if not os.path.normpath(path).startswith("~"):
+        return path
+    if not path.startswith("~"):
+        return os.path.abspath(path)
+    found = os.path.expanduser(path)
+    if found == path:
+        raise ScalemaniError(f"{path!r}: there is no such user's home folder; give './{path}' for a file of that name")
+    return found
 
 
 def named(path: Any, argument: str) -> str:
@@ -59,7 +85,7 @@ def named(path: Any, argument: str) -> str:
     said = str(path) if isinstance(path, ObjectPath) else path
     said = os.fspath(said) if isinstance(said, str | os.PathLike) else None
     if isinstance(said, str) and said:
-        return said
+        return at_home(said)
     kind = "empty" if said == "" else f"of the type {type(path).__name__}"
     raise ScalemaniError(f"{argument} is {kind}: a path or a URL is needed")
 

@@ -84,6 +84,7 @@ def fit(
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
     from scalemani import KernelIsomap
+    from scalemani.labelled_rows import unnumbered
     from scalemani.terminal.summary import begun_line, fit_lines, result_in
 
     before = None if parameters["overwrite"] else result_in(store)
@@ -92,7 +93,7 @@ def fit(
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
         model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
-    model.name_features(source.names)
+    model.name_features(unnumbered(source.names))
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
@@ -178,6 +179,7 @@ def project(
     scalemani project run.zarr new.csv coordinates.csv --id-column name
     """
     from scalemani.engine.kept import drop_finished, kept_results
+    from scalemani.engine.places import place
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
@@ -190,13 +192,8 @@ def project(
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
-    fitted = getattr(model, "feature_names_in_", None)
-    if fitted is not None and source.names is not None and list(fitted) != source.names:
-        raise ScalemaniError(
-            f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
-            "those, in that order"
-        )
-    with kept_results(Path(out)) as kept, reporting(not quiet) as report:
+    model._check_features(source.names, points, store)
+    with kept_results(place(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
         assert isinstance(kept.folder, Path)

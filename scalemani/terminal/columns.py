@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.engine.places import at_home
 from scalemani.errors import ScalemaniError
+from scalemani.packed_rows import unpacked
 from scalemani.terminal.csv_points import cell_number, table_rows
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
@@ -57,7 +59,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     ScalemaniError
         The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
     """
-    path, column = _split(spec)
+    path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
         return _from_table(path, column, n_rows, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
     if delimiter is not None:
@@ -84,7 +86,7 @@ def read_row_numbers(spec: str) -> NDArray[np.int64]:
     shape = tuple(values.shape)
     if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
         raise ScalemaniError(f"{spec} has shape {shape}; give one column of row numbers, the first row is 0")
-    numbers = np.asarray(values[:]).reshape(-1)
+    numbers = np.asarray(unpacked(values, values[:], spec)).reshape(-1)
     whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
     if not whole or (numbers.size and not float(np.abs(numbers).max()) < 2**53):
         raise ScalemaniError(f"{spec} holds numbers that are no row numbers; give integers, the first row is 0")
@@ -170,7 +172,7 @@ def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Value
     width = array.shape[1] if array.ndim == 2 else 1
     if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
         raise ScalemaniError(f"{given}: the array has {width} columns; give a number from 1 to {width} behind it")
-    values = np.asarray(array[:, (number or 1) - 1] if array.ndim == 2 else array[:])
+    values = np.asarray(unpacked(array, array[:, (number or 1) - 1] if array.ndim == 2 else array[:], given))
     name = f"{member} of {path.name}" if member is not None else path.name
     name = f"{name}, column {number}" if number is not None and width > 1 else name
     return name, _checked(given, values)

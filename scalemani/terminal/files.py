@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalemani.engine.places import is_url, place
+from scalemani.engine.places import at_home, is_url, place
 from scalemani.engine.user_arrays import open_member
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import read_csv
@@ -95,7 +95,7 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
 def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFile:
     if is_url(spec):
         return PointsFile(_in_object_storage(spec, delimiter, id_column))
-    path, kind, member = _split(spec)
+    path, kind, member = _split(at_home(spec))
     check_place(path, folder=kind == ".zarr")
     if kind in (".csv", ".tsv"):
         values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from scalemani.cells import as_text
 from scalemani.engine.foreign_zarr import MOST_ROWS
 from scalemani.errors import ScalemaniError
 from scalemani.terminal.csv_points import short_list
@@ -65,15 +66,14 @@ def names_of(path: Path, member: str | None, n_features: int) -> list[str] | Non
 
 
 def _index_of(table: Any) -> str | None:
-    name = table.attrs.get("_index")
-    return name if isinstance(name, str) else None
+    return as_text(table.attrs.get("_index"))
 
 
 def _texts(file: Any, path: Path, member: str) -> list[str]:
     """Strings or whole numbers of a dataset, or of a column with its missing ones marked."""
     node = node_at(file, path, member)
     if hasattr(node, "keys"):
-        if node.attrs.get("encoding-type") != "nullable-string-array":
+        if as_text(node.attrs.get("encoding-type")) != "nullable-string-array":
             raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
         node = node_at(file, path, f"{member}/values")
     checked_dataset(node, f"{path}::{member}")

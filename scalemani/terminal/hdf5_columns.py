@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalemani.cells import as_text
 from scalemani.engine.foreign_zarr import MOST_ROWS
 from scalemani.errors import ScalemaniError
+from scalemani.packed_rows import unpacked
 from scalemani.terminal.csv_points import short_list
 from scalemani.terminal.hdf5_points import checked_dataset, damage_said, file_of, node_at
 
@@ -48,7 +50,7 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
         node = node_at(file, path, member)
         if not hasattr(node, "keys"):
             return _values(node, name, n_rows, number)
-        kind, there = node.attrs.get("encoding-type"), list(node.keys())
+        kind, there = as_text(node.attrs.get("encoding-type")), list(node.keys())
         if kind == "dataframe":
             raise ScalemaniError(f"{name} is a table ({short_list(there)}); give one of its columns, as in {name}/NAME")
         if number is not None or not (kind == "categorical" or kind in _MASKED):
@@ -71,7 +73,7 @@ def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> NDA
         raise ScalemaniError(f"{name} has {width} columns; give a number from 1 to {width} behind it, as in {name}:1")
     cells = node[:, (number or 1) - 1] if len(node.shape) == 2 else node[:]
     if cells.dtype.kind in "biuf":
-        return np.asarray(cells)
+        return np.asarray(unpacked(node, cells, name))
     texts = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells.tolist()]
     if cells.dtype.kind not in "OSU" or not all(isinstance(text, str) for text in texts):
         raise ScalemaniError(f"{name} holds values of type {node.dtype}; give numbers or text")

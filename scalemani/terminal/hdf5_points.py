@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scalemani.cells import as_text
 from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
@@ -152,7 +153,7 @@ class _Dataset(RowSource):
 
     def __init__(self, node: Any, name: str) -> None:
         super().__init__(node.shape, node.dtype, node.chunks[0] if node.chunks else None)
-        self._node, self._name = node, name
+        self._node, self._name, self.attrs = node, name, node.attrs
 
     def read(self, start: int, stop: int) -> Any:
         try:
@@ -191,5 +192,5 @@ def _choice(path: Path, found: list[str]) -> str:
     return f"holds {listed}; give one of them, as in {path}::{found[0]}"
 
 
-def _encoding(node: Any) -> Any:
-    return node.attrs.get("encoding-type")
+def _encoding(node: Any) -> str | None:
+    return as_text(node.attrs.get("encoding-type"))

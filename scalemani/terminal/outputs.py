@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from scalemani.engine.kept import name_next
 from scalemani.engine.objects import PARTIAL, beside, discard, room_for, settle, take_place
-from scalemani.engine.places import is_url
+from scalemani.engine.places import at_home, is_url
 from scalemani.engine.urls import refuse_near_url, shown
 from scalemani.engine.user_arrays import write_table
 from scalemani.engine.writer import Writer
@@ -67,7 +67,7 @@ def check_output(
             f"{shown(spec)}: the command line writes files; into a bucket the estimator's transform_to does"
         )
     refuse_near_url(spec)
-    path = Path(spec)
+    path = Path(at_home(spec))
     if path.suffix.lower() not in _WRITABLE:
         raise ScalemaniError(
             f"{spec}: coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
@@ -103,7 +103,7 @@ def _check_apart(out: str, store: str) -> None:
     """
     if is_url(store):
         return
-    here, there = Path(os.path.realpath(out)), Path(os.path.realpath(store))
+    here, there = (Path(os.path.realpath(at_home(path))) for path in (out, store))
     if here == there or here in there.parents or there in here.parents:
         raise ScalemaniError(f"{out} and the store {store} are not apart: give an output outside of the store")
 
@@ -120,7 +120,7 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     from scalemani.engine.store_place import check_outside
 
     refuse_near_url(spec)
-    path = Path(spec)
+    path = Path(at_home(spec))
     if path.suffix.lower() not in (".html", ".htm"):
         raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
     _check_directory(path)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
+from scalemani.cells import as_text
 from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.row_source import RowSource
@@ -19,8 +20,8 @@ _ENTRIES = 1 << 21  # read together: 32 MiB with their columns
 
 def form_of_sparse(node: Any) -> str | None:
     """ "csr" or "csc" for a group that is such a matrix, None for anything else."""
-    said = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format"))  # the second until AnnData 0.7
-    return _FORMS.get(said) if isinstance(said, str) and hasattr(node, "keys") else None
+    said = as_text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format")))  # the second until AnnData 0.7
+    return _FORMS.get(said or "") if hasattr(node, "keys") else None
 
 
 def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], Any]) -> Any:

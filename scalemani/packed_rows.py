@@ -1,0 +1,247 @@
+"""Packed arrays: takes an array with attributes of the netCDF conventions, gives its values as they were meant.
+
+Zarr and HDF5 files hold them too, and their readers give the cells as they are stored. A value is
+``cell * scale_factor + add_offset``, in float64. A cell is missing if it equals `_FillValue` or a `missing_value`, or
+lies outside of `valid_min`, `valid_max` or `valid_range`. `_Unsigned` says how integers are to be taken.
+
+What HDF5 and Zarr themselves call the fill value is only what a cell has that was never written: it marks nothing,
+except in arrays that xarray wrote in Zarr's format 2, where it is the one place for `_FillValue`.
+"""
+
+import base64
+import struct
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.cells import as_text, check_exact, one_line, unmasked
+from scalemani.errors import ScalemaniError
+from scalemani.row_source import RowSource
+
+__all__ = ["TAKEN_AWAY", "Packing", "packing_of", "unpacked", "unpacked_rows"]
+
+Cells = NDArray[Any]
+
+_SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
+_FILLS = ("_FillValue", "missing_value")
+_OF_ZARR_2 = "fill_value"
+_BOUNDS = ("valid_min", "valid_max", "valid_range")
+# Layers of Dask's that change no cell.
+_AS_THEY_ARE = (
+    *("original-", "array-", "from-zarr-", "rechunk-", "getitem-"),
+    *("concatenate-", "stack-", "transpose-", "reshape-"),
+)
+_MOST_NUMBERS = 100  # of an attribute
+TAKEN_AWAY = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS)  # by xarray, from the attributes of what it unpacks
+_KNOWN = (*TAKEN_AWAY, *_BOUNDS)
+
+
+class Packing:
+    """How the cells of an array are to be taken.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Of the cells, of real numbers.
+    attributes : mapping
+        Those of the array that say something about it.
+    name : str
+        What messages call the array.
+
+    Raises
+    ------
+    ScalemaniError
+        Naming an attribute that can't be read.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], attributes: dict[str, Any], name: str) -> None:
+        self._name, self._given = name, attributes
+        self.stored = self.dtype = dtype
+        unsigned = attributes.get(_UNSIGNED)
+        signed = {"true": "u", "false": "i"}.get(str(as_text(unsigned) or unsigned).lower())
+        if signed is not None and dtype.kind in "iu":
+            self.dtype = np.dtype(f"{signed}{dtype.itemsize}")
+        self._scale, self._offset = self._one(_SCALE, 1.0), self._one(_OFFSET, 0.0)
+        if self._scale == 0:
+            raise ScalemaniError(f"{name} has the scale_factor 0, which leaves nothing of its values; mend it")
+        self.scales = self._scale != 1 or self._offset != 0
+        self._tests: list[tuple[str, Callable[[Cells], Cells]]] = []
+        for attribute in (*_FILLS, _OF_ZARR_2):
+            for value in self._numbers(attribute):
+                self._add_fill(attribute, value)
+        both = self._numbers("valid_range")
+        if len(both) not in (0, 2):
+            raise ScalemaniError(f"{name} has the valid_range {both}; two numbers are needed: mend it")
+        for bound in self._numbers("valid_min") + both[:1]:
+            self._add_bound("its least valid value is", np.less, bound)
+        for bound in self._numbers("valid_max") + both[1:]:
+            self._add_bound("its largest valid value is", np.greater, bound)
+
+    def _numbers(self, attribute: str) -> list[Any]:
+        """The numbers of an attribute, which may be text as Zarr's JSON needs it for NaN."""
+        found: list[Any] = []
+        for value in np.ravel(np.asarray(self._given.get(attribute, []), object))[: _MOST_NUMBERS + 1].tolist():
+            value = value if as_text(value) is None else _number_in(str(as_text(value)))
+            if len(found) == _MOST_NUMBERS or not isinstance(value, Real):
+                raise ScalemaniError(
+                    f"{self._name} has the {attribute} {self._given[attribute]!r:.60}, which is no number, or are "
+                    f"more than {_MOST_NUMBERS} of them: mend it, or remove that attribute"
+                )
+            found.append(value)
+        return found
+
+    def _one(self, attribute: str, default: float) -> float:
+        found = self._numbers(attribute)
+        if len(found) > 1 or not np.isfinite(found).all():
+            raise ScalemaniError(
+                f"{self._name} has the {attribute} {found}; one finite number is needed: unpack the values yourself"
+            )
+        return float(found[0]) if found else default
+
+    def _add_fill(self, attribute: str, value: Any) -> None:
+        if np.isnan(value):
+            return  # NaN is refused in any case
+        if self.dtype.kind != "f":
+            limits = np.iinfo(f"i{self.dtype.itemsize}").min, np.iinfo(f"u{self.dtype.itemsize}").max
+            limits = (0, 1) if self.dtype.kind == "b" else limits
+            if not limits[0] <= value <= limits[1] or value != int(value):
+                return  # no cell can be that
+        with np.errstate(over="ignore"):
+            cell = np.array(value).astype(self.dtype)[()]
+        self._tests.append((f"its {attribute} is {cell}", lambda cells: cells == cell))
+
+    def _add_bound(self, said: str, outside: Callable[..., Cells], bound: Any) -> None:
+        """A bound of the cells, or of the values if it is a float and the cells are packed as integers."""
+        if self.scales and self.dtype.kind in "iu" and isinstance(bound, float):
+            self._tests.append((f"{said} {bound:g}", lambda cells: outside(self._scaled(cells), bound)))
+            return
+        if bound < 0 and self.stored.kind == "i" and self.dtype.kind == "u":
+            bound += 1 << 8 * self.dtype.itemsize
+        self._tests.append((f"{said} {bound:g}", lambda cells: outside(cells, bound)))
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether cells are values as they are."""
+        return not self.scales and not self._tests and self.stored == self.dtype
+
+    def _scaled(self, cells: Cells) -> Cells:
+        if not self.scales:
+            return cells
+        check_exact(cells, self._name)
+        return cells.astype(np.float64) * self._scale + self._offset
+
+    def values(self, stored: Any) -> Cells:
+        """The values of cells, NaN where they are missing."""
+        cells = np.asarray(unmasked(stored, self._name)).astype(self.dtype, copy=False)
+        missing = np.zeros(cells.shape, bool)
+        for _, test in self._tests:
+            missing |= test(cells)
+        if not missing.any():
+            return self._scaled(cells)
+        values = self._scaled(np.where(missing, self.dtype.type(0), cells))
+        check_exact(values, self._name)
+        return np.where(missing, np.nan, values.astype(np.float64))
+
+    def values_of_rows(self, stored: Any, first: int) -> Cells:
+        """The values of rows of cells, of which none is missing; `first` is the number of the first row.
+
+        Raises
+        ------
+        ScalemaniError
+            Naming row, column and attribute.
+        """
+        cells = np.asarray(stored).astype(self.dtype, copy=False)
+        for said, test in self._tests:
+            missing = test(cells)
+            if missing.any():
+                row, column = np.argwhere(missing)[0].tolist()
+                raise ScalemaniError(
+                    f"Input {self._name} contains NaN at row {first + row}, column {column}, where the cell "
+                    f"{cells[row, column]} is missing: {said} ({int(missing.sum())} such entries in this block of "
+                    "rows); drop or fill those rows"
+                )
+        return self._scaled(cells)
+
+
+class _PackedRows(RowSource):
+    """Rows of an array of packed cells."""
+
+    def __init__(self, X: Any, packing: Packing, name: str) -> None:
+        chunks = getattr(X, "chunks", None)
+        dtype = np.float64 if packing.scales else packing.dtype
+        super().__init__((int(X.shape[0]), int(X.shape[1])), dtype, int(chunks[0]) if chunks else None)
+        self._X, self._packing, self._name = X, packing, name
+
+    def read(self, start: int, stop: int) -> Any:
+        return self._packing.values_of_rows(unmasked(self._X[start:stop], self._name, start), start)
+
+
+def unpacked_rows(X: Any, packing: Packing | None, name: str) -> Any:
+    """A matrix with its values in place of its cells; a Dask array stays one, and has NaN where cells are missing."""
+    if packing is None or packing.says_nothing or len(X.shape) != 2:
+        return X
+    return X.map_blocks(packing.values) if hasattr(X, "map_blocks") else _PackedRows(X, packing, name)
+
+
+def packing_of(X: Any, name: str) -> Packing | None:
+    """How the cells of an array with attributes (Zarr, HDF5, netCDF4; or Dask's of these) are to be taken.
+
+    None: as they are.
+
+    Raises
+    ------
+    ScalemaniError
+    """
+    if hasattr(X, "ncattrs"):  # a netCDF4 variable unpacks itself, unless it is told not to
+        if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):
+            raise ScalemaniError(f"{name} gives its cells as they are stored: call its set_auto_maskandscale(True)")
+        return None
+    X = _under(X, name)
+    given: Any = getattr(X, "attrs", None)
+    dtype = getattr(X, "dtype", None)
+    if not hasattr(given, "__getitem__") or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+        return None
+    try:
+        found = {attribute: given[attribute] for attribute in _KNOWN if attribute in given}
+    except Exception as error:  # h5py has no type for some, and raises several kinds for damaged ones
+        raise ScalemaniError(f"{name} has attributes that can't be read ({one_line(error)}); write it again") from error
+    metadata = getattr(X, "metadata", None)
+    if getattr(metadata, "zarr_format", None) == 2 and "_ARRAY_DIMENSIONS" in given and X.fill_value is not None:
+        found[_OF_ZARR_2] = X.fill_value
+    packing = Packing(dtype, found, name)
+    return None if packing.says_nothing else packing
+
+
+def _under(X: Any, name: str) -> Any:
+    """The array of which a Dask array gives the cells as they are, all or some; any other X itself."""
+    layers = getattr(getattr(X, "dask", None), "layers", {})
+    found = [next(iter(layer.values())) for key, layer in layers.items() if key.startswith("original-")]
+    if not found or not all(key.startswith(_AS_THEY_ARE) for key in layers):
+        return X
+    if len(found) > 1 and any(packing_of(one, name) for one in found):
+        raise ScalemaniError(
+            f"{name} puts several arrays together of which some are packed (they have attributes such as scale_factor "
+            "or _FillValue): unpack each of them before, as xarray.open_mfdataset does"
+        )
+    return found[0] if len(found) == 1 else X
+
+
+def unpacked(X: Any, cells: Any, name: str) -> Any:
+    """The values of some cells of an array, NaN where they are missing."""
+    packing = packing_of(X, name)
+    return cells if packing is None else packing.values(cells)
+
+
+def _number_in(text: str) -> float | None:
+    """A number in text, or in base64 as xarray writes it into Zarr's format 3."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
+    except (ValueError, struct.error):
+        return None
