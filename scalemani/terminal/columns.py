@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.csv_points import cell_number, table_rows
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
 from scalemani.terminal.parquet_points import parquet_column
+from scalemani.terminal.table_text import cell_number, table_rows
 
 __all__ = ["read_column", "read_row_numbers"]
 
@@ -59,7 +59,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     """
     path, column = _split(spec)
     if path.suffix.lower() in _TABLES:
-        return _from_table(path, column, n_rows, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
+        return _from_table(path, column, n_rows, delimiter)
     if delimiter is not None:
         raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
     kind = path.suffix.lower()
@@ -106,7 +106,7 @@ def _split(spec: str) -> tuple[Path, str | None]:
     raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
 
-def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str) -> tuple[str, Values]:
+def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | None) -> tuple[str, Values]:
     rows = list(table_rows(path, delimiter))
     if len(rows) not in (n_rows, n_rows + 1):
         raise ScalemaniError(
