@@ -23,7 +23,9 @@ _ROWS_A_BLOCK = 4096  # of them the first is what the layout is decided by
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing", "true", "false"}
 _UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
-_MISSHAPEN = re.compile(r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE)  # numbers of a kind
+_MISSHAPEN = re.compile(
+    r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE
+)  # numbers of a kind
 _SHORT_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", "category", "species", "type", "y"}
 _MOST_LABELS = 20  # values that a column takes and is taken for a label
@@ -49,6 +51,7 @@ class _Layout:
         Whether the first column has no name, and so names the rows.
     read : list of int
         Columns of numbers.
+    notes : list of str
     """
 
     names: list[str] | None
@@ -58,6 +61,7 @@ class _Layout:
     ids: int | None
     unnamed: bool
     read: list[int]
+    notes: list[str]
 
 
 def read_csv(
@@ -91,12 +95,12 @@ def read_csv(
     if decimal not in (".", ","):
         raise ScalemaniError(f"--decimal {decimal[:20]!r}: give a point or a comma")
     delimiter = ";" if decimal == "," and how.delimiter is None and path.suffix.lower() == ".csv" else how.delimiter
-    if decimal == delimiter:
-        raise ScalemaniError("--decimal ',' and --delimiter ',' can't be told apart; give another delimiter, such as ';'")
     with open_table(path, delimiter) as table:
         head = list(islice(table.rows, _ROWS_A_BLOCK))
         if not head:
             raise ScalemaniError(f"{path} has no rows; give a row of numbers a point")
+        if decimal == delimiter and not any("," in cell for _, row in head for cell in row):
+            raise ScalemaniError(f"{path} has no quoted cell with a decimal comma, and commas part its cells; mend it")
         layout = _layout(table, head, how, decimal)
         rows = head[layout.first :]
         if not rows:
@@ -107,12 +111,20 @@ def read_csv(
             blocks.append(_numbers(table, rows, layout, decimal, ids))
             rows = list(islice(table.rows, _ROWS_A_BLOCK))
     values = np.concatenate(blocks)
+    asked = layout.names is None and how.columns is None and how.like is None and len(layout.read) > 1
+    if asked and layout.read[0] == 0 and _counting(values)[0]:
+        raise ScalemaniError(
+            f"{path}: column 1 has no name and counts the rows; give --id-column 1 if it names them, --ignore 1 to "
+            "leave it out, or --columns with all to read it"
+        )
     names = None if layout.names is None else [layout.names[at] for at in layout.read]
     notes = _notes(path, values, layout, how)
     if layout.ids is None:
         return values, None, "id", names, notes
     if layout.unnamed and layout.ids == 0 and not _are_row_names(ids):
-        raise ScalemaniError(f"{path}: column 1 has no name and repeats or misses some; give --id-column 1 or --ignore 1")
+        raise ScalemaniError(
+            f"{path}: column 1 has no name and repeats or misses some; give --id-column 1 or --ignore 1"
+        )
     return values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes
 
 
@@ -144,17 +156,21 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     read = chosen(where, names, width, how, apart)
     if unnamed and ids is None and 0 not in read:
         ids = 0
+    notes: list[str] = []
     if names is not None and how.columns is None:
         for number in [at + 1 for at in read if at in nameless]:
             given = f" or --id-column {number} if it names the rows" if ids is None else ""
             raise ScalemaniError(
                 f"{where}: column {number} has no name in the heading; give --ignore {number}{given}, or name it"
             )
-        if len(body) > 1 and len(set(names)) < len(names) and _marked(body[0], body[1:], decimal):
-            raise ScalemaniError(
-                f"{where}: the heading repeats names, and line {head[1][0]} may be a second one; leave one line of names"
-            )
-    return _Layout(names, int(heading), cells, width, ids, unnamed, read)
+        if len(body) > 1 and _marked(
+            [body[0][at] for at in read], [[row[at] for at in read] for row in body[1:] if len(row) == cells], decimal
+        ):
+            doubt = f"{where}: line {head[1][0]} may be a second heading"
+            if len(set(names)) < len(names):
+                raise ScalemaniError(f"{doubt}, since the first repeats names; leave one line of names")
+            notes.append(f"{doubt}, and is read as a row")
+    return _Layout(names, int(heading), cells, width, ids, unnamed, read, notes)
 
 
 def _names_rows(table: TextTable, column: list[str], width: int, how: Reading) -> bool:
@@ -196,14 +212,15 @@ def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: 
     apart = number if 0 <= number < width else None  # ids say little: text may stand over a number there
     numbers = [at for at, cell in enumerate(first) if at != apart and is_number(cell, decimal)]
     others = [at for at in range(width) if at != apart and at not in numbers]
+    odd = [at for at in others if _MISSHAPEN.fullmatch(first[at])]
     if not numbers:
-        return any(first[at] and not _MISSHAPEN.fullmatch(first[at]) and not _missing(first[at]) for at in others)
+        return not odd and not all(_missing(first[at]) for at in others)
     if apart is not None and not first[apart] and body and all(row[apart].strip() for row in body if len(row) == width):
         return True  # nothing over the ids
     over = [at for at in others if not first[at]]
     if over == [0] == others and apart is None and _are_row_names([row[0] for row in body]):
         return True  # no name over the names of the rows
-    if any(_missing(first[at]) or _MISSHAPEN.fullmatch(first[at]) for at in others):
+    if odd or any(_missing(first[at]) for at in others):
         if over != [0] or not body or not all(row[0].strip() for row in body):
             return False  # a row that is refused by its line
         _ask(table, first)
@@ -229,23 +246,29 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
     """Whether numbers look like names of columns: by a mark which they have and next to none of the rows below has."""
     if not all(_SHORT_NUMBER.fullmatch(cell.strip()) and len(cell.strip()) <= 14 for cell in first):
         return False  # no one names a column so
-    top = np.array([float(cell) for cell in first])
-    rows = [row for row in body if len(row) == len(first) and all(is_number(cell, decimal) for cell in row)]
-    if not rows or len(set(top.tolist())) < len(top):
+    top, d = np.array([float(cell) for cell in first]), len(first)
+    rows = [row for row in body if len(row) == d and all(is_number(cell, decimal) for cell in row)]
+    if not rows or len(set(top.tolist())) < d:
         return False
-    below, d = np.array([[cell_number(cell, decimal) for cell in row] for row in rows]), len(top)
-    steps, whole = np.diff(below, axis=1), all(cell.strip().lstrip("+-").isdecimal() for cell in first)
-    if d > 1 and whole and top[0] in (0, 1) and (np.diff(top) == 1).all() and (steps == 1).all(axis=1).mean() <= 0.5:
-        return True  # 0, 1, 2 or 1, 2, 3
-    if whole and (d != 2 or top[0] < top[1]) and (below == np.floor(below)).all(axis=1).mean() <= 0.05:
-        return True  # whole numbers over others
-    if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0):
-        if (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1).mean() <= 0.1:
-            return True  # 400, 410, 420
+    below = np.array([[cell_number(cell, decimal) for cell in row] for row in rows])
+    steps, rises = np.diff(below, axis=1), bool((np.diff(top) > 0).all())
+    if _whole(first):
+        if d > 1 and top[0] in (0, 1) and (np.diff(top) == 1).all() and (steps == 1).all(axis=1).mean() <= 0.5:
+            return True  # 0, 1, 2 or 1, 2, 3
+        if (d != 2 or rises) and np.mean([_whole(row) for row in rows]) <= 0.05:
+            return True  # whole numbers over others
+    even = (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1)
+    if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0) and even.mean() <= 0.1:
+        return True  # 400, 410, 420
     low, high = below.min(axis=0), below.max(axis=0)
-    if d > 1 and len(rows) >= 10 and (np.maximum(low - top, top - high) > high - low).all():
-        return True  # far from all that is below
-    return d > 4 and bool((np.diff(top) > 0).all()) and bool((steps > 0).all(axis=1).mean() <= 0.02)
+    far = (np.maximum(low - top, top - high) > high - low).mean()
+    if d > 1 and len(rows) > 3 and (far == 1 or (far >= 0.5 and rises and d > 2)):
+        return True  # beyond all that is below
+    return d > 4 and rises and bool((steps > 0).all(axis=1).mean() <= 0.02)
+
+
+def _whole(cells: list[str]) -> bool:
+    return all(cell.strip().lstrip("+-").isdecimal() for cell in cells)
 
 
 def _ask(table: TextTable, first: list[str]) -> NoReturn:
@@ -293,11 +316,15 @@ def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, d
     given = repr(short(cell)) if cell else "an empty cell"
     what, remedy = "is not a number", f"give --ignore {number}, or mend the cell"
     if layout.ids is None:
-        remedy = f"give --id-column {number} if the column names the rows, --ignore {number} to leave it out, or mend it"
+        remedy = (
+            f"give --id-column {number} if the column names the rows, --ignore {number} to leave it out, or mend it"
+        )
     if cell.lstrip("+-").isdecimal():
         what, remedy = "is beyond 2**53 and not exact as float64", "subtract an offset first, or " + remedy
     elif "," in cell and decimal == "." and re.fullmatch(r"[+-]?[\d.,]+", cell):
-        remedy = "give --decimal ',' if that is its decimal sign, with --delimiter if it is no semicolon; or mend it"
+        remedy = (
+            f"give --delimiter {table.delimiter!r} --decimal ',' if the comma is its decimal sign, or remove the comma"
+        )
     elif "." in cell and decimal == ",":
         remedy = "with --decimal ',' no cell has a point; mend it"
     raise ScalemaniError(f"{table.path}, line {line}, {label}: {given} {what}; {remedy}")
@@ -307,20 +334,22 @@ def _other_reading(table: TextTable, decimal: str) -> str | None:
     """The options with which the first rows are numbers, if there are any others than those given."""
     for sign in (".", ","):
         for delimiter in _DELIMITERS:
-            if (delimiter, sign) == (table.delimiter, decimal) or delimiter == sign:
+            if (delimiter, sign) == (table.delimiter, decimal):
                 continue
             try:
                 with open_table(table.path, delimiter) as other:
                     rows = [row for _, row in islice(other.rows, 20)]
             except ScalemaniError:
                 continue
-            below, width = rows[1:] or rows, len(rows[0])
+            below = rows[1:] or rows
+            width = len(below[0])
             numbers = all(is_number(cell, sign) for row in below for cell in row[width > 1 :])
             commas = sign == "." or any("," in cell for row in below for cell in row)
+            odd = any(_MISSHAPEN.fullmatch(cell) and not is_number(cell, sign) for cell in rows[0])
             alone = sign == "," and all(is_number(row[0], sign) == ("," in row[0]) for row in rows)
-            if {len(row) for row in rows} == {width} and (width > 1 or alone) and commas and numbers:
-                given = [] if delimiter == table.delimiter else [f"--delimiter {delimiter!r}"]
-                return " ".join(given + ([] if sign == decimal else [f"--decimal {sign!r}"]))
+            even = {len(row) for row in below} == {width} and len(rows[0]) in (width, max(width - 1, 1))
+            if even and (width > 1 or alone) and commas and numbers and not odd:
+                return f"--delimiter {delimiter!r}" + (f" --decimal {sign!r}" if "," in sign + decimal else "")
     return None
 
 
@@ -329,36 +358,43 @@ def _other_reading(table: TextTable, decimal: str) -> str | None:
 
 def _notes(path: Path, values: NDArray[np.float64], layout: _Layout, how: Reading) -> list[str]:
     """What was taken for what without being asked for, and which features look like none."""
-    notes = []
+    notes = list(layout.notes)
     if layout.unnamed and how.id_column is None and layout.ids == 0:
         notes.append(f"{path}: column 1 has no name and is taken for the names of the rows")
     elif layout.unnamed and 0 not in layout.read:
         notes.append(f"{path}: column 1 has no name and is left out")
     if how.like is not None:
         if layout.names is None:
-            notes.append(f"{path} has no heading: its columns are taken in the order of the fit ({short_list(how.like)})")
+            notes.append(
+                f"{path} has no heading: its columns are taken in the order of the fit ({short_list(list(how.like))})"
+            )
         return notes
     if how.columns is not None:
         return notes
     n, names = len(values), layout.names
-    counts = n > 2 and ((values == np.arange(n)[:, None]).all(axis=0) | (values == np.arange(1, n + 1)[:, None]).all(axis=0))
-    few = [n_values if 2 <= (n_values := _whole_values(column)) <= min(_MOST_LABELS, n // 4) else 0 for column in values.T]
-    for at, number in enumerate(column + 1 for column in layout.read):
-        name = f" ({short(names[number - 1])})" if names else ""
-        if np.any(counts) and counts[at]:
+    counts = _counting(values)
+    few = np.array([1 < found <= min(_MOST_LABELS, n // 4) for found in map(_whole_values, values.T)])
+    labels = [names is not None and names[at].lower() in _LABELS for at in layout.read]
+    few &= labels if 2 * few.sum() > len(few) else True
+    for found, what in ((counts, "only count the rows"), (few, "take few whole values, as labels do")):
+        numbers = [str(layout.read[at] + 1) for at in np.flatnonzero(found)]
+        if numbers:
+            said = [f"{number} ({short(names[int(number) - 1])})" if names else number for number in numbers]
             notes.append(
-                f"{path}: column {number}{name} counts the rows and is read as a feature; --id-column {number} takes it "
-                f"for their names, --ignore {number} leaves it out"
-            )
-        labelled = names is not None and names[number - 1].lower() in _LABELS
-        if few[at] and (labelled or 2 * np.count_nonzero(few) <= len(few)):
-            notes.append(
-                f"{path}: column {number}{name} takes {few[at]} whole values and looks like a label, but is read as a "
-                f"feature; --ignore {number} leaves it out"
+                f"{path}: columns are read as features that {what}: {short_list(said)}; --ignore {','.join(numbers)} "
+                "leaves them out"
             )
     return notes
 
 
+def _counting(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns are 0, 1, 2 and so on, or 1, 2, 3."""
+    rows = np.arange(len(values))[:, None]
+    return np.asarray(((values == rows) | (values == rows + 1)).all(axis=0) & (len(values) > 2))
+
+
 def _whole_values(column: NDArray[np.float64]) -> int:
-    """How many values a column of whole numbers takes; 0 if others are among them."""
-    return len(np.unique(column)) if bool((column == np.floor(column)).all()) else 0
+    """How many values a column of whole numbers takes; 0 if others are among them, or if they are many."""
+    if len(np.unique(column[:1000])) > _MOST_LABELS or not bool((column == np.floor(column)).all()):
+        return 0
+    return len(np.unique(column))

@@ -27,7 +27,10 @@ from scalemani.terminal.printable import printable
 
 __all__ = ["PointsFile", "check_place", "open_points"]
 
-_READABLE = ".npy, .npz[:key], .csv[::columns], .tsv[::columns], .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or .parquet[::columns]"
+_READABLE = (
+    ".npy, .npz[:key], .csv[::columns], .tsv[::columns], .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or "
+    ".parquet[::columns]"
+)
 _TEXT = (".csv", ".tsv")
 _MEMBERS = (*_TEXT, ".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
 _KINDS = (".npy", *_MEMBERS)

@@ -180,7 +180,9 @@ _ESTIMATOR = [
 
 _READING = [
     _option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given."),
-    _option("--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."),
+    _option(
+        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
+    ),
     click.option("--heading/--no-heading", default=None, help="Whether the first line of a .csv names its columns."),
     _option(
         "--id-column",

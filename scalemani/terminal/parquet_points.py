@@ -121,7 +121,9 @@ def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | Non
     there: list[str] = schema.names
     ids = None if how.id_column is None else position(str(path), how.id_column, there, len(there))
     index = {there.index(name) for name in _index_columns(schema) if name in there}
-    names = [there[at] for at in chosen(str(path), there, len(there), how, index | ({ids} if ids is not None else set()))]
+    names = [
+        there[at] for at in chosen(str(path), there, len(there), how, index | ({ids} if ids is not None else set()))
+    ]
     twice = [name for name in names if there.count(name) > 1]
     if twice:
         raise ScalemaniError(f"{path} has two columns called {twice[0]!r}; rename one")
@@ -235,11 +237,15 @@ class _Columns(RowSource):
         types = needed("pyarrow.types", "parquet", "a Parquet file")
         if column.null_count and not types.is_floating(column.type):
             row = self._decoded + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ScalemaniError(f"{self._path} has an empty cell at row {row}, column {name!r}; fill it or drop the row")
+            raise ScalemaniError(
+                f"{self._path} has an empty cell at row {row}, column {name!r}; fill it or drop the row"
+            )
         if types.is_decimal(column.type):
             exact = column.to_pylist()
             values = np.array([float(value) for value in exact])
-            lost = any(abs(given) > _EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True))
+            lost = any(
+                abs(given) > _EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True)
+            )
         else:
             values = column.to_numpy(zero_copy_only=False)
             wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size

@@ -76,7 +76,9 @@ def open_table(path: Path, delimiter: str | None) -> Iterator[TextTable]:
             yield _begun(path, text, delimiter)
     except UnicodeError as error:
         where = str(error.reason) + f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ScalemaniError(f"{path} is not {'UTF-16' if marked else 'UTF-8'} text ({where}); save it as UTF-8") from error
+        raise ScalemaniError(
+            f"{path} is not {'UTF-16' if marked else 'UTF-8'} text ({where}); save it as UTF-8"
+        ) from error
     except csv.Error as error:
         raise ScalemaniError(f"{path} is not a table ({error}); check --delimiter and quotes") from error
 
@@ -139,7 +141,9 @@ def _numbered(table: TextTable, lines: Iterator[str], before: int) -> Iterator[t
             empty = empty or line
             read.clear()
         elif empty:
-            raise ScalemaniError(f"{table.path}, line {empty}: an empty line before other rows; remove it or mend the row")
+            raise ScalemaniError(
+                f"{table.path}, line {empty}: an empty line before other rows; remove it or mend the row"
+            )
         else:
             if len(table.quoted) < 2:
                 quoted = table.delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row)
@@ -177,7 +181,7 @@ def cell_number(cell: str, decimal: str = ".") -> float:
     if "_" in cell:
         raise ValueError(cell)
     number = float(cell)
-    if not -_EXACT <= number <= _EXACT and cell.strip().lstrip("+-").isdecimal() and int(cell) != number:
+    if not -_EXACT < number < _EXACT and cell.strip().lstrip("+-").isdecimal() and int(cell) != number:
         raise ValueError(cell)
     return number
 
