@@ -60,14 +60,21 @@ def test_a_fit_has_the_chosen_columns_and_their_names(place, program):
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
 def test_a_projection_takes_the_columns_of_the_fit_by_name(place, program, kind):
-    """In whatever order, beside whatever others, text among them."""
-    table = FRAME[["z", "x", "y"]].assign(who="a", label=1)
+    """Beside others, of text too; columns in another order are another space until they are asked for."""
+    table = FRAME[["x", "y", "z"]].assign(who="a", label=1)[["who", "x", "label", "y", "z"]]
     name = f"new.{kind}"
     table.to_parquet(name) if kind == "parquet" else table.to_csv(name, index=False, sep="\t" if kind == "tsv" else ",")
     assert program(f"project run {name} out-{kind}.npy -q") == (0, "", "")
     np.testing.assert_allclose(np.load(f"out-{kind}.npy"), load("run").embedding_, atol=1e-4)
     assert not (place / f"out-{kind}.ids.csv").exists()
-    # What is chosen by the user is held against the fit as it stands.
+    swapped = table[["z", "x", "y", "who"]]
+    swapped.to_parquet(name) if kind == "parquet" else swapped.to_csv(
+        name, index=False, sep="\t" if kind == "tsv" else ","
+    )
+    code, _, err = program(f"project run {name} other.npy -q")
+    assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z: give those, in that order" in err
+    assert program(f"project run {name} again-{kind}.npy --columns x,y,z -q") == (0, "", "")
+    np.testing.assert_array_equal(np.load(f"again-{kind}.npy"), np.load(f"out-{kind}.npy"))
     code, _, err = program(f"project run {name} other.npy --columns z,x,y -q")
     assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z: give those" in err
     code, _, err = program(f"project run {name}::x,y other.npy -q")

@@ -196,7 +196,7 @@ def project(
     if fitted is not None and source.names is not None and list(fitted) != source.names:
         raise ScalemaniError(
             f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
-            "those, in that order"
+            "those, in that order, as --columns can"
         )
     with kept_results(Path(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)

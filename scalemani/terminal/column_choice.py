@@ -25,7 +25,7 @@ class Reading:
     columns, ignore : str or None
         Columns to read and columns to leave out, with commas between.
     like : tuple of str or None
-        Columns of a fit: taken by name where the table has them all and `columns` is not given.
+        Columns of a fit: these alone are taken, in the table's order, if it has them all and `columns` is not given.
     """
 
     delimiter: str | None = None
@@ -99,7 +99,7 @@ def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart:
         ignored = {*apart, *(position(where, word, names, width) for word in listed(how.ignore))}
         found = [at for at in range(width) if at not in ignored]
         if how.like and names and all(names.count(name) == 1 for name in how.like):
-            found = [names.index(name) for name in how.like]
+            found = sorted(names.index(name) for name in how.like)
     if not found:
         raise ScalemaniError(f"{where} has no column but the ids and those left out; check --delimiter and --columns")
     return found

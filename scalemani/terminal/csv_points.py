@@ -242,15 +242,17 @@ def _missing(cell: str) -> bool:
     return cell.lower() in _MISSING
 
 
+@np.errstate(all="ignore")  # of numbers near the largest
 def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
     """Whether numbers look like names of columns: by a mark which they have and next to none of the rows below has."""
     if not all(_SHORT_NUMBER.fullmatch(cell.strip()) and len(cell.strip()) <= 14 for cell in first):
         return False  # no one names a column so
     top, d = np.array([float(cell) for cell in first]), len(first)
     rows = [row for row in body if len(row) == d and all(is_number(cell, decimal) for cell in row)]
-    if not rows or len(set(top.tolist())) < d:
+    below = np.array([[cell_number(cell, decimal) for cell in row] for row in rows]).reshape(-1, d)
+    below = below[np.isfinite(below).all(axis=1)]
+    if not len(below) or len(set(top.tolist())) < d:
         return False
-    below = np.array([[cell_number(cell, decimal) for cell in row] for row in rows])
     steps, rises = np.diff(below, axis=1), bool((np.diff(top) > 0).all())
     if _whole(first):
         if d > 1 and top[0] in (0, 1) and (np.diff(top) == 1).all() and (steps == 1).all(axis=1).mean() <= 0.5:
@@ -262,7 +264,7 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
         return True  # 400, 410, 420
     low, high = below.min(axis=0), below.max(axis=0)
     far = (np.maximum(low - top, top - high) > high - low).mean()
-    if d > 1 and len(rows) > 3 and (far == 1 or (far >= 0.5 and rises and d > 2)):
+    if d > 1 and len(below) > 3 and (far == 1 or (far >= 0.5 and rises and d > 2)):
         return True  # beyond all that is below
     return d > 4 and rises and bool((steps > 0).all(axis=1).mean() <= 0.02)
 

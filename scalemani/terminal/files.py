@@ -116,8 +116,10 @@ def _opened(spec: str, how: Reading) -> PointsFile:
         values = read_hdf5(path, member)
         ids = None if how.id_column is None else ids_of(path, how.id_column, int(values.shape[0]))
         names = names_of(path, member, int(values.shape[1]))
-        if how.columns is not None or how.ignore is not None:
+        if names is not None:
             values, names = _taken(spec, values, names, how)
+        elif how.columns is not None or how.ignore is not None:
+            raise ScalemaniError(f"{spec}: its columns have no names; leave --columns and --ignore out")
         return PointsFile(values, ids, how.id_column or "id", names)
     readers: dict[str, Callable[[Path, str | None], Any]] = {
         ".npy": read_npy,
@@ -138,11 +140,11 @@ def _check_options(name: str, kind: str, how: Reading) -> None:
                 raise ScalemaniError(f"{name}: {said} is for {', '.join(kinds)} files; leave it out")
 
 
-def _taken(spec: str, values: Any, names: list[str] | None, how: Reading) -> tuple[Any, list[str]]:
-    """Some columns of a matrix whose columns have names."""
-    if names is None:
-        raise ScalemaniError(f"{spec}: its columns have no names; leave --columns and --ignore out")
+def _taken(spec: str, values: Any, names: list[str], how: Reading) -> tuple[Any, list[str]]:
+    """The columns of a matrix that are asked for by name."""
     at = chosen(spec, names, len(names), how)
+    if at == list(range(len(names))):
+        return values, names
     taken = _Taken(values, at) if isinstance(values, RowSource) else values[:, at]
     return taken, [names[column] for column in at]
 
