@@ -105,6 +105,15 @@ def test_notes_are_lines_of_standard_error_and_of_no_quiet_command(program):
     assert code == 0 and "whole values" not in err
 
 
+def test_integers_of_a_parquet_that_look_like_no_features_are_named_by_its_statistics(program):
+    table = FRAME.assign(row=range(1, 81), kind=np.arange(80) % 3, size=np.arange(80) ** 2, when=[[1]] * 80)
+    table.to_parquet("noted.parquet", row_group_size=30)
+    notes = open_points("noted.parquet", ignore="when").notes
+    assert notes[0].endswith("that only count the rows: 4 (row); --ignore 4 leaves them out") and len(notes) == 2
+    assert notes[1].endswith("that take few whole values, as labels do: 5 (kind); --ignore 5 leaves them out")
+    assert not open_points("noted.parquet::x,row,kind").notes
+
+
 def test_ids_that_are_found_are_held_against_their_file_before_the_work(place, program):
     FRAME.to_csv("found.csv")
     (place / "coordinates.ids.csv").write_text("mine")

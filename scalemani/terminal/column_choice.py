@@ -2,12 +2,16 @@
 
 import csv
 import difflib
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["Reading", "chosen", "listed", "position", "short", "short_list"]
+__all__ = ["MOST_LABELS", "Reading", "chosen", "doubtful", "listed", "position", "short", "short_list"]
+
+MOST_LABELS = 20  # values that a column takes and is taken for a label
+_LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", "category", "species", "type", "y"}
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,41 @@ def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart:
     else:
         ignored = {*apart, *(position(where, word, names, width) for word in listed(how.ignore))}
         found = [at for at in range(width) if at not in ignored]
-        if how.like and names and all(names.count(name) == 1 for name in how.like):
-            found = sorted(names.index(name) for name in how.like)
+        known = Counter(names)
+        if how.like and names and all(known[name] == 1 for name in how.like):
+            liked = set(how.like)
+            found = [at for at in found if names[at] in liked]
     if not found:
         raise ScalemaniError(f"{where} has no column but the ids and those left out; check --delimiter and --columns")
     return found
+
+
+def doubtful(
+    where: str, numbers: list[int], names: list[str] | None, counts: Sequence[bool], few: Sequence[bool]
+) -> list[str]:
+    """Notes of columns that are read as features and look like none.
+
+    Parameters
+    ----------
+    where : str
+    numbers : list of int
+        The columns' numbers from 1.
+    names : list of str or None
+    counts, few : sequences of bool
+        Which columns are 1, 2, 3 and so on down the rows, and which take few whole values.
+    """
+    if 2 * sum(few) > len(few):  # then that is what the data are
+        few = [doubt and names is not None and names[at].lower() in _LABELS for at, doubt in enumerate(few)]
+    notes = []
+    for found, what in ((counts, "only count the rows"), (few, "take few whole values, as labels do")):
+        at = [one for one, doubt in enumerate(found) if doubt]
+        if at:
+            said = short_list([f"{numbers[one]} ({short(names[one])})" if names else str(numbers[one]) for one in at])
+            notes.append(
+                f"{where}: columns are read as features that {what}: {said}; --ignore "
+                f"{','.join(str(numbers[one]) for one in at)} leaves them out"
+            )
+    return notes
 
 
 def short_list(names: list[str]) -> str:

@@ -11,7 +11,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
 from scalemani.terminal.parquet_points import parquet_column
-from scalemani.terminal.table_text import cell_number, table_rows
+from scalemani.terminal.table_text import cell_number, open_table
 
 __all__ = ["read_column", "read_row_numbers"]
 
@@ -107,7 +107,10 @@ def _split(spec: str) -> tuple[Path, str | None]:
 
 
 def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | None) -> tuple[str, Values]:
-    rows = list(table_rows(path, delimiter))
+    with open_table(path, delimiter) as table:
+        rows = list(table.rows)
+    if table.remark and len(rows) == n_rows:
+        rows.insert(0, (0, table.remark))
     if len(rows) not in (n_rows, n_rows + 1):
         raise ScalemaniError(
             f"{path} has {len(rows)} lines and the fit {n_rows} rows: give a line a row, in their order, with or "

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.column_choice import Reading, chosen, position, short, short_list
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short, short_list
 from scalemani.terminal.table_text import TextTable, cell_number, is_number, open_table
 
 __all__ = ["read_csv"]
 
-_ROWS_A_BLOCK = 4096  # of them the first is what the layout is decided by
+_ROWS_A_BLOCK = 4096
+_ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing", "true", "false"}
 _UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
@@ -27,8 +28,6 @@ _MISSHAPEN = re.compile(
     r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE
 )  # numbers of a kind
 _SHORT_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
-_LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", "category", "species", "type", "y"}
-_MOST_LABELS = 20  # values that a column takes and is taken for a label
 
 Row = tuple[int, list[str]]
 
@@ -133,7 +132,7 @@ def read_csv(
 
 def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _Layout:
     """What the first line and the first column are, by the first rows; what may be this or that is asked about."""
-    first, body = [cell.strip() for cell in head[0][1]], [row for _, row in head[1:]]
+    first, body = [cell.strip() for cell in head[0][1]], [row for _, row in head[1:_ROWS_OF_EVIDENCE]]
     cells = len(body[0]) if body else len(first)
     width = max((at + 1 for row in body for at, cell in enumerate(row) if cell.strip()), default=cells)
     width = width if width < cells and not any(first[width:]) and all(len(row) == cells for row in body) else cells
@@ -373,20 +372,9 @@ def _notes(path: Path, values: NDArray[np.float64], layout: _Layout, how: Readin
         return notes
     if how.columns is not None:
         return notes
-    n, names = len(values), layout.names
-    counts = _counting(values)
-    few = np.array([1 < found <= min(_MOST_LABELS, n // 4) for found in map(_whole_values, values.T)])
-    labels = [names is not None and names[at].lower() in _LABELS for at in layout.read]
-    few &= labels if 2 * few.sum() > len(few) else True
-    for found, what in ((counts, "only count the rows"), (few, "take few whole values, as labels do")):
-        numbers = [str(layout.read[at] + 1) for at in np.flatnonzero(found)]
-        if numbers:
-            said = [f"{number} ({short(names[int(number) - 1])})" if names else number for number in numbers]
-            notes.append(
-                f"{path}: columns are read as features that {what}: {short_list(said)}; --ignore {','.join(numbers)} "
-                "leaves them out"
-            )
-    return notes
+    few = [1 < found <= min(MOST_LABELS, len(values) // 4) for found in map(_whole_values, values.T)]
+    names = None if layout.names is None else [layout.names[at] for at in layout.read]
+    return notes + doubtful(str(path), [at + 1 for at in layout.read], names, _counting(values).tolist(), few)
 
 
 def _counting(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -397,6 +385,6 @@ def _counting(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _whole_values(column: NDArray[np.float64]) -> int:
     """How many values a column of whole numbers takes; 0 if others are among them, or if they are many."""
-    if len(np.unique(column[:1000])) > _MOST_LABELS or not bool((column == np.floor(column)).all()):
+    if len(np.unique(column[:1000])) > MOST_LABELS or not bool((column == np.floor(column)).all()):
         return 0
     return len(np.unique(column))

@@ -17,7 +17,7 @@ from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
-from scalemani.terminal.column_choice import Reading, chosen, position, short_list
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short_list
 from scalemani.terminal.printable import cause
 
 __all__ = ["parquet_column", "read_parquet"]
@@ -27,7 +27,7 @@ _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever
 _EXACT = 2**53  # below which integers are float64
 
 
-def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str]]:
+def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
     """Columns of numbers of a table.
 
     Parameters
@@ -43,6 +43,8 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
     ids : list of str or None
     id_name : str
     names : list of str
+    notes : list of str
+        Which features look like none, by the statistics in the file.
 
     Raises
     ------
@@ -55,7 +57,8 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
         _check_size(path, file.metadata, len(names))
         ids = None if id_column is None else _ids(file, id_column)
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
-        return source, ids, id_column or "id", names
+        notes = [] if how.columns or how.like else _notes(path, file, names)
+        return source, ids, id_column or "id", names, notes
 
 
 def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
@@ -167,6 +170,23 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
         raise ScalemaniError(
             f"{path} says {said:,} bytes and has {size:,}: it is not whole, or not what it seems; write it again"
         )
+
+
+def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
+    """Which columns of integers look like row numbers or labels, by their least and largest."""
+    n, metadata = file.metadata.num_rows, file.metadata
+    places = {file.schema.column(at).path: at for at in range(len(file.schema))}
+    counts, few = [], []
+    for name in names:
+        kind = _dtype(file.schema_arrow.field(name).type)
+        groups = range(metadata.num_row_groups) if kind is not None and kind.kind in "iu" and n > 2 else ()
+        said = [metadata.row_group(group).column(places[name]).statistics for group in groups]
+        known = said and all(one is not None and one.has_min_max for one in said)
+        low, high = (min(one.min for one in said), max(one.max for one in said)) if known else (0, 0)
+        counts.append(low in (0, 1) and high == low + n - 1)
+        few.append(0 < high - low < min(MOST_LABELS, n // 4))
+    there = file.schema_arrow.names
+    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, few)
 
 
 def _ids(file: Any, column: str) -> list[str]:

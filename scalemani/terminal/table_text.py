@@ -12,7 +12,7 @@ from typing import TextIO
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["TextTable", "cell_number", "is_number", "open_table", "table_rows"]
+__all__ = ["TextTable", "cell_number", "is_number", "open_table"]
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
 _NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
@@ -41,12 +41,6 @@ class TextTable:
     rows: Iterator[tuple[int, list[str]]] = field(default_factory=lambda: iter(()))
     remark: list[str] | None = None
     quoted: list[bool] = field(default_factory=list)
-
-
-def table_rows(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Each row of a table with the number of its line; see :func:`open_table`."""
-    with open_table(path, delimiter) as table:
-        yield from table.rows
 
 
 @contextlib.contextmanager
