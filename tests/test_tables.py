@@ -436,7 +436,7 @@ def read(table, path, options):
 def right(table, path, options):
     values, points = read(table, path, options)
     np.testing.assert_array_equal(values, table.right)
-    assert points.ids == table.ids or ("ignore" in options and "1" in options["ignore"])
+    assert points.ids == table.ids
     return points
 
 

@@ -4,6 +4,7 @@ What the first line and the first column are is decided in one place, :func:`_la
 leave open is asked about: a refusal names the option that settles it.
 """
 
+import contextlib
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -14,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short, short_list
-from scalemani.terminal.table_text import TextTable, cell_number, is_number, open_table
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, listed, position, short, short_list
+from scalemani.terminal.table_text import EXACT, TextTable, cell_number, is_number, open_table
 
 __all__ = ["read_csv"]
 
@@ -151,6 +152,7 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     ids = None if how.id_column is None else position(where, how.id_column, names, width)
     nameless = [at for at, name in enumerate(names or []) if _UNNAMED.fullmatch(name)]
     unnamed = unnamed or (0 in nameless and ids != 0 and _are_row_names([row[0] for row in body]))
+    unnamed = unnamed and "1" not in listed(how.ignore)
     apart = {at for at in (ids, 0 if unnamed else None) if at is not None}
     read = chosen(where, names, width, how, apart)
     if unnamed and ids is None and 0 not in read:
@@ -174,10 +176,9 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
 
 def _names_rows(table: TextTable, column: list[str], width: int, how: Reading) -> bool:
     """Whether a first column over which the heading is one cell short names the rows, as R writes them."""
-    if how.id_column == "1" or (len(table.quoted) > 1 and not all(map(is_number, column))):
-        return True
     # Decimal commas make two cells of one: 1,5 and 2,5 under "x".
-    return _are_row_names(column) and (width > 2 or table.delimiter != ",")
+    commas = width == 2 and table.delimiter == "," and all(map(is_number, column))
+    return how.id_column == "1" or (_are_row_names(column) and not commas)
 
 
 def _are_row_names(column: list[str]) -> bool:
@@ -201,6 +202,8 @@ def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: 
     if how.heading is not None:
         return how.heading
     width = len(first)
+    if how.like and set(how.like) <= set(first):
+        return True
     if any(word in first and not (word.isdecimal() and 0 < int(word[:9]) <= width) for word in how.words()):
         return True
     if not any(first):
@@ -247,8 +250,11 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
     if not all(_SHORT_NUMBER.fullmatch(cell.strip()) and len(cell.strip()) <= 14 for cell in first):
         return False  # no one names a column so
     top, d = np.array([float(cell) for cell in first]), len(first)
-    rows = [row for row in body if len(row) == d and all(is_number(cell, decimal) for cell in row)]
-    below = np.array([[cell_number(cell, decimal) for cell in row] for row in rows]).reshape(-1, d)
+    rows = [row for row in body if len(row) == d]
+    below = np.full((len(rows), d), np.nan)
+    for i, row in enumerate(rows):
+        with contextlib.suppress(ValueError):
+            below[i] = [cell_number(cell, decimal) for cell in row]
     below = below[np.isfinite(below).all(axis=1)]
     if not len(below) or len(set(top.tolist())) < d:
         return False
@@ -291,18 +297,27 @@ def _numbers(table: TextTable, rows: list[Row], layout: _Layout, decimal: str, i
             _refuse_width(table, line, len(row), cells, decimal)
         if width < cells and any(cell.strip() for cell in row[width:]):
             raise ScalemaniError(f"{table.path}, line {line}: a cell beyond the last column; mend it")
+        given = [row[column] for column in read]
         try:
-            found[i] = [cell_number(row[column], decimal) for column in read]
+            if decimal == "." and "_" not in "".join(given):
+                found[i] = list(map(float, given))  # cell_number is slower
+            else:
+                found[i] = [cell_number(cell, decimal) for cell in given]
         except ValueError:
             _refuse_text(table, line, row, layout, decimal)
         if at is not None:
             ids.append(row[at])
+    for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1)).tolist():
+        line, row = rows[i]
+        if not all(is_number(row[column], decimal) for column in read):
+            _refuse_text(table, line, row, layout, decimal)
     return found
 
 
 def _refuse_width(table: TextTable, line: int, cells: int, expected: int, decimal: str) -> NoReturn:
     other = _other_reading(table, decimal)
-    remedy = f"is it {other}?" if other else "mend it"
+    names = "give --id-column 1 if the first names the rows, or " if cells == expected + 1 else ""
+    remedy = f"is it {other}?" if other else f"{names}mend it"
     raise ScalemaniError(f"{table.path}, line {line}: {cells} cells, {expected} in the first line; {remedy}")
 
 

@@ -12,11 +12,11 @@ from typing import TextIO
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["TextTable", "cell_number", "is_number", "open_table"]
+__all__ = ["EXACT", "TextTable", "cell_number", "is_number", "open_table"]
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
 _NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
-_EXACT = 2**53  # up to which every integer is a float64
+EXACT = 2**53  # up to which every integer is a float64
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)  # the first line of Excel's files
 
 
@@ -175,7 +175,7 @@ def cell_number(cell: str, decimal: str = ".") -> float:
     if "_" in cell:
         raise ValueError(cell)
     number = float(cell)
-    if not -_EXACT < number < _EXACT and cell.strip().lstrip("+-").isdecimal() and int(cell) != number:
+    if not -EXACT < number < EXACT and cell.strip().lstrip("+-").isdecimal() and int(cell) != number:
         raise ValueError(cell)
     return number
 
