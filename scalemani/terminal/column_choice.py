@@ -112,7 +112,12 @@ def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart:
 
 
 def doubtful(
-    where: str, numbers: list[int], names: list[str] | None, counts: Sequence[bool], few: Sequence[bool]
+    where: str,
+    numbers: list[int],
+    names: list[str] | None,
+    counts: Sequence[bool],
+    other: Sequence[bool],
+    few: Sequence[bool],
 ) -> list[str]:
     """Notes of columns that are read as features and look like none.
 
@@ -122,13 +127,18 @@ def doubtful(
     numbers : list of int
         The columns' numbers from 1.
     names : list of str or None
-    counts, few : sequences of bool
-        Which columns are 1, 2, 3 and so on down the rows, and which take few whole values.
+    counts, other, few : sequences of bool
+        Which columns are the numbers of the rows, which take another whole number in each row, and which few of them.
     """
     if 2 * sum(few) > len(few):  # then that is what the data are
         few = [doubt and names is not None and names[at].lower() in _LABELS for at, doubt in enumerate(few)]
+    other = [doubt and not counts[at] and 2 * sum(other) <= len(other) for at, doubt in enumerate(other)]
     notes = []
-    for found, what in ((counts, "only count the rows"), (few, "take few whole values, as labels do")):
+    for found, what in (
+        (counts, "only count the rows"),
+        (other, "take another whole number in each row, as ids do"),
+        (few, "take few whole values, as labels do"),
+    ):
         at = [one for one, doubt in enumerate(found) if doubt]
         if at:
             said = short_list([f"{numbers[one]} ({short(names[one])})" if names else str(numbers[one]) for one in at])

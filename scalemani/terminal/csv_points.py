@@ -112,7 +112,7 @@ def read_csv(
             rows = list(islice(table.rows, _ROWS_A_BLOCK))
     values = np.concatenate(blocks)
     asked = layout.names is None and how.columns is None and how.like is None and len(layout.read) > 1
-    if asked and layout.read[0] == 0 and _counting(values)[0]:
+    if asked and layout.read[0] == 0 and _counting(values[:, 0]):
         raise ScalemaniError(
             f"{path}: column 1 has no name and counts the rows; give --id-column 1 if it names them, --ignore 1 to "
             "leave it out, or --columns with all to read it"
@@ -264,12 +264,15 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
             return True  # 0, 1, 2 or 1, 2, 3
         if (d != 2 or rises) and np.mean([_whole(row) for row in rows]) <= 0.05:
             return True  # whole numbers over others
+    elif all(decimal in cell for cell in first) and not any(decimal in cell for row in rows for cell in row):
+        return True  # decimals over none
     even = (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1)
     if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0) and even.mean() <= 0.1:
         return True  # 400, 410, 420
     low, high = below.min(axis=0), below.max(axis=0)
-    far = (np.maximum(low - top, top - high) > high - low).mean()
-    if d > 1 and len(below) > 3 and (far == 1 or (far >= 0.5 and rises and d > 2)):
+    many = len(below) > 9
+    far = (np.maximum(low - top, top - high) > (high - low) * (0.5 if many else 1)).mean()
+    if (many or (d > 1 and len(below) > 3)) and (far == 1 or (far >= 0.5 and (rises or many) and d > 2)):
         return True  # beyond all that is below
     return d > 4 and rises and bool((steps > 0).all(axis=1).mean() <= 0.02)
 
@@ -387,19 +390,20 @@ def _notes(path: Path, values: NDArray[np.float64], layout: _Layout, how: Readin
         return notes
     if how.columns is not None:
         return notes
-    few = [1 < found <= min(MOST_LABELS, len(values) // 4) for found in map(_whole_values, values.T)]
+    n, kinds = len(values), [_whole_values(column) for column in values.T]
+    counts = [_counting(column) for column in values.T]
+    other = [2 < n == found for found in kinds]
+    few = [1 < found <= min(MOST_LABELS, n // 4) for found in kinds]
     names = None if layout.names is None else [layout.names[at] for at in layout.read]
-    return notes + doubtful(str(path), [at + 1 for at in layout.read], names, _counting(values).tolist(), few)
+    return notes + doubtful(str(path), [at + 1 for at in layout.read], names, counts, other, few)
 
 
-def _counting(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns are 0, 1, 2 and so on, or 1, 2, 3."""
-    rows = np.arange(len(values))[:, None]
-    return np.asarray(((values == rows) | (values == rows + 1)).all(axis=0) & (len(values) > 2))
+def _counting(column: NDArray[np.float64]) -> bool:
+    """Whether a column is 0, 1, 2 and so on or 1, 2, 3, in any order."""
+    n = len(column)
+    return n > 2 and column.min() in (0, 1) and bool((np.sort(column) == np.arange(n) + column.min()).all())
 
 
 def _whole_values(column: NDArray[np.float64]) -> int:
-    """How many values a column of whole numbers takes; 0 if others are among them, or if they are many."""
-    if len(np.unique(column[:1000])) > MOST_LABELS or not bool((column == np.floor(column)).all()):
-        return 0
-    return len(np.unique(column))
+    """How many values a column of whole numbers takes; 0 if others are among them."""
+    return len(np.unique(column)) if bool((column == np.floor(column)).all()) else 0

@@ -186,7 +186,7 @@ def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
         counts.append(low in (0, 1) and high == low + n - 1)
         few.append(0 < high - low < min(MOST_LABELS, n // 4))
     there = file.schema_arrow.names
-    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, few)
+    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, [False] * len(names), few)
 
 
 def _ids(file: Any, column: str) -> list[str]:
