@@ -174,3 +174,20 @@ def test_columns_of_anndata_are_chosen_by_the_names_in_var(program, form):
         open_points("x.h5ad::X", columns="xx")
     with pytest.raises(ScalemaniError, match="its columns have no names; leave --columns and --ignore out"):
         open_points("x.h5ad::obsm/X_pca", columns="1")
+
+
+def test_a_matrix_of_distances_with_row_names_and_headings_of_numbers_needs_no_option(place, program):
+    """As write.csv(as.matrix(dist(X))) of R and to_csv() of pandas have them."""
+    D = np.linalg.norm(X[:, None] - X[None], axis=-1)
+    expected = KernelIsomap(metric="geodesic", correction=None).fit(D).embedding_
+    frame = pd.DataFrame(D, index=range(1, 81), columns=range(1, 81))
+    frame.set_axis([str(i) for i in range(1, 81)], axis=1).set_axis([str(i) for i in range(1, 81)]).to_csv(
+        "r.csv", quoting=2
+    )
+    frame.to_csv("pandas.csv")
+    for name, more in (("r", ""), ("pandas", ""), ("r", "--id-column 1")):
+        given = f"fit {name}.csv d-{name} --metric geodesic --correction none --embedding {name}-d.csv"
+        assert program(f"{given} --overwrite -q {more}") == (0, "", "")
+        found = open_points(f"{name}-d.csv", id_column="id")
+        np.testing.assert_array_equal(found.values, expected)
+        assert found.ids == [str(i) for i in range(1, 81)]

@@ -150,6 +150,7 @@ for name, text in LIBREOFFICE.items():
         TABLES[f"LibreOffice, {name}"] = asked(text, f"--delimiter {sign!r}", {"delimiter": sign}, ids=ids)
         TABLES[f"LibreOffice, {name}, UTF-16"] = Table(text.encode("utf-16"), ids=ids, given={"delimiter": sign})
 
+GERMAN = "1,5;0,1;1234,5\n-0,25;2E-07;0,5\n3;-4,75;7,25\n2,125;12;9\n"
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
 ZERO = ["0", "1", "2", "3"]
 
@@ -182,6 +183,12 @@ TABLES |= {
     "pandas, tab and comma": asked(csv(sep="\t", decimal=","), "--decimal ','", COMMA, ids=ZERO, kind="tsv"),
     "pandas, comma and comma": asked(
         csv(decimal=",", index=False), "--delimiter ',' --decimal ','", {"delimiter": ",", **COMMA}
+    ),
+    "pandas, columns of floats, semicolon and comma": asked(
+        csv(FLOATS, sep=";", decimal=",", index=False), "--heading", {"heading": True, **COMMA}, given=COMMA
+    ),
+    "headings with decimal commas": asked(
+        "400,5;410,5;420,5\n" + GERMAN, "--heading", {"heading": True, **COMMA}, given=COMMA
     ),
     "pandas, bar": asked(csv(sep="|", index=False), "--delimiter '|'", {"delimiter": "|"}),
     "pandas, all quoted": Table(csv(quoting=1), ids=ZERO),
@@ -223,7 +230,7 @@ TABLES |= {
     "pandas, columns of two levels": asked(csv(FRAME.set_axis(LEVELS, axis=1)), "column 1 has no name"),
     "pandas, columns of two levels, no index": asked(csv(FRAME.set_axis(LEVELS, axis=1), index=False), "line 2"),
     "pandas, columns of two levels, numbers": asked(
-        csv(FRAME.set_axis(pd.MultiIndex.from_tuples([("x", 0), ("x", 1), ("y", 2)]), axis=1), index=False), "line 2"
+        csv(FRAME.set_axis(pd.MultiIndex.from_tuples([("x", 0), ("x", 1), ("y", 0)]), axis=1), index=False), "line 2"
     ),
     "pandas, one column": Table(csv(FRAME[["a"]], index=False), X[:, :1]),
     "pandas, a series": Table(csv(FRAME.a), X[:, :1], ZERO),
@@ -267,7 +274,6 @@ def saved(delimiter=" ", **options):
 
 
 PLAIN = "1.5,0.1,1234.5\n-0.25,2e-07,0.5\n3,-4.75,7.25\n2.125,12,9\n"
-GERMAN = "1,5;0,1;1234,5\n-0,25;2E-07;0,5\n3;-4,75;7,25\n2,125;12;9\n"
 SHORT = "a,b,c\n"
 TABLES |= {
     "NumPy": asked(saved(), "--delimiter ' '", SPACE),

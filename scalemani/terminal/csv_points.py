@@ -25,10 +25,9 @@ _ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing", "true", "false"}
 _UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
-_MISSHAPEN = re.compile(
-    r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE
-)  # numbers of a kind
-_SHORT_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+# Numbers as float() does not read them: 0x1F, 1,5, 1'000, 2.0D+00, 50%.
+_MISSHAPEN = re.compile(r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE)
+_SHORT_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 
 Row = tuple[int, list[str]]
 
@@ -136,8 +135,8 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     first, body = [cell.strip() for cell in head[0][1]], [row for _, row in head[1:_ROWS_OF_EVIDENCE]]
     cells = len(body[0]) if body else len(first)
     width = max((at + 1 for row in body for at, cell in enumerate(row) if cell.strip()), default=cells)
-    width = width if width < cells and not any(first[width:]) and all(len(row) == cells for row in body) else cells
     same = all(len(row) == cells for row in body)
+    width = width if same and not any(first[width:]) else cells
     if len(first) == cells + 1 and not first[-1]:
         first = first[:-1]  # a delimiter at the end of the heading alone
     short_by_one = bool(body) and same and len(first) == width - 1 and how.heading is not False
@@ -158,17 +157,17 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     if unnamed and ids is None and 0 not in read:
         ids = 0
     notes: list[str] = []
-    if names is not None and how.columns is None:
+    if names is not None and how.columns is None and body:
         for number in [at + 1 for at in read if at in nameless]:
             given = f" or --id-column {number} if it names the rows" if ids is None else ""
             raise ScalemaniError(
                 f"{where}: column {number} has no name in the heading; give --ignore {number}{given}, or name it"
             )
-        if len(body) > 1 and _marked(
-            [body[0][at] for at in read], [[row[at] for at in read] for row in body[1:] if len(row) == cells], decimal
-        ):
+        second, *rest = [[row[at] for at in read] for row in body if len(row) == cells]
+        repeats = len(set(names)) < len(names)
+        if _marked(second, rest, decimal) or (repeats and rest and _whole(second) and not any(map(_whole, rest))):
             doubt = f"{where}: line {head[1][0]} may be a second heading"
-            if len(set(names)) < len(names):
+            if repeats:
                 raise ScalemaniError(f"{doubt}, since the first repeats names; leave one line of names")
             notes.append(f"{doubt}, and is read as a row")
     return _Layout(names, int(heading), cells, width, ids, unnamed, read, notes)
@@ -247,9 +246,11 @@ def _missing(cell: str) -> bool:
 @np.errstate(all="ignore")  # of numbers near the largest
 def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
     """Whether numbers look like names of columns: by a mark which they have and next to none of the rows below has."""
-    if not all(_SHORT_NUMBER.fullmatch(cell.strip()) and len(cell.strip()) <= 14 for cell in first):
+    if not all(
+        len(cell) <= 14 and _SHORT_NUMBER.fullmatch(cell.strip()) and is_number(cell, decimal) for cell in first
+    ):
         return False  # no one names a column so
-    top, d = np.array([float(cell) for cell in first]), len(first)
+    top, d = np.array([cell_number(cell, decimal) for cell in first]), len(first)
     rows = [row for row in body if len(row) == d]
     below = np.full((len(rows), d), np.nan)
     for i, row in enumerate(rows):
@@ -264,7 +265,11 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
             return True  # 0, 1, 2 or 1, 2, 3
         if (d != 2 or rises) and np.mean([_whole(row) for row in rows]) <= 0.05:
             return True  # whole numbers over others
-    elif all(decimal in cell for cell in first) and not any(decimal in cell for row in rows for cell in row):
+    elif (
+        all(decimal in cell for cell in first)
+        and len(rows) > 3
+        and not any(decimal in cell for row in rows for cell in row)
+    ):
         return True  # decimals over none
     even = (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1)
     if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0) and even.mean() <= 0.1:
@@ -346,7 +351,8 @@ def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, d
         )
     elif "." in cell and decimal == ",":
         remedy = "with --decimal ',' no cell has a point; mend it"
-    raise ScalemaniError(f"{table.path}, line {line}, {label}: {given} {what}; {remedy}")
+    heading = ", or give --heading if the line names the columns" if line == 1 else ""
+    raise ScalemaniError(f"{table.path}, line {line}, {label}: {given} {what}; {remedy}{heading}")
 
 
 def _other_reading(table: TextTable, decimal: str) -> str | None:
