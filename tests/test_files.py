@@ -112,7 +112,7 @@ def test_csv_longer_than_a_block(tmp_path):
         ("1,setosa\n2,virginica\n", {}, "line 1, column 2: 'setosa'"),
         ("a,b\n1,2\n3,NA\n", {}, "line 3, column 2 (b): 'NA'"),
         ("a,b\n1,2\n3,\n", {}, "an empty cell"),
-        ("n,a,b\nx,1,2\ny,3,z\n", {"id_column": "n"}, "line 3, column 3 (b): 'z' is not a number; remove"),
+        ("n,a,b\nx,1,2\ny,3,z\n", {"id_column": "n"}, "line 3, column 3 (b): 'z' is not a number; give --ignore 3"),
         ("1_000,2\n", {}, "1_000"),
         # A row that lost its cells is said, and neither dropped nor taken for a heading.
         ("1,2\n , \n3,4\n", {}, "line 2, column 1: an empty cell"),

@@ -296,7 +296,7 @@ def test_a_wrong_member_or_column_is_one_line_that_lists_the_right_ones(made, sp
 
 def test_empty_cells_and_numbers_that_float64_lacks_are_said_by_name(tmp_path):
     pq.write_table(pa.table({"a": [1, None, 3]}), tmp_path / "x.parquet")
-    assert "1 empty cells in 'a'" in refused(tmp_path / "x.parquet")
+    assert "an empty cell at row 1, column 'a'" in refused(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1.0, None, 3.0]}), tmp_path / "x.parquet")
     assert "contains NaN at row 1, column 0" in refused(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": [1, 2**53 + 1]}), tmp_path / "x.parquet")

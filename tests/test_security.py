@@ -178,7 +178,7 @@ def test_a_line_without_end_is_not_taken_into_memory(tmp_path):
         file.truncate(1 << 40)
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
-        patched.setattr("scalemani.terminal.csv_points._LONGEST_LINE", 1 << 16)
+        patched.setattr("scalemani.terminal.table_text._LONGEST_LINE", 1 << 16)
         assert "more than 65,536 characters" in refused(tmp_path / "x.csv")
 
 

@@ -15,6 +15,7 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
 from scalemani.terminal.options import estimator_options, manners, reading
+from scalemani.terminal.printable import printable
 from scalemani.terminal.progress import Reporter, reporting
 from scalemani.terminal.report import report as report_command
 from scalemani.terminal.verify import verify as verify_command
@@ -61,8 +62,7 @@ def cli(ctx: click.Context) -> None:
 def fit(
     points: str,
     store: str,
-    delimiter: str | None,
-    id_column: str | None,
+    how: dict[str, Any],
     embedding: str | None,
     overwrite_output: bool,
     allow_nan: bool,
@@ -78,11 +78,12 @@ def fit(
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
-    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    source = open_points(points, **how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
+    _say_notes(source.notes, quiet)
     from scalemani import KernelIsomap
     from scalemani.labelled_rows import unnumbered
     from scalemani.terminal.summary import begun_line, fit_lines, result_in
@@ -114,8 +115,7 @@ def fit(
 def plan(
     points: str,
     store: str | None,
-    delimiter: str | None,
-    id_column: str | None,
+    how: dict[str, Any],
     as_json: bool,
     quiet: bool,
     debug: bool,
@@ -131,7 +131,8 @@ def plan(
     """
     from scalemani.terminal.files import open_points
 
-    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    source = open_points(points, **how)
+    _say_notes(source.notes, quiet)
     from scalemani import KernelIsomap
     from scalemani.terminal.summary import as_json_values
 
@@ -162,8 +163,7 @@ def project(
     store: str,
     points: str,
     out: str,
-    delimiter: str | None,
-    id_column: str | None,
+    how: dict[str, Any],
     allow_nan: bool,
     overwrite: bool,
     scheduler: str | None,
@@ -184,11 +184,14 @@ def project(
     from scalemani.terminal.outputs import check_output, write_coordinates
 
     drop_finished(out)
-    check_output(out, ids=id_column is not None, overwrite=overwrite, store=store)
-    source = open_points(points, delimiter=delimiter, id_column=id_column)
+    check_output(out, ids=how["id_column"] is not None, overwrite=overwrite, store=store)
     from scalemani import load
 
     model = load(store)
+    fitted = getattr(model, "feature_names_in_", None)
+    source = open_points(points, **how, like=None if fitted is None else tuple(fitted))
+    check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
+    _say_notes(source.notes, quiet)
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
@@ -282,6 +285,11 @@ def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:
 def _given(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _say_notes(notes: Sequence[str], quiet: bool) -> None:
+    for note in () if quiet else notes:
+        click.echo(f"note: {printable(note)}", err=True)
 
 
 def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:

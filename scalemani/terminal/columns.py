@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scalemani.engine.places import at_home
 from scalemani.errors import ScalemaniError
 from scalemani.packed_rows import unpacked
-from scalemani.terminal.csv_points import cell_number, table_rows
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
 from scalemani.terminal.parquet_points import parquet_column
+from scalemani.terminal.table_text import cell_number, open_table
 
 __all__ = ["read_column", "read_row_numbers"]
 
@@ -61,7 +61,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     """
     path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
-        return _from_table(path, column, n_rows, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
+        return _from_table(path, column, n_rows, delimiter)
     if delimiter is not None:
         raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
     kind = path.suffix.lower()
@@ -108,8 +108,11 @@ def _split(spec: str) -> tuple[Path, str | None]:
     raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
 
-def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str) -> tuple[str, Values]:
-    rows = list(table_rows(path, delimiter))
+def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | None) -> tuple[str, Values]:
+    with open_table(path, delimiter) as table:
+        rows = list(table.rows)
+    if table.remark and len(rows) == n_rows:
+        rows.insert(0, (0, table.remark))
     if len(rows) not in (n_rows, n_rows + 1):
         raise ScalemaniError(
             f"{path} has {len(rows)} lines and the fit {n_rows} rows: give a line a row, in their order, with or "

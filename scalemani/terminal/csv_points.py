@@ -1,226 +1,415 @@
-"""Tables of points as text: takes a .csv, gives its numbers and, if asked for, its row ids."""
+"""Tables of points as text: takes a .csv, gives its numbers and the names of its rows and columns.
 
-import csv
-from collections.abc import Iterator
-from itertools import chain
+What the first line and the first column are is decided in one place, :func:`_layout`, from the first rows. What these
+leave open is asked about: a refusal names the option that settles it.
+"""
+
+import contextlib
+import re
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, listed, position, short, short_list
+from scalemani.terminal.table_text import EXACT, TextTable, cell_number, is_number, open_table
 
-__all__ = ["cell_number", "read_csv", "table_rows"]
+__all__ = ["read_csv"]
 
-_LIKELY_DELIMITERS = (";", "\t", "|", " ")
 _ROWS_A_BLOCK = 4096
-_LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
-_NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
+_ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
+_DELIMITERS = (",", ";", "\t", "|", " ")
+_MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing", "true", "false"}
+_UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
+# Numbers as float() does not read them: 0x1F, 1,5, 1'000, 2.0D+00, 50%.
+_MISSHAPEN = re.compile(r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE)
+_SHORT_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+
+Row = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the lines and columns of a table are.
+
+    Attributes
+    ----------
+    names : list of str or None
+        The heading.
+    first : int
+        0 if the first line is a row, 1 if it is the heading.
+    cells, width : int
+        Cells of a row, and those of them before the empty ones that a delimiter at the end of each line makes.
+    ids : int or None
+        Column that names the rows.
+    unnamed : bool
+        Whether the first column has no name, and so names the rows.
+    read : list of int
+        Columns of numbers.
+    notes : list of str
+    """
+
+    names: list[str] | None
+    first: int
+    cells: int
+    width: int
+    ids: int | None
+    unnamed: bool
+    read: list[int]
+    notes: list[str]
 
 
 def read_csv(
-    path: Path, delimiter: str, id_column: str | None
-) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None]:
-    r"""Read a table whose columns are numbers, but for one that may name the rows.
-
-    The first line is a heading if the id column is given by name, or else if a column other than the
-    ids has text there and a number below it, or if none of its cells is a number.
+    path: Path, how: Reading
+) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None, list[str]]:
+    """Read a table whose columns are numbers, but for one that may name the rows.
 
     Parameters
     ----------
     path : Path
-    delimiter : str
-        As :func:`table_rows` takes it.
-    id_column : str or None
-        A heading, or a column's number from 1.
+    how : Reading
 
     Returns
     -------
     values : ndarray of float64, shape (n, d)
     ids : list of str or None
     id_name : str
-        ``"id"`` where the file has no heading.
+        ``"id"`` where the column has no heading.
     names : list of str or None
         Headings of the columns of numbers.
+    notes : list of str
+        What was taken for what, and what looks like no feature.
 
     Raises
     ------
     ScalemaniError
         No rows, a row with another number of cells, a cell that isn't a number, an empty line that is
-        not at the end, no such id column.
+        not at the end, no such column, a first line or column that may be this or that.
     """
-    return _read(path, table_rows(path, delimiter), delimiter, id_column)
+    decimal = how.decimal or "."
+    if decimal not in (".", ","):
+        raise ScalemaniError(f"--decimal {decimal[:20]!r}: give a point or a comma")
+    delimiter = ";" if decimal == "," and how.delimiter is None and path.suffix.lower() == ".csv" else how.delimiter
+    with open_table(path, delimiter) as table:
+        head = list(islice(table.rows, _ROWS_A_BLOCK))
+        if not head:
+            raise ScalemaniError(f"{path} has no rows; give a row of numbers a point")
+        if decimal == delimiter and not any("," in cell for _, row in head for cell in row):
+            raise ScalemaniError(f"{path} has no quoted cell with a decimal comma, and commas part its cells; mend it")
+        layout = _layout(table, head, how, decimal)
+        rows = head[layout.first :]
+        if not rows:
+            raise ScalemaniError(f"{path} has a heading and no rows below it; give a row of numbers a point")
+        blocks: list[NDArray[np.float64]] = []
+        ids: list[str] = []
+        while rows:
+            blocks.append(_numbers(table, rows, layout, decimal, ids))
+            rows = list(islice(table.rows, _ROWS_A_BLOCK))
+    values = np.concatenate(blocks)
+    asked = layout.names is None and how.columns is None and how.like is None and len(layout.read) > 1
+    if asked and layout.read[0] == 0 and _counting(values[:, 0]):
+        raise ScalemaniError(
+            f"{path}: column 1 has no name and counts the rows; give --id-column 1 if it names them, --ignore 1 to "
+            "leave it out, or --columns with all to read it"
+        )
+    names = None if layout.names is None else [layout.names[at] for at in layout.read]
+    notes = _notes(path, values, layout, how)
+    if layout.ids is None:
+        return values, None, "id", names, notes
+    if layout.unnamed and layout.ids == 0 and not _are_row_names(ids):
+        raise ScalemaniError(
+            f"{path}: column 1 has no name and repeats or misses some; give --id-column 1 or --ignore 1"
+        )
+    return values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes
 
 
-def table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    r"""Each row of a table with the number of its line.
+# ---- what the first line and the first column are -------------------------------------------------------------------
 
-    Parameters
-    ----------
-    path : Path
-    delimiter : str
-        One character; ``\t`` written out is taken too.
+
+def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _Layout:
+    """What the first line and the first column are, by the first rows; what may be this or that is asked about."""
+    first, body = [cell.strip() for cell in head[0][1]], [row for _, row in head[1:_ROWS_OF_EVIDENCE]]
+    cells = len(body[0]) if body else len(first)
+    width = max((at + 1 for row in body for at, cell in enumerate(row) if cell.strip()), default=cells)
+    same = all(len(row) == cells for row in body)
+    width = width if same and not any(first[width:]) else cells
+    if len(first) == cells + 1 and not first[-1]:
+        first = first[:-1]  # a delimiter at the end of the heading alone
+    short_by_one = bool(body) and same and len(first) == width - 1 and how.heading is not False
+    heading = unnamed = short_by_one and _names_rows(table, [row[0] for row in body], width, how)
+    names: list[str] | None = ["", *first] if heading else None
+    if not heading:
+        if body and len(first) not in (cells, width):
+            _refuse_width(table, head[1][0], cells, len(first), decimal)
+        heading = _is_heading(table, first[:width], body, how, decimal)
+        names = first[:width] if heading else table.remark[:width] if table.remark and how.heading is None else None
+    where = str(table.path)
+    ids = None if how.id_column is None else position(where, how.id_column, names, width)
+    nameless = [at for at, name in enumerate(names or []) if _UNNAMED.fullmatch(name)]
+    unnamed = unnamed or (0 in nameless and ids != 0 and _are_row_names([row[0] for row in body]))
+    unnamed = unnamed and "1" not in listed(how.ignore)
+    apart = {at for at in (ids, 0 if unnamed else None) if at is not None}
+    read = chosen(where, names, width, how, apart)
+    if unnamed and ids is None and 0 not in read:
+        ids = 0
+    notes: list[str] = []
+    if names is not None and how.columns is None and body:
+        for number in [at + 1 for at in read if at in nameless]:
+            given = f" or --id-column {number} if it names the rows" if ids is None else ""
+            raise ScalemaniError(
+                f"{where}: column {number} has no name in the heading; give --ignore {number}{given}, or name it"
+            )
+        second, *rest = [[row[at] for at in read] for row in body if len(row) == cells]
+        repeats = len(set(names)) < len(names)
+        if _marked(second, rest, decimal) or (repeats and rest and _whole(second) and not any(map(_whole, rest))):
+            doubt = f"{where}: line {head[1][0]} may be a second heading"
+            if repeats:
+                raise ScalemaniError(f"{doubt}, since the first repeats names; leave one line of names")
+            notes.append(f"{doubt}, and is read as a row")
+    return _Layout(names, int(heading), cells, width, ids, unnamed, read, notes)
+
+
+def _names_rows(table: TextTable, column: list[str], width: int, how: Reading) -> bool:
+    """Whether a first column over which the heading is one cell short names the rows, as R writes them."""
+    # Decimal commas make two cells of one: 1,5 and 2,5 under "x".
+    commas = width == 2 and table.delimiter == "," and all(map(is_number, column))
+    return how.id_column == "1" or (_are_row_names(column) and not commas)
+
+
+def _are_row_names(column: list[str]) -> bool:
+    """Whether cells without a heading name rows: none is empty, and they are text or whole numbers without repeats."""
+    cells = [cell.strip() for cell in column]
+    if not all(cells) or not cells:
+        return False
+    if all(cell.lower() in _MISSING or is_number(cell) for cell in cells):
+        return len(set(cells)) == len(cells) and all(re.fullmatch(r"[+-]?\d+", cell) for cell in cells)
+    return not any(_MISSHAPEN.fullmatch(cell) and not is_number(cell) for cell in cells)
+
+
+def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: Reading, decimal: str) -> bool:
+    """Whether the first line names the columns.
 
     Raises
     ------
     ScalemaniError
-        Another delimiter, not UTF-8, broken quotes, an empty line that is not at the end.
+        It may be either.
     """
-    delimiter = "\t" if delimiter == r"\t" else delimiter
-    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS:
-        shown = repr(delimiter[:20])
-        raise ScalemaniError(f"--delimiter {shown}: give one character that no number has, such as ';'")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            yield from _numbered(path, file, delimiter)
-    except UnicodeDecodeError as error:
-        where = f"{error.reason} at byte {error.start}"
-        raise ScalemaniError(f"{path} is not UTF-8 text ({where}); save it as UTF-8") from error
-    except csv.Error as error:
-        raise ScalemaniError(f"{path} is not a table ({error}); check --delimiter and quotes") from error
-
-
-def _numbered(path: Path, file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the number of its line. Empty lines at the end are none; elsewhere one may be a lost row."""
-    empty = 0
-    reader = csv.reader(_lines(path, file), delimiter=delimiter)
-    for row in reader:
-        if not row:
-            empty = empty or reader.line_num
-        elif empty:
-            raise ScalemaniError(f"{path}, line {empty}: an empty line before other rows; remove it or mend the row")
-        else:
-            yield reader.line_num, row
-
-
-def _lines(path: Path, file: TextIO) -> Iterator[str]:
-    """The lines, none of which is longer than memory likes, and none of which is of a file that is no text."""
-    number = 0
-    while line := file.readline(_LONGEST_LINE + 1):
-        number += 1
-        if len(line) > _LONGEST_LINE:
-            raise ScalemaniError(
-                f"{path}, line {number}: more than {_LONGEST_LINE:,} characters; give a line a row, or save an .npy"
-            )
-        if "\0" in line:
-            raise ScalemaniError(f"{path}, line {number}: a zero byte, which no text has; save it as UTF-8 text")
-        yield line
-
-
-def _read(
-    path: Path, rows: Iterator[tuple[int, list[str]]], delimiter: str, id_column: str | None
-) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None]:
-    first = next(rows, None)
-    second = next(rows, None)
-    if first is None:
-        raise ScalemaniError(f"{path} has no rows; give a row of numbers a point")
-    width = len(first[1])
-    heading = first[1] if _is_heading(first[1], second[1] if second else [], id_column) else None
-    if heading and second is None:
-        raise ScalemaniError(f"{path} has a heading and no rows below it; give a row of numbers a point")
-    at = _id_position(path, heading, width, id_column)
-    ids: list[str] = []
-    blocks: list[NDArray[np.float64]] = []
-    block: list[list[float]] = []
-    kept = [row for row in ((None if heading else first), second) if row is not None]
-    for line, row in chain(kept, rows):
-        if len(row) != width:
-            raise ScalemaniError(f"{path}, line {line}: {len(row)} cells, {width} in the first line; mend it")
-        if at is not None:
-            ids.append(row[at])
-            row = row[:at] + row[at + 1 :]
-        try:
-            block.append([cell_number(cell) for cell in row])
-        except ValueError:
-            _refuse_text(path, line, row, heading, at, delimiter)
-        if len(block) == _ROWS_A_BLOCK:
-            blocks.append(np.array(block, dtype=np.float64))
-            block = []
-    if block:
-        blocks.append(np.array(block, dtype=np.float64))
-    values = np.concatenate(blocks)
-    if values.shape[1] == 0:
-        raise ScalemaniError(f"{path} has no column but the ids; check --delimiter {delimiter!r}")
-    name = heading[at] if heading and at is not None else "id"
-    names = None if heading is None else [text for column, text in enumerate(heading) if column != at]
-    return values, (ids if at is not None else None), name, names
-
-
-def cell_number(cell: str) -> float:
-    """A cell's number; ``1_000``, which Python takes for a number, is text in a table.
-
-    Raises
-    ------
-    ValueError
-        If it is text.
-    """
-    if "_" in cell:
-        raise ValueError(cell)
-    return float(cell)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        cell_number(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_heading(first: list[str], second: list[str], id_column: str | None) -> bool:
-    if id_column is not None and id_column in first and not _is_number(id_column):
+    if how.heading is not None:
+        return how.heading
+    width = len(first)
+    if how.like and set(how.like) <= set(first):
         return True
-    # Ids say nothing: text may stand over a number in their column too.
-    skip = int(id_column[:9]) - 1 if id_column is not None and id_column.isdecimal() else -1
-    above = [cell for j, cell in enumerate(first) if j != skip]
-    below = [cell for j, cell in enumerate(second) if j != skip]
-    if not any(cell.strip() for cell in above):
+    if any(word in first and not (word.isdecimal() and 0 < int(word[:9]) <= width) for word in how.words()):
+        return True
+    if not any(first):
         return False  # names nothing: a row whose numbers are missing, which is refused by its line
-    text_over_number = any(not _is_number(a) and _is_number(b) for a, b in zip(above, below, strict=False))
-    return text_over_number or not any(_is_number(cell) for cell in above)
+    if table.quoted[0] and body and not table.quoted[1]:
+        return True
+    number = int(how.id_column[:9]) - 1 if how.id_column is not None and how.id_column.isdecimal() else -1
+    apart = number if 0 <= number < width else None  # ids say little: text may stand over a number there
+    numbers = [at for at, cell in enumerate(first) if at != apart and is_number(cell, decimal)]
+    others = [at for at in range(width) if at != apart and at not in numbers]
+    odd = [at for at in others if _MISSHAPEN.fullmatch(first[at])]
+    if not numbers:
+        return not odd and not all(_missing(first[at]) for at in others)
+    if apart is not None and not first[apart] and body and all(row[apart].strip() for row in body if len(row) == width):
+        return True  # nothing over the ids
+    over = [at for at in others if not first[at]]
+    if over == [0] == others and apart is None and _are_row_names([row[0] for row in body]):
+        return True  # no name over the names of the rows
+    if odd or any(_missing(first[at]) for at in others):
+        if over != [0] or not body or not all(row[0].strip() for row in body):
+            return False  # a row that is refused by its line
+        _ask(table, first)
+    below = [row for row in body if len(row) >= width]
+    text = [at for at in others if below and is_number(below[0][at], decimal)]
+    if apart is not None and not is_number(first[apart]) and len(below) > 1:
+        text += [apart] if all(is_number(row[apart]) for row in below) else []
+    if others and not text:
+        return False  # text over text: a column that is to be given, and is refused by its line
+    marked = _marked([first[at] for at in numbers], [[row[at] for at in numbers] for row in below], decimal)
+    if text and marked:
+        return True
+    if text or (marked and table.remark is None):
+        _ask(table, first)
+    return False
 
 
-def _id_position(path: Path, heading: list[str] | None, width: int, id_column: str | None) -> int | None:
-    if id_column is None:
-        return None
-    if heading and id_column in heading:
-        return heading.index(id_column)
-    if id_column.isdecimal() and len(id_column) < 10 and 1 <= int(id_column) <= width:
-        return int(id_column) - 1
-    known = short_list(heading) if heading else "no heading"
+def _missing(cell: str) -> bool:
+    return cell.lower() in _MISSING
+
+
+@np.errstate(all="ignore")  # of numbers near the largest
+def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
+    """Whether numbers look like names of columns: by a mark which they have and next to none of the rows below has."""
+    if not all(
+        len(cell) <= 14 and _SHORT_NUMBER.fullmatch(cell.strip()) and is_number(cell, decimal) for cell in first
+    ):
+        return False  # no one names a column so
+    top, d = np.array([cell_number(cell, decimal) for cell in first]), len(first)
+    rows = [row for row in body if len(row) == d]
+    below = np.full((len(rows), d), np.nan)
+    for i, row in enumerate(rows):
+        with contextlib.suppress(ValueError):
+            below[i] = [cell_number(cell, decimal) for cell in row]
+    below = below[np.isfinite(below).all(axis=1)]
+    if not len(below) or len(set(top.tolist())) < d:
+        return False
+    steps, rises = np.diff(below, axis=1), bool((np.diff(top) > 0).all())
+    if _whole(first):
+        if d > 1 and top[0] in (0, 1) and (np.diff(top) == 1).all() and (steps == 1).all(axis=1).mean() <= 0.5:
+            return True  # 0, 1, 2 or 1, 2, 3
+        if (d != 2 or rises) and np.mean([_whole(row) for row in rows]) <= 0.05:
+            return True  # whole numbers over others
+    elif (
+        all(decimal in cell for cell in first)
+        and len(rows) > 3
+        and not any(decimal in cell for row in rows for cell in row)
+    ):
+        return True  # decimals over none
+    even = (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1)
+    if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0) and even.mean() <= 0.1:
+        return True  # 400, 410, 420
+    low, high = below.min(axis=0), below.max(axis=0)
+    many = len(below) > 9
+    far = (np.maximum(low - top, top - high) > (high - low) * (0.5 if many else 1)).mean()
+    if (many or (d > 1 and len(below) > 3)) and (far == 1 or (far >= 0.5 and (rises or many) and d > 2)):
+        return True  # beyond all that is below
+    return d > 4 and rises and bool((steps > 0).all(axis=1).mean() <= 0.02)
+
+
+def _whole(cells: list[str]) -> bool:
+    return all(cell.strip().lstrip("+-").isdecimal() for cell in cells)
+
+
+def _ask(table: TextTable, first: list[str]) -> NoReturn:
+    shown = short(table.delimiter.join(first))
     raise ScalemaniError(
-        f"{path} has no column {_short(id_column)!r} ({known}); give a heading or a number from 1 to {width}"
+        f"{table.path}: the first line ({shown}) may be a heading or a row; give --heading or --no-heading"
     )
 
 
-def _refuse_text(
-    path: Path, line: int, row: list[str], heading: list[str] | None, at: int | None, delimiter: str
-) -> NoReturn:
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _numbers(table: TextTable, rows: list[Row], layout: _Layout, decimal: str, ids: list[str]) -> NDArray[np.float64]:
+    """The numbers of some rows; their ids are put behind others."""
+    read, at, cells, width = layout.read, layout.ids, layout.cells, layout.width
+    found = np.empty((len(rows), len(read)))
+    for i, (line, row) in enumerate(rows):
+        if len(row) not in (cells, width):
+            _refuse_width(table, line, len(row), cells, decimal)
+        if width < cells and any(cell.strip() for cell in row[width:]):
+            raise ScalemaniError(f"{table.path}, line {line}: a cell beyond the last column; mend it")
+        given = [row[column] for column in read]
+        try:
+            if decimal == "." and "_" not in "".join(given):
+                found[i] = list(map(float, given))  # cell_number is slower
+            else:
+                found[i] = [cell_number(cell, decimal) for cell in given]
+        except ValueError:
+            _refuse_text(table, line, row, layout, decimal)
+        if at is not None:
+            ids.append(row[at])
+    for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1)).tolist():
+        line, row = rows[i]
+        if not all(is_number(row[column], decimal) for column in read):
+            _refuse_text(table, line, row, layout, decimal)
+    return found
+
+
+def _refuse_width(table: TextTable, line: int, cells: int, expected: int, decimal: str) -> NoReturn:
+    other = _other_reading(table, decimal)
+    names = "give --id-column 1 if the first names the rows, or " if cells == expected + 1 else ""
+    remedy = f"is it {other}?" if other else f"{names}mend it"
+    raise ScalemaniError(f"{table.path}, line {line}: {cells} cells, {expected} in the first line; {remedy}")
+
+
+def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, decimal: str) -> NoReturn:
     """Say which cell isn't a number, and the likeliest remedy."""
-    column = next(j for j, cell in enumerate(row) if not _is_number(cell))
-    cell = _short(row[column].strip())
-    if len(row) == 1:
-        for likely in _LIKELY_DELIMITERS:
-            if likely in row[column].strip():
-                raise ScalemaniError(f"{path}, line {line}: one cell {cell!r}; is it --delimiter {likely!r}?")
-    number = column + 1 + (at is not None and column >= at)
-    label = f"column {number}" + (f" ({_short(heading[number - 1])})" if heading else "")
-    given = repr(cell) if cell else "an empty cell"
-    remedy = "remove the column or mend the cell"
-    if at is None:
-        remedy = f"give --id-column {number} if the column names the rows, or " + remedy
-    raise ScalemaniError(f"{path}, line {line}, {label}: {given} is not a number; {remedy}")
+    column = next(at for at in layout.read if not is_number(row[at], decimal))
+    cell, number = row[column].strip(), column + 1
+    other = _other_reading(table, decimal)
+    if other:
+        raise ScalemaniError(f"{table.path}, line {line}: {short(cell)!r} is not a number; is it {other}?")
+    label = f"column {number}" + (f" ({short(layout.names[column])})" if layout.names else "")
+    given = repr(short(cell)) if cell else "an empty cell"
+    what, remedy = "is not a number", f"give --ignore {number}, or mend the cell"
+    if layout.ids is None:
+        remedy = (
+            f"give --id-column {number} if the column names the rows, --ignore {number} to leave it out, or mend it"
+        )
+    if cell.lstrip("+-").isdecimal():
+        what, remedy = "is beyond 2**53 and not exact as float64", "subtract an offset first, or " + remedy
+    elif "," in cell and decimal == "." and re.fullmatch(r"[+-]?[\d.,]+", cell):
+        remedy = (
+            f"give --delimiter {table.delimiter!r} --decimal ',' if the comma is its decimal sign, or remove the comma"
+        )
+    elif "." in cell and decimal == ",":
+        remedy = "with --decimal ',' no cell has a point; mend it"
+    heading = ", or give --heading if the line names the columns" if line == 1 else ""
+    raise ScalemaniError(f"{table.path}, line {line}, {label}: {given} {what}; {remedy}{heading}")
 
 
-def short_list(names: list[str]) -> str:
-    """The first twenty of some headings, each of no more than 60 letters.
+def _other_reading(table: TextTable, decimal: str) -> str | None:
+    """The options with which the first rows are numbers, if there are any others than those given."""
+    for sign in (".", ","):
+        for delimiter in _DELIMITERS:
+            if (delimiter, sign) == (table.delimiter, decimal):
+                continue
+            try:
+                with open_table(table.path, delimiter) as other:
+                    rows = [row for _, row in islice(other.rows, 20)]
+            except ScalemaniError:
+                continue
+            below = rows[1:] or rows
+            width = len(below[0])
+            numbers = all(is_number(cell, sign) for row in below for cell in row[width > 1 :])
+            commas = sign == "." or any("," in cell for row in below for cell in row)
+            odd = any(_MISSHAPEN.fullmatch(cell) and not is_number(cell, sign) for cell in rows[0])
+            alone = sign == "," and all(is_number(row[0], sign) == ("," in row[0]) for row in rows)
+            even = {len(row) for row in below} == {width} and len(rows[0]) in (width, max(width - 1, 1))
+            if even and (width > 1 or alone) and commas and numbers and not odd:
+                return f"--delimiter {delimiter!r}" + (f" --decimal {sign!r}" if "," in sign + decimal else "")
+    return None
 
-    >>> short_list(["a", "b"])
-    'a, b'
-    """
-    return ", ".join(map(_short, names[:20])) + (" and more" if len(names) > 20 else "")
+
+# ---- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+def _notes(path: Path, values: NDArray[np.float64], layout: _Layout, how: Reading) -> list[str]:
+    """What was taken for what without being asked for, and which features look like none."""
+    notes = list(layout.notes)
+    if layout.unnamed and how.id_column is None and layout.ids == 0:
+        notes.append(f"{path}: column 1 has no name and is taken for the names of the rows")
+    elif layout.unnamed and 0 not in layout.read:
+        notes.append(f"{path}: column 1 has no name and is left out")
+    if how.like is not None:
+        if layout.names is None:
+            notes.append(
+                f"{path} has no heading: its columns are taken in the order of the fit ({short_list(list(how.like))})"
+            )
+        return notes
+    if how.columns is not None:
+        return notes
+    n, kinds = len(values), [_whole_values(column) for column in values.T]
+    counts = [_counting(column) for column in values.T]
+    other = [2 < n == found for found in kinds]
+    few = [1 < found <= min(MOST_LABELS, n // 4) for found in kinds]
+    names = None if layout.names is None else [layout.names[at] for at in layout.read]
+    return notes + doubtful(str(path), [at + 1 for at in layout.read], names, counts, other, few)
+
+
+def _counting(column: NDArray[np.float64]) -> bool:
+    """Whether a column is 0, 1, 2 and so on or 1, 2, 3, in any order."""
+    n = len(column)
+    return n > 2 and column.min() in (0, 1) and bool((np.sort(column) == np.arange(n) + column.min()).all())
+
+
+def _whole_values(column: NDArray[np.float64]) -> int:
+    """How many values a column of whole numbers takes; 0 if others are among them."""
+    return len(np.unique(column)) if bool((column == np.floor(column)).all()) else 0

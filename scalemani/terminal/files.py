@@ -8,14 +8,16 @@ name; such files are for programs, and a spreadsheet should import their columns
 
 import os
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scalemani.engine.places import at_home, is_url, place
 from scalemani.engine.user_arrays import open_member
 from scalemani.errors import ScalemaniError
+from scalemani.row_source import RowSource
+from scalemani.terminal.column_choice import Reading, chosen
 from scalemani.terminal.csv_points import read_csv
 from scalemani.terminal.h5ad_rows import ids_of, names_of
 from scalemani.terminal.hdf5_points import read_hdf5
@@ -25,9 +27,13 @@ from scalemani.terminal.printable import printable
 
 __all__ = ["PointsFile", "check_place", "open_points"]
 
-_READABLE = ".npy, .npz[:key], .csv, .tsv, .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or .parquet[::columns]"
-_MEMBERS = (".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
-_KINDS = (".npy", ".csv", ".tsv", *_MEMBERS)
+_READABLE = (
+    ".npy, .npz[:key], .csv[::columns], .tsv[::columns], .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or "
+    ".parquet[::columns]"
+)
+_TEXT = (".csv", ".tsv")
+_MEMBERS = (*_TEXT, ".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
+_KINDS = (".npy", *_MEMBERS)
 _NAMED = (".csv", ".tsv", ".parquet", ".h5ad")  # have columns that can name the rows
 
 
@@ -46,15 +52,18 @@ class PointsFile:
         Heading of the ids.
     names : list of str or None
         Headings of the features, if the file has them.
+    notes : list of str
+        What was taken for what without being asked for, a line each.
     """
 
     values: Any
     ids: list[str] | None = None
     id_name: str = "id"
     names: list[str] | None = None
+    notes: Sequence[str] = ()
 
 
-def open_points(spec: str, *, delimiter: str | None = None, id_column: str | None = None) -> PointsFile:
+def open_points(spec: str, **options: Any) -> PointsFile:
     """Open a file of points, one row a point.
 
     Parameters
@@ -63,12 +72,9 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
         ``x.npy`` (memory-mapped), ``x.npz:key`` (the key may be left out where there is one array or a
         matrix saved by ``scipy.sparse.save_npz``), ``x.csv``, ``x.tsv``, ``x.zarr`` or ``x.zarr:path``;
         ``x.h5::dataset``, ``x.h5ad::obsm/X_pca`` (or ``::X``, ``::layers/counts``), ``x.parquet`` (all columns) or
-        ``x.parquet::a,b``. One colon does for two.
-    delimiter : str, optional
-        Of a .csv; a comma unless given.
-    id_column : str, optional
-        The column that names the rows: of a .csv by heading or by number from 1, of a .parquet by name, of an .h5ad
-        a column of obs or "obs_names", its index.
+        ``x.parquet::a,b``, as ``x.csv::a,b``. One colon does for two.
+    **options
+        Those of :class:`~scalemani.terminal.column_choice.Reading`.
 
     Raises
     ------
@@ -85,31 +91,36 @@ def open_points(spec: str, *, delimiter: str | None = None, id_column: str | Non
     (3, 3)
     """
     try:
-        return _opened(spec, delimiter, id_column)
+        return _opened(spec, Reading(**options))
     except ScalemaniError as error:  # names of files, members and columns may hold anything
         if str(error).isprintable():
             raise
         raise type(error)(printable(str(error))) from error
 
 
-def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFile:
+def _opened(spec: str, how: Reading) -> PointsFile:
     if is_url(spec):
-        return PointsFile(_in_object_storage(spec, delimiter, id_column))
+        return PointsFile(_in_object_storage(spec, how))
     path, kind, member = _split(at_home(spec))
     check_place(path, folder=kind == ".zarr")
-    if kind in (".csv", ".tsv"):
-        values, ids, id_name, names = read_csv(path, delimiter or ("\t" if kind == ".tsv" else ","), id_column)
-        return PointsFile(values, ids, id_name, names)
-    if delimiter is not None:
-        raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
-    if id_column is not None and kind not in _NAMED:
-        raise ScalemaniError(f"{path.name}: --id-column is for {', '.join(_NAMED)} files; leave it out")
+    _check_options(path.name, kind, how)
+    if member is not None and kind in (*_TEXT, ".parquet"):
+        if how.columns is not None:
+            raise ScalemaniError(f"{spec} and --columns both name columns; give one of them")
+        how = replace(how, columns=member)
+    if kind in _TEXT:
+        return PointsFile(*read_csv(path, how))
     if kind == ".parquet":
-        return PointsFile(*read_parquet(path, member, id_column))
+        return PointsFile(*read_parquet(path, how))
     if kind == ".h5ad":
         values = read_hdf5(path, member)
-        ids = None if id_column is None else ids_of(path, id_column, int(values.shape[0]))
-        return PointsFile(values, ids, id_column or "id", names_of(path, member, int(values.shape[1])))
+        ids = None if how.id_column is None else ids_of(path, how.id_column, int(values.shape[0]))
+        names = names_of(path, member, int(values.shape[1]))
+        if names is not None:
+            values, names = _taken(spec, values, names, how)
+        elif how.columns is not None or how.ignore is not None:
+            raise ScalemaniError(f"{spec}: its columns have no names; leave --columns and --ignore out")
+        return PointsFile(values, ids, how.id_column or "id", names)
     readers: dict[str, Callable[[Path, str | None], Any]] = {
         ".npy": read_npy,
         ".npz": read_npz,
@@ -120,15 +131,43 @@ def _opened(spec: str, delimiter: str | None, id_column: str | None) -> PointsFi
     return PointsFile(readers[kind](path, member))
 
 
-def _in_object_storage(spec: str, delimiter: str | None, id_column: str | None) -> Any:
+def _check_options(name: str, kind: str, how: Reading) -> None:
+    """Refuse options of other kinds of files."""
+    for kinds, options in ((_TEXT, ("delimiter", "decimal", "heading")), (_NAMED, ("id_column", "columns", "ignore"))):
+        for option in options:
+            if kind not in kinds and getattr(how, option) is not None:
+                said = f"--{option.replace('_', '-')}"
+                raise ScalemaniError(f"{name}: {said} is for {', '.join(kinds)} files; leave it out")
+
+
+def _taken(spec: str, values: Any, names: list[str], how: Reading) -> tuple[Any, list[str]]:
+    """The columns of a matrix that are asked for by name."""
+    at = chosen(spec, names, len(names), how)
+    if at == list(range(len(names))):
+        return values, names
+    taken = _Taken(values, at) if isinstance(values, RowSource) else values[:, at]
+    return taken, [names[column] for column in at]
+
+
+class _Taken(RowSource):
+    """Some columns of other rows."""
+
+    def __init__(self, rows: RowSource, at: list[int]) -> None:
+        super().__init__((rows.shape[0], len(at)), rows.dtype, rows.chunks[0] if rows.chunks else None)
+        self._rows, self._at = rows, at
+
+    def read(self, start: int, stop: int) -> Any:
+        return self._rows[start:stop, self._at]
+
+
+def _in_object_storage(spec: str, how: Reading) -> Any:
     """A Zarr array in a bucket, by a URL such as ``s3://bucket/x.zarr`` or ``s3://bucket/x.zarr:path``."""
     head, _, tail = spec.rpartition(":")
     head = head.removesuffix(":")
     url, member = (head, tail) if head.lower().endswith(".zarr") else (spec, None)
     if not url.lower().rstrip("/").endswith(".zarr"):
         raise ScalemaniError(f"{spec}: points in a bucket are read from Zarr arrays; give a name in .zarr[:path]")
-    if delimiter is not None or id_column is not None:
-        raise ScalemaniError(f"{spec}: --delimiter and --id-column are for files with columns; leave them out")
+    _check_options(spec, ".zarr", how)
     return open_member(place(url), member)
 
 

@@ -14,7 +14,7 @@ from scalemani.cells import as_text
 from scalemani.engine.foreign_zarr import MOST_ROWS
 from scalemani.errors import ScalemaniError
 from scalemani.packed_rows import unpacked
-from scalemani.terminal.csv_points import short_list
+from scalemani.terminal.column_choice import short_list
 from scalemani.terminal.hdf5_points import checked_dataset, damage_said, file_of, node_at
 
 __all__ = ["hdf5_column"]

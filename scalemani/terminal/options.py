@@ -6,7 +6,7 @@ its own checks are the library's: a wrong value is refused there, in one place.
 
 import json
 from collections.abc import Callable
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any, TypeVar
 
 import click
@@ -181,10 +181,20 @@ _ESTIMATOR = [
 _READING = [
     _option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given."),
     _option(
+        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
+    ),
+    click.option("--heading/--no-heading", default=None, help="Whether the first line of a .csv names its columns."),
+    _option(
         "--id-column",
         metavar="COLUMN",
-        help="Column that names the rows: heading or number of a .csv, column of a .parquet or of an .h5ad's obs.",
+        help="Column that names the rows: name or number in a .csv or .parquet, or a column of an .h5ad's obs.",
     ),
+    _option(
+        "--columns",
+        metavar="A,B,...",
+        help="Columns to read, by name or by number from 1: of a .csv or .parquet, or of an .h5ad's X or layers.",
+    ),
+    _option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
 ]
 
 _MANNERS = [
@@ -203,9 +213,17 @@ def estimator_options(function: Function) -> Function:
     return _stacked(_ESTIMATOR)(function)
 
 
-def reading(function: Function) -> Function:
-    """How a table is read."""
-    return _stacked(_READING)(function)
+def reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How a table is read: options that the command gets together, as `how`."""
+
+    @wraps(function)
+    def together(
+        delimiter: Any, decimal: Any, heading: Any, id_column: Any, columns: Any, ignore: Any, **others: Any
+    ) -> Any:
+        how = {"delimiter": delimiter, "decimal": decimal, "heading": heading, "id_column": id_column}
+        return function(how={**how, "columns": columns, "ignore": ignore}, **others)
+
+    return _stacked(_READING)(together)
 
 
 def manners(function: Function) -> Function:

@@ -17,7 +17,7 @@ from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
-from scalemani.terminal.csv_points import short_list
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short_list
 from scalemani.terminal.printable import cause
 
 __all__ = ["parquet_column", "read_parquet"]
@@ -27,26 +27,24 @@ _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever
 _EXACT = 2**53  # below which integers are float64
 
 
-def read_parquet(
-    path: Path, member: str | None, id_column: str | None
-) -> tuple[RowSource, list[str] | None, str, list[str]]:
+def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
     """Columns of numbers of a table.
 
     Parameters
     ----------
     path : Path
-    member : str or None
-        Names of the columns, with commas between; all but the ids and a data frame's index unless given.
-    id_column : str or None
-        The column that names the rows.
+    how : Reading
+        All columns but the ids and a data frame's index are read unless others are given.
 
     Returns
     -------
     values : RowSource, shape (n, d)
-        Missing numbers are NaN.
+        Missing floats are NaN.
     ids : list of str or None
     id_name : str
     names : list of str
+    notes : list of str
+        Which features look like none, by the statistics in the file.
 
     Raises
     ------
@@ -55,13 +53,12 @@ def read_parquet(
     """
     with _opened(path) as file:
         schema = file.schema_arrow
-        names = _chosen(path, schema, member, id_column)
+        names, id_column = _chosen(path, schema, how)
         _check_size(path, file.metadata, len(names))
-        ids = None
-        if id_column is not None:
-            ids = _ids(file, id_column)
+        ids = None if id_column is None else _ids(file, id_column)
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
-        return source, ids, id_column or "id", names
+        notes = [] if how.columns or how.like else _notes(path, file, names)
+        return source, ids, id_column or "id", names, notes
 
 
 def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
@@ -122,28 +119,24 @@ def _opened(path: Path) -> Iterator[Any]:
         raise ScalemaniError(f"{path} is not a whole Parquet file ({cause(error)}); save it again") from error
 
 
-def _chosen(path: Path, schema: Any, member: str | None, id_column: str | None) -> list[str]:
-    """Names of the columns to read, all of them numbers."""
+def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | None]:
+    """Names of the columns to read, all of them numbers, and of the column that names the rows."""
     there: list[str] = schema.names
-    if id_column is not None and id_column not in there:
-        raise ScalemaniError(f"{path} has no column {id_column!r} ({short_list(there)}); give one of these")
-    left_out = {id_column, *_index_columns(schema)}
-    names = member.split(",") if member is not None else [name for name in there if name not in left_out]
-    missing = [name for name in names if name not in there]
-    if missing:
-        raise ScalemaniError(f"{path} has no column {missing[0]!r} ({short_list(there)}); give names of these")
-    twice = sorted(name for name in set(names) if names.count(name) > 1 or there.count(name) > 1)
+    ids = None if how.id_column is None else position(str(path), how.id_column, there, len(there))
+    index = {there.index(name) for name in _index_columns(schema) if name in there}
+    names = [
+        there[at] for at in chosen(str(path), there, len(there), how, index | ({ids} if ids is not None else set()))
+    ]
+    twice = [name for name in names if there.count(name) > 1]
     if twice:
-        raise ScalemaniError(f"{path}: the column {twice[0]!r} is there or given twice; give each once")
+        raise ScalemaniError(f"{path} has two columns called {twice[0]!r}; rename one")
     text = [name for name in names if _dtype(schema.field(name).type) is None]
     if text:
         numbers = [name for name in names if name not in text]
         given = f"choose columns, as in {path}::{','.join(numbers[:3])}" if numbers else "choose columns of numbers"
-        ids = "" if id_column is not None else f", or give --id-column {text[0]} if it names the rows"
-        raise ScalemaniError(f"{path} has other than numbers in {short_list(text)}; {given}{ids}")
-    if not names:
-        raise ScalemaniError(f"{path} has no column but ids and index; give columns of numbers")
-    return names
+        named = "" if ids is not None else f", or give --id-column {text[0]} if it names the rows"
+        raise ScalemaniError(f"{path} has other than numbers in {short_list(text)}; {given}{named}")
+    return names, None if ids is None else there[ids]
 
 
 def _index_columns(schema: Any) -> list[str]:
@@ -160,6 +153,8 @@ def _dtype(kind: Any) -> np.dtype[Any] | None:
     types = needed("pyarrow.types", "parquet", "a Parquet file")
     if types.is_boolean(kind):
         return np.dtype(bool)
+    if types.is_decimal(kind):
+        return np.dtype(np.float64)
     return np.dtype(kind.to_pandas_dtype()) if types.is_integer(kind) or types.is_floating(kind) else None
 
 
@@ -175,6 +170,23 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
         raise ScalemaniError(
             f"{path} says {said:,} bytes and has {size:,}: it is not whole, or not what it seems; write it again"
         )
+
+
+def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
+    """Which columns of integers look like row numbers or labels, by their least and largest."""
+    n, metadata = file.metadata.num_rows, file.metadata
+    places = {file.schema.column(at).path: at for at in range(len(file.schema))}
+    counts, few = [], []
+    for name in names:
+        kind = _dtype(file.schema_arrow.field(name).type)
+        groups = range(metadata.num_row_groups) if kind is not None and kind.kind in "iu" and n > 2 else ()
+        said = [metadata.row_group(group).column(places[name]).statistics for group in groups]
+        known = said and all(one is not None and one.has_min_max for one in said)
+        low, high = (min(one.min for one in said), max(one.max for one in said)) if known else (0, 0)
+        counts.append(low in (0, 1) and high == low + n - 1)
+        few.append(0 < high - low < min(MOST_LABELS, n // 4))
+    there = file.schema_arrow.names
+    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, [False] * len(names), few)
 
 
 def _ids(file: Any, column: str) -> list[str]:
@@ -193,6 +205,7 @@ class _Columns(RowSource):
         self._lock = threading.Lock()
         self._batches: Any = None
         self._at = 0  # the row at which the next batch, what is left of the last one before it, begins
+        self._decoded = 0  # the row behind the last batch
         self._rest = np.empty((0, len(names)), dtype)
 
     def read(self, start: int, stop: int) -> Any:
@@ -218,7 +231,8 @@ class _Columns(RowSource):
             use_threads=False,
         )
         self._rest = np.empty((0, self.shape[1]), self.dtype)
-        skipped = row - int(self._starts[group])
+        self._decoded = int(self._starts[group])
+        skipped = row - self._decoded
         while skipped > 0:
             batch = self._next()
             self._rest, skipped = batch[skipped:], skipped - len(batch)
@@ -228,7 +242,8 @@ class _Columns(RowSource):
             batch = next(self._batches)
             out = np.empty((batch.num_rows, self.shape[1]), self.dtype)
             for j, name in enumerate(self._names):  # by name: columns come in the order of the file
-                out[:, j] = self._column(batch, name)
+                out[:, j] = self._column(batch.column(name), name)
+            self._decoded += batch.num_rows
             return out
         except ScalemaniError:
             raise
@@ -238,13 +253,24 @@ class _Columns(RowSource):
             why = cause(error)
         raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
 
-    def _column(self, batch: Any, name: str) -> Any:
-        column = batch.column(name)
-        if column.null_count and self.dtype.kind != "f":
-            raise ScalemaniError(f"{self._path} has {column.null_count:,} empty cells in {name!r}; fill or drop them")
-        values = column.to_numpy(zero_copy_only=False)
-        wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size
-        if wide and max(int(values.max()), -int(values.min())) > _EXACT:
+    def _column(self, column: Any, name: str) -> Any:
+        types = needed("pyarrow.types", "parquet", "a Parquet file")
+        if column.null_count and not types.is_floating(column.type):
+            row = self._decoded + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ScalemaniError(
+                f"{self._path} has an empty cell at row {row}, column {name!r}; fill it or drop the row"
+            )
+        if types.is_decimal(column.type):
+            exact = column.to_pylist()
+            values = np.array([float(value) for value in exact])
+            lost = any(
+                abs(given) > _EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True)
+            )
+        else:
+            values = column.to_numpy(zero_copy_only=False)
+            wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size
+            lost = wide and max(int(values.max()), -int(values.min())) > _EXACT
+        if lost:
             raise ScalemaniError(
                 f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract an "
                 "offset first"

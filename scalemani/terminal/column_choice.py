@@ -1,0 +1,163 @@
+"""Which columns of a table are read: takes the options of the command line and the table's names, gives positions."""
+
+import csv
+import difflib
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from scalemani.errors import ScalemaniError
+
+__all__ = ["MOST_LABELS", "Reading", "chosen", "doubtful", "listed", "position", "short", "short_list"]
+
+MOST_LABELS = 20  # values that a column takes and is taken for a label
+_LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", "category", "species", "type", "y"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is to be read: the options of the command line, None where one is not given.
+
+    Attributes
+    ----------
+    delimiter, decimal : str or None
+        Of a .csv or .tsv.
+    heading : bool or None
+        Whether the first line of a .csv or .tsv is a heading.
+    id_column : str or None
+        The column that names the rows.
+    columns, ignore : str or None
+        Columns to read and columns to leave out, with commas between.
+    like : tuple of str or None
+        Columns of a fit: these alone are taken, in the table's order, if it has them all and `columns` is not given.
+    """
+
+    delimiter: str | None = None
+    id_column: str | None = None
+    columns: str | None = None
+    ignore: str | None = None
+    decimal: str | None = None
+    heading: bool | None = None
+    like: tuple[str, ...] | None = None
+
+    def words(self) -> list[str]:
+        """Every column that an option names."""
+        ids = [] if self.id_column is None else [self.id_column]
+        return [*ids, *listed(self.columns), *listed(self.ignore)]
+
+
+def listed(text: str | None) -> list[str]:
+    """Columns with commas between; quotes go around one that has a comma.
+
+    >>> listed('a,"b, c"')
+    ['a', 'b, c']
+    """
+    return [] if not text else next(csv.reader([text], skipinitialspace=True))
+
+
+def position(where: str, word: str, names: list[str] | None, width: int) -> int:
+    """Where a column is that is given by its name or, if none is called so, by its number from 1.
+
+    Raises
+    ------
+    ScalemaniError
+        There is none, or there are two.
+    """
+    number = int(word) - 1 if word.isdecimal() and len(word) < 10 else -1
+    found = [at for at, name in enumerate(names or []) if name == word]
+    if 0 <= number < width and (not found or (names and not names[number])):
+        return number
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ScalemaniError(f"{where} has {len(found)} columns called {short(word)!r}; give a column's number from 1")
+    close = difflib.get_close_matches(word, names or [], n=1)
+    known = short_list(names) if names else "no heading"
+    meant = f"did you mean {short(close[0])!r}?" if close else f"give one of these, or a number from 1 to {width}"
+    raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
+
+
+def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart: Collection[int] = ()) -> list[int]:
+    """Positions of the columns to read, in their order.
+
+    Parameters
+    ----------
+    where : str
+        The file, for messages.
+    names : list of str or None
+    width : int
+        Columns of the table.
+    how : Reading
+    apart : collection of int
+        Columns that are read only if ``how.columns`` names them: the ids, an index.
+    """
+    if how.columns is not None:
+        if how.ignore is not None:
+            raise ScalemaniError(f"{where}: --columns and --ignore are both given; give one of them")
+        found = [position(where, word, names, width) for word in listed(how.columns)]
+        twice = [at for at in found if found.count(at) > 1]
+        if twice:
+            given = names[twice[0]] if names else str(twice[0] + 1)
+            raise ScalemaniError(f"{where}: the column {given!r} is given twice; give each once")
+    else:
+        ignored = {*apart, *(position(where, word, names, width) for word in listed(how.ignore))}
+        found = [at for at in range(width) if at not in ignored]
+        known = Counter(names)
+        if how.like and names and all(known[name] == 1 for name in how.like):
+            liked = set(how.like)
+            found = [at for at in found if names[at] in liked]
+    if not found:
+        raise ScalemaniError(f"{where} has no column but the ids and those left out; check --delimiter and --columns")
+    return found
+
+
+def doubtful(
+    where: str,
+    numbers: list[int],
+    names: list[str] | None,
+    counts: Sequence[bool],
+    other: Sequence[bool],
+    few: Sequence[bool],
+) -> list[str]:
+    """Notes of columns that are read as features and look like none.
+
+    Parameters
+    ----------
+    where : str
+    numbers : list of int
+        The columns' numbers from 1.
+    names : list of str or None
+    counts, other, few : sequences of bool
+        Which columns are the numbers of the rows, which take another whole number in each row, and which few of them.
+    """
+    if 2 * sum(few) > len(few):  # then that is what the data are
+        few = [doubt and names is not None and names[at].lower() in _LABELS for at, doubt in enumerate(few)]
+    other = [doubt and not counts[at] and 2 * sum(other) <= len(other) for at, doubt in enumerate(other)]
+    notes = []
+    for found, what in (
+        (counts, "only count the rows"),
+        (other, "take another whole number in each row, as ids do"),
+        (few, "take few whole values, as labels do"),
+    ):
+        at = [one for one, doubt in enumerate(found) if doubt]
+        if at:
+            said = short_list([f"{numbers[one]} ({short(names[one])})" if names else str(numbers[one]) for one in at])
+            notes.append(
+                f"{where}: columns are read as features that {what}: {said}; --ignore "
+                f"{','.join(str(numbers[one]) for one in at)} leaves them out"
+            )
+    return notes
+
+
+def short_list(names: list[str]) -> str:
+    """The first twenty of some headings, each of no more than 60 letters.
+
+    >>> short_list(["a", "b"])
+    'a, b'
+    """
+    return ", ".join(map(short, names[:20])) + (" and more" if len(names) > 20 else "")
+
+
+def short(text: str) -> str:
+    """At most 60 letters of a text."""
+    return text if len(text) <= 60 else text[:57] + "..."
