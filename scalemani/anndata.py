@@ -12,11 +12,11 @@ from scipy.sparse import csr_array, issparse
 
 from scalemani.engine.edges import csr_of, two_directions
 from scalemani.errors import ScalemaniError
-from scalemani.estimators import KernelIsomap, load
+from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
 
-__all__ = ["kernel_isomap", "project"]
+__all__ = ["isomap", "kernel_isomap", "project"]
 
 _PASSING = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
 _FIGURES = (
@@ -35,7 +35,7 @@ _FIGURES = (
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
 
-def kernel_isomap(
+def isomap(
     adata: Any,
     use_rep: str | None = None,
     key_added: str = "isomap",
@@ -45,7 +45,7 @@ def kernel_isomap(
     copy: bool = False,
     **parameters: Any,
 ) -> Any:
-    """Embed the observations of an AnnData.
+    """Embed the observations of an AnnData by Isomap: geodesic distances as they are.
 
     Parameters
     ----------
@@ -67,21 +67,54 @@ def kernel_isomap(
     copy : bool, default False
         Leave `adata` as it is, and return a copy with the results.
     **parameters
-        Those of :class:`scalemani.KernelIsomap`. With ``store="run.zarr"`` the model is kept, for :func:`project`.
+        Those of :class:`scalemani.Isomap`. With ``store="run.zarr"`` the model is kept, for :func:`project`.
 
     Returns
     -------
     None or AnnData
         ``obsm["X_isomap"]`` is float64, (n_obs, n_components), NaN for rows that ``disconnected="largest"`` leaves out.
-        ``uns["isomap"]`` holds "params" (those that are not None; a correction that is None is "none"), "eigenvalues",
-        "additive_constant", "spectrum" (main figures of ``spectrum_``) and, if one was given, "store"; it can be
+        ``uns["isomap"]`` holds "params" (those that are not None), "eigenvalues", "additive_constant",
+        "spectrum" (main figures of ``spectrum_``) and, if one was given, "store"; it can be
         written to .h5ad and .zarr.
 
     Raises
     ------
     ScalemaniError
-        No such key; a metric or `use_rep` together with `use_distances`; and what `KernelIsomap.fit` refuses.
+        No such key; a metric or `use_rep` together with `use_distances`; and what `Isomap.fit` refuses.
     """
+    return _embed(
+        Isomap,
+        adata,
+        use_rep,
+        key_added,
+        use_distances=use_distances,
+        neighbors_key=neighbors_key,
+        copy=copy,
+        **parameters,
+    )
+
+
+def kernel_isomap(adata: Any, use_rep: str | None = None, key_added: str = "isomap", **options: Any) -> Any:
+    """Embed the observations of an AnnData by kernel Isomap, which adds a constant to the distances.
+
+    Everything else is as in :func:`isomap`; the constant is ``correction="cailliez"`` unless another one is given, and
+    in ``uns["isomap"]["params"]`` a correction that is None is "none".
+    """
+    return _embed(KernelIsomap, adata, use_rep, key_added, **options)
+
+
+def _embed(
+    estimator: type[KernelIsomap],
+    adata: Any,
+    use_rep: str | None,
+    key_added: str,
+    *,
+    use_distances: bool = False,
+    neighbors_key: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Both methods: see :func:`isomap`."""
     in_obsm, in_uns = _keys(key_added)
     _check_writable(adata, copy)
     if use_distances:
@@ -98,7 +131,7 @@ def kernel_isomap(
             )
         where, X = _representation(adata, use_rep)
         source = {"use_distances": False, "use_rep": where}
-    model = KernelIsomap(**parameters).fit(X)
+    model = estimator(**parameters).fit(X)
     if where == "X" and not use_distances:
         model.name_features(adata.var_names)
     result = adata.copy() if copy else adata
@@ -118,7 +151,7 @@ def project(
     model : path or KernelIsomap
         A store, or a fitted estimator.
     use_rep, key_added, copy
-        As in :func:`kernel_isomap`. The representation must mean the same as in the fit: principal components are those
+        As in :func:`isomap`. The representation must mean the same as in the fit: principal components are those
         of the training data.
 
     Raises

@@ -10,7 +10,6 @@ is in :mod:`scalemani.spectrum`.
 """
 
 import uuid
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from scalemani.additive_constant import RANK_TOLERANCE
 from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
-from scalemani.errors import RankWarning
+from scalemani.errors import RankWarning, warn
 from scalemani.kernel_shares import DistanceSums
 from scalemani.landmarks.layout import COUNTS
 from scalemani.landmarks.layout import STAGE as BY_LANDMARKS
@@ -125,7 +124,7 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
     )
     said = embedding.emptiness()
     if said is not None:
-        warnings.warn(said, RankWarning, stacklevel=2)
+        warn(said, RankWarning)
     return embedding
 
 

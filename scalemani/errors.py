@@ -5,6 +5,10 @@ conventions hold, and the command line turns it into one line and exit code 2 (1
 store in use).
 """
 
+import sys
+import warnings
+from types import FrameType
+
 
 class ScalemaniError(ValueError):
     """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
@@ -88,3 +92,27 @@ class DamagedTilesWarning(ScalemaniWarning):
 
 class UnreachableWarning(ScalemaniWarning):
     """Rows have no path to the training points; their coordinates are NaN."""
+
+
+_BETWEEN = ("scalemani", "sklearn", "joblib", "importlib")  # what may stand between a caller's line and a warning
+
+
+def warn(message: str, category: type[ScalemaniWarning]) -> None:
+    """Warn at the line that called the package, however deep the warning comes from.
+
+    That is the first line outside `_BETWEEN` beyond the outermost one of this package: scikit-learn wraps
+    ``transform`` and its pipelines call it, and Numba calls back what compiles for it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    caller = None
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package == "scalemani":
+            caller = None
+        elif caller is None and (package not in _BETWEEN or frame.f_back is None):
+            caller = frame
+        frame = frame.f_back
+    at = caller or sys._getframe(1)
+    known = at.f_globals
+    registry = known.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, at.f_code.co_filename, at.f_lineno, known.get("__name__"), registry)

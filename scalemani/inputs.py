@@ -145,7 +145,7 @@ class FeatureInput(_Searched):
         self._searched = self.points
         check_magnitude(self.points.rows)
         if self.n_rows == self.n_features:
-            warn_of_distances(self.points, stacklevel=3)
+            warn_of_distances(self.points)
 
     def save(self, store: RunStore) -> None:
         """Write the distinct rows and their digests."""

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from scalemani import KernelIsomap, row_blocks
+from scalemani import Isomap, KernelIsomap, row_blocks
 from scalemani.errors import ScalemaniError
 from scalemani.labelled_rows import labelled_rows
-from scalemani.xarray import kernel_isomap, transform
+from scalemani.xarray import isomap, kernel_isomap, transform
 
 FIT = {"n_neighbors": 6, "correction": None}
 ROWS = np.random.default_rng(0).random((60, 4))
@@ -52,6 +52,14 @@ def test_coordinates_of_the_samples_are_kept(da, model, tmp_path):
     xr.testing.assert_identical(placed.station.reset_coords(drop=True), da[5:9].station.reset_coords(drop=True))
     with pytest.raises(ScalemaniError, match="in another order: give da"):
         transform(tmp_path / "run.zarr", da[:, ::-1])
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_isomap_and_kernel_isomap_are_their_estimators(da):
+    for function, kind, correction in ((isomap, Isomap, "none"), (kernel_isomap, KernelIsomap, "cailliez")):
+        found = function(da, n_neighbors=6)
+        np.testing.assert_array_equal(found.values, kind(n_neighbors=6).fit(ROWS).embedding_)
+        assert found.attrs["correction"] == correction
 
 
 def test_samples_that_were_stacked_can_be_unstacked(model):
