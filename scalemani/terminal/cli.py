@@ -14,7 +14,7 @@ import click
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
-from scalemani.terminal.options import estimator_options, manners, reading
+from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading
 from scalemani.terminal.progress import Reporter, reporting
 from scalemani.terminal.report import report as report_command
 from scalemani.terminal.verify import verify as verify_command
@@ -78,26 +78,30 @@ def fit(
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
+    estimator, arguments = chosen(parameters)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
-    from scalemani import KernelIsomap
-    from scalemani.terminal.summary import begun_line, fit_lines, result_in
+    import scalemani
+    from scalemani.terminal.summary import begun_line, fit_lines, next_lines, result_in
 
     before = None if parameters["overwrite"] else result_in(store)
     begun = None if parameters["overwrite"] or quiet else begun_line(store)
     with reporting(not quiet) as report:
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
-        model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=heard).fit(source.values)
     model.name_features(source.names)
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
     if not quiet:
-        click.echo("\n".join(fit_lines(model, store, before, worked=bool(stages))))
+        lines = fit_lines(model, store, before, worked=bool(stages))
+        asked = [("--delimiter", delimiter), ("--id-column", id_column)]
+        needed = [word for option, value in asked if value is not None for word in (option, value)]
+        click.echo("\n".join([*lines, *next_lines(model, store, points, embedding, needed)]))
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
         _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
@@ -130,20 +134,21 @@ def plan(
     """
     from scalemani.terminal.files import open_points
 
+    estimator, arguments = chosen(parameters)
     source = open_points(points, delimiter=delimiter, id_column=id_column)
-    from scalemani import KernelIsomap
+    import scalemani
     from scalemani.terminal.summary import as_json_values
 
     with reporting(not quiet) as report:
-        model = KernelIsomap(**_chosen(parameters), store=store, progress=report)
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=report)
         try:
             made = model.plan(source.values)
         except DoesNotFitError as error:  # before there was a graph to plan for
             if as_json:
-                click.echo(json.dumps({"refusal": str(error)}, indent=2))
+                click.echo(json.dumps({"refusal": in_options(str(error))}, indent=2))
             raise
     record = as_json_values(made.record())
-    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else str(made))
+    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else in_options(str(made)))
     if made.refusal is not None:
         raise IncompleteResult(made.refusal)
 
@@ -274,17 +279,6 @@ def _after_a_line(report: Reporter, line: str | None, stages: list[str]) -> Repo
         report(stage, done, total)
 
     return said
-
-
-def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The estimator's parameters; as in scikit-learn a radius takes the place of a number of neighbours."""
-    by_radius = parameters["radius"] is not None and not _given("n_neighbors")
-    return {**parameters, "n_neighbors": None} if by_radius else parameters
-
-
-def _given(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
