@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from scalemani.engine.edges import csr_of, two_directions
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
@@ -131,9 +131,11 @@ def _embed(
             )
         where, X = _representation(adata, use_rep)
         source = {"use_distances": False, "use_rep": where}
-    model = estimator(**parameters).fit(X)
-    if where == "X" and not use_distances:
-        model.name_features(adata.var_names)
+    names = adata.var_names if where == "X" and not use_distances else None
+    with naming_columns(names):
+        model = estimator(**parameters).fit(X)
+    if names is not None:
+        model.name_features(names)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(model.embedding_, np.float64)
     result.uns[in_uns] = _account(model, source)
@@ -171,7 +173,8 @@ def project(
             f"adata has other variables than the {len(names)} of the fit, or in another order: give "
             "adata[:, list(model.feature_names_in_)]"
         )
-    placed = fitted._run.transform(X, fitted.scheduler)
+    with naming_columns(adata.var_names if where == "X" else None):
+        placed = fitted._run.transform(X, fitted.scheduler)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(placed, np.float64)
     result.uns[in_uns] = {"params": {"use_rep": where, "projected": True}, "store": str(fitted.store_)}

@@ -5,8 +5,11 @@ conventions hold, and the command line turns it into one line and exit code 2 (1
 store in use).
 """
 
+import re
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -116,3 +119,24 @@ def warn(message: str, category: type[ScalemaniWarning]) -> None:
     known = at.f_globals
     registry = known.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, at.f_code.co_filename, at.f_lineno, known.get("__name__"), registry)
+
+
+@contextmanager
+def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
+    """Add the name to the number of a column, where an error of the block says one.
+
+    Examples
+    --------
+    >>> with naming_columns(["height", "weight"]):
+    ...     raise ScalemaniError("X contains NaN at row 3, column 1")
+    Traceback (most recent call last):
+    scalemani.errors.ScalemaniError: X contains NaN at row 3, column 1, 'weight'
+    """
+    try:
+        yield
+    except (ScalemaniError, TypeError) as error:
+        said = error.args[0] if error.args else None
+        if names is not None and isinstance(said, str):
+            known = {str(number): f", {str(name)[:60]!r}" for number, name in enumerate(names)}
+            error.args = (re.sub(r"\bcolumn (\d+)\b", lambda at: at[0] + known.get(at[1], ""), said), *error.args[1:])
+        raise

@@ -14,7 +14,7 @@ from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
 from scalemani.engine.user_arrays import is_zarr
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.plan import Plan
@@ -222,7 +222,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
         self._check_features(X, reset=True)
-        with reporting(self.progress) as report:
+        with naming_columns(_columns(X)), reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
         self.name_features(getattr(self, "feature_names_in_", None))
         return self
@@ -243,7 +243,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If the fit can't fit whatever its graph is.
         """
         self._check_features(X, reset=True)
-        with reporting(self.progress) as report:
+        with naming_columns(_columns(X)), reporting(self.progress) as report:
             return pipeline.plan(X, self._parameters(), report)
 
     def _parameters(self) -> Parameters:
@@ -318,12 +318,13 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Wrong number of features, NaN or inf (named by row and column).
         """
         check_is_fitted(self)
+        names = _columns(X)
         if not _out_of_memory(X):
             T = as_source(X, "X")
             check_shape(T.shape, "X", T.shape[1] if len(T.shape) == 2 else None)  # 0 rows are no error here
             self._check_features(X, reset=False)
             X = X if issparse(X) else T  # sparse rows of distances keep their stored zeros
-        with reporting(self.progress) as report:
+        with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform(X, self.scheduler, report)
 
     def transform_to(self, X: Any, out: str) -> Any:
@@ -347,7 +348,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         self._check_features(X, reset=False)
-        with reporting(self.progress) as report:
+        with naming_columns(_columns(X)), reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
@@ -478,3 +479,9 @@ def load(path: Any) -> KernelIsomap:
 def _out_of_memory(X: Any) -> bool:
     """Dask and Zarr arrays are not for scikit-learn's validation, which would read them."""
     return is_zarr(X) or type(X).__module__.split(".")[0] == "dask"
+
+
+def _columns(X: Any) -> list[Any] | None:
+    """The names of a data frame's columns."""
+    names = getattr(X, "columns", None)
+    return None if names is None or callable(names) else list(names)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.labelled_rows import is_labelled, labelled_rows
 from scalemani.optional import needed
@@ -56,7 +56,8 @@ def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
 def _embed(estimator: type[KernelIsomap], da: Any, dim: str | None, parameters: dict[str, Any]) -> Any:
     """Both methods: see :func:`isomap`."""
     da, names = _samples_first(da, dim)
-    model = estimator(**parameters).fit(da)
+    with naming_columns(names):
+        model = estimator(**parameters).fit(da)
     model.name_features(names)
     found = _labelled(da, model.embedding_)
     found.attrs = {
@@ -98,7 +99,8 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
             f"the features along {da.dims[1]!r} are others than the {len(known)} of the fit, or in another order: give "
             f"da.sel({da.dims[1]}=list(model.feature_names_in_))"
         )
-    return _labelled(da, fitted._run.transform(labelled_rows(da, "da"), fitted.scheduler))
+    with naming_columns(names):
+        return _labelled(da, fitted._run.transform(labelled_rows(da, "da"), fitted.scheduler))
 
 
 def _samples_first(da: Any, dim: str | None) -> tuple[Any, list[str] | None]:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from scalemani import __version__
-from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
 from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading
 from scalemani.terminal.progress import Reporter, reporting
@@ -89,7 +89,7 @@ def fit(
 
     before = None if parameters["overwrite"] else result_in(store)
     begun = None if parameters["overwrite"] or quiet else begun_line(store)
-    with reporting(not quiet) as report:
+    with naming_columns(source.names), reporting(not quiet) as report:
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
         model = getattr(scalemani, estimator)(**arguments, store=store, progress=heard).fit(source.values)
@@ -139,7 +139,7 @@ def plan(
     import scalemani
     from scalemani.terminal.summary import as_json_values
 
-    with reporting(not quiet) as report:
+    with naming_columns(source.names), reporting(not quiet) as report:
         model = getattr(scalemani, estimator)(**arguments, store=store, progress=report)
         try:
             made = model.plan(source.values)
@@ -201,7 +201,7 @@ def project(
             f"{points} has the columns {', '.join(source.names)}; {store} was fitted on {', '.join(fitted)}: give "
             "those, in that order"
         )
-    with kept_results(Path(out)) as kept, reporting(not quiet) as report:
+    with naming_columns(source.names), kept_results(Path(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
         assert isinstance(kept.folder, Path)

@@ -296,8 +296,8 @@ def in_options(message: str) -> str:
     >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")
     "--correction -3.0: 'cailliez', none or a number is allowed; POINTS has 5 rows"
     """
-    said = _parameters().sub(_as_option, message)
-    return re.sub(r"(?<![\w'/\".:])(?:(None)|X)(?![\w'/\".\[(])", lambda word: "none" if word[1] else "POINTS", said)
+    said = re.sub(r"(?:^|(?<=^Input )|(?<=; ))X(?=,? [a-z])", "POINTS", _parameters().sub(_as_option, message))
+    return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
 
 
 @cache
