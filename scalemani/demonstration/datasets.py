@@ -35,7 +35,9 @@ class Manifold:
     names: tuple[str, str]
 
 
-def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None) -> Manifold:
+def swiss_roll(
+    n: int, *, noise_variance: float = 0.0, turns: float = 1.5, even: bool = False, random_state: Any = None
+) -> Manifold:
     """A spiral sheet: (t cos t, h, t sin t), t uniform in [1.5 π, 4.5 π], h uniform in [0, 21].
 
     The sizes are those of most published rolls (and of scikit-learn). The parameters are arc length
@@ -48,6 +50,10 @@ def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None)
         Number of points.
     noise_variance : float
         Variance of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
+    turns : float
+        Of the spiral: t ends at (1.5 + 2 `turns`) π.
+    even : bool
+        As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
     random_state : int, Generator or None
         As ``numpy.random.default_rng`` takes it.
 
@@ -58,11 +64,16 @@ def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None)
     ((5, 3), (5, 2))
     """
     rng = np.random.default_rng(random_state)
-    t = 1.5 * np.pi * (1 + 2 * rng.random(n))
+    inner, along = 1.5 * np.pi, rng.random(n)
+    t = inner * (1 + 4 * turns / 3 * along)
+    if even:
+        steps = np.linspace(inner, inner + 2 * np.pi * turns, 10_000)
+        lengths = _arc_length(steps)
+        t = np.interp(lengths[0] + along * (lengths[-1] - lengths[0]), lengths, steps)
     height = 21 * rng.random(n)
     surface = np.column_stack([t * np.cos(t), height, t * np.sin(t)])
     noise = np.sqrt(noise_variance) * rng.standard_normal((n, 3))
-    length = _arc_length(t) - _arc_length(np.array(1.5 * np.pi))
+    length = _arc_length(t) - _arc_length(np.array(inner))
     return Manifold(surface + noise, np.column_stack([length, height]), ("length along the roll", "height"))
 
 

@@ -251,10 +251,10 @@ def export(store: str, model: str, quiet: bool, debug: bool) -> None:
 )
 @manners
 def demo(out: str, quiet: bool, debug: bool) -> None:
-    """Run the paper's experiment and write a report.
+    """Unroll a Swiss roll and write a report.
 
-    A noisy Swiss roll is unrolled by Isomap and by kernel Isomap: 1,200 points are fitted with 4
-    neighbours and 3 components, and 3,000 others projected.
+    1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both
+    maps. The points stay beside the report as tables, to try the other commands on.
     """
     from scalemani.demonstration.experiment import run_demo
 
