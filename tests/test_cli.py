@@ -112,7 +112,7 @@ def test_info_for_people_and_an_exported_model(files, program):
     program("fit train.npy run.zarr -k 8")
     code, out, _ = program("info run.zarr")
     assert code == 0
-    assert "n_neighbors=8" in out
+    assert "--neighbors 8" in out
     assert "120 rows" in out
     assert program("export run.zarr model.zarr")[0] == 0
     assert not (files / "model.zarr" / "distances").exists()
@@ -385,6 +385,7 @@ def test_output_without_room_is_one_plain_line(files, unbuffered):
             "fit a.npy r.zarr --embedding y.npy --overwrite-output",
             "fit a.npy r.zarr --embedding y.npy --overwrite-output",
         ),
+        ("fit a.npy r.zarr --method kernel-isomap -k 5", "fit a.npy r.zarr --method kernel-isomap -k 5"),
         ("project r.zarr a.npy y.npy --overwrite", "project r.zarr a.npy y.npy --overwrite"),
     ],
 )

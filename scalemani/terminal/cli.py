@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @click.version_option(__version__)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Kernel Isomap, out of core.
+    """Maps of data by Isomap and kernel Isomap, out of core. Begin with: scalemani demo
 
     POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
     point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
@@ -233,7 +233,10 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
 @click.argument("model")
 @manners
 def export(store: str, model: str, quiet: bool, debug: bool) -> None:
-    """Copy the model in STORE to MODEL: without distances of all pairs, with those to landmarks."""
+    """Copy the model in STORE to MODEL.
+
+    Distances of all pairs stay in STORE, those to landmarks go along.
+    """
     from scalemani import load
 
     load(store).export(model)

@@ -119,7 +119,7 @@ _ESTIMATOR = [
         metavar="|".join(METHODS),
         callback=_method,
         help=f"{next(iter(METHODS))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
-        "of them; --correction alone asks for it, too.",
+        "of them; so does --correction alone.",
     ),
     _option(
         "-k",
@@ -164,8 +164,8 @@ _ESTIMATOR = [
         default="cailliez",
         metavar="cailliez|lingoes|flip|none|NUMBER",
         read=_correction,
-        help="Of kernel-isomap, what makes a kernel of the distances: the least constant added to them, to their "
-        "squares, the moduli of its eigenvalues, nothing (that is isomap), or this constant added to them.",
+        help="For kernel-isomap. cailliez: add to all distances the least constant that makes a kernel of them; "
+        "lingoes: to their squares; flip: take eigenvalues by their modulus; NUMBER: add this constant; none: as isomap.",
     ),
     _option(
         "--constant-solver",
@@ -182,7 +182,7 @@ _ESTIMATOR = [
         default="0",
         metavar="INTEGER|none",
         read=_seed,
-        help="Of everything random.",
+        help="Seed of everything random.",
     ),
     _option(
         "--scheduler",
@@ -209,7 +209,7 @@ _ESTIMATOR = [
         "--compression",
         metavar="lz4|zstd|none",
         read=_or_none,
-        help="Of the distances on disk; none unless given.",
+        help="How the distances on disk are compressed; not at all unless given.",
     ),
     _option(
         "--landmarks",
@@ -227,7 +227,7 @@ _ESTIMATOR = [
 ]
 
 _READING = [
-    _option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given."),
+    _option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given."),
     _option(
         "--id-column",
         metavar="COLUMN",

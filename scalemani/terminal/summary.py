@@ -122,7 +122,7 @@ def next_lines(model: Any, store: str, points: str, written: str | None, needed:
         return [*lines, f"to read more     {_command('info', store)}"]
     lost = ["--allow-nan"] if len(model.kept_) < len(model.embedding_) else []
     place = _command("project", store, points, _free(f"{name}.placed", ".csv"), *needed, *lost)
-    return [*lines, f"to place others  {place}  # these points, or a file of new ones"]
+    return [*lines, f"to place others  {place}  # or a file of new points"]
 
 
 def _free(name: str, ending: str) -> str:
@@ -139,7 +139,8 @@ def info_lines(model: Any) -> list[str]:
     """The lines of ``scalemani info``."""
     parameters = {name: value for name, value in info_record(model)["parameters"].items() if value is not None}
     listed = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return [f"store            {model.store_}", f"parameters       {listed}", *_spectrum_lines(model, all_shares=True)]
+    named = [f"store            {model.store_}", f"options          {in_options(listed)}"]
+    return [*named, *_spectrum_lines(model, all_shares=True)]
 
 
 def info_record(model: Any) -> dict[str, Any]:
