@@ -165,7 +165,7 @@ _ESTIMATOR = [
         metavar="cailliez|lingoes|flip|none|NUMBER",
         read=_correction,
         help="For kernel-isomap. cailliez: add to all distances the least constant that makes a kernel of them; "
-        "lingoes: to their squares; flip: take eigenvalues by their modulus; NUMBER: add this constant; none: as isomap.",
+        "lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; none: isomap.",
     ),
     _option(
         "--constant-solver",
