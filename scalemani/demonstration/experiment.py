@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def fit_both(
             n_components=n_components,
             store=str(place / name),
             overwrite=True,
-            progress=progress,
+            progress=partial(_titled, progress, title) if callable(progress) else progress,
             **parameters,
         )
         started = time.perf_counter()
@@ -189,6 +190,11 @@ def fit_both(
             seconds=(between - started, ended - between),
         )
     return outcomes
+
+
+def _titled(report: Callable[[str, int, int], None], title: str, stage: str, done: int, total: int) -> None:
+    """Progress that says whose it is."""
+    report(f"{title}, {stage}", done, total)
 
 
 def _recovered(test: Manifold, coordinates: Array) -> dict[str, float]:
