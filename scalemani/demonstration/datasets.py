@@ -18,16 +18,10 @@ __all__ = ["Manifold", "semi_sphere", "swiss_roll", "write_table"]
 
 @dataclass(frozen=True)
 class Manifold:
-    """Points drawn from a known surface.
+    """Points (n, 3) drawn from a known surface, and where each lies on it before noise.
 
-    Attributes
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    parameters : ndarray of float64, shape (n, 2)
-        Where each point lies on the surface before noise, as lengths: along and across a roll,
-        or the flat map of a semi-sphere that keeps distances from its pole.
-    names : tuple of str
-        Of the two parameters.
+    `parameters` (n, 2) are lengths, called `names`: along and across a roll, or the flat map of a semi-sphere that
+    keeps distances from its pole.
     """
 
     points: NDArray[np.float64]

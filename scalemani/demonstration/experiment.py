@@ -86,21 +86,7 @@ def run_demo(
     """Run the experiment and write its report and pictures, and its points as ``points.csv`` and ``new.csv``.
 
     Where each of ``points.csv`` lies on the roll, the length along it and the width across, is in ``colours.csv``.
-
-    Parameters
-    ----------
-    out : str or Path
-        Directory; made if it is not there. Fits and pictures of an earlier demo in it are replaced.
-    n_train, n_test, seed : int
-    say : callable
-        Takes each line of the summary.
-    progress : bool or callable
-        As the estimators take it.
-
-    Raises
-    ------
-    ScalemaniError
-        The directory can't be made.
+    Fits and pictures of an earlier demo in `out` are replaced; `say` takes each line of the summary.
     """
     place = Path(out)
     try:
@@ -147,16 +133,7 @@ def fit_both(
     progress: Any = False,
     **parameters: Any,
 ) -> dict[str, Outcome]:
-    """Isomap and kernel Isomap on one data set, test points projected, by title.
-
-    Parameters
-    ----------
-    train, test : Manifold
-    place : Path
-        Directory of the two stores; ones that are there are replaced.
-    n_neighbors, n_components, progress, parameters
-        Of both estimators.
-    """
+    """Isomap and kernel Isomap on one data set, by title, in two stores in `place`; test points are projected."""
     from scalemani import Isomap, KernelIsomap
 
     outcomes = {}
