@@ -11,13 +11,13 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from scalemani.engine.edges import csr_of, two_directions
-from scalemani.errors import ScalemaniError
-from scalemani.estimators import KernelIsomap, load
+from scalemani.errors import ScalemaniError, naming_columns
+from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.labelled_rows import feature_labels, unnumbered
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
 
-__all__ = ["kernel_isomap", "project"]
+__all__ = ["isomap", "kernel_isomap", "project"]
 
 _PASSING = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
 _FIGURES = (
@@ -36,7 +36,7 @@ _FIGURES = (
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
 
-def kernel_isomap(
+def isomap(
     adata: Any,
     use_rep: str | None = None,
     key_added: str = "isomap",
@@ -46,7 +46,7 @@ def kernel_isomap(
     copy: bool = False,
     **parameters: Any,
 ) -> Any:
-    """Embed the observations of an AnnData.
+    """Embed the observations of an AnnData by Isomap: geodesic distances as they are.
 
     Parameters
     ----------
@@ -68,21 +68,54 @@ def kernel_isomap(
     copy : bool, default False
         Leave `adata` as it is, and return a copy with the results.
     **parameters
-        Those of :class:`scalemani.KernelIsomap`. With ``store="run.zarr"`` the model is kept, for :func:`project`.
+        Those of :class:`scalemani.Isomap`. With ``store="run.zarr"`` the model is kept, for :func:`project`.
 
     Returns
     -------
     None or AnnData
         ``obsm["X_isomap"]`` is float64, (n_obs, n_components), NaN for rows that ``disconnected="largest"`` leaves out.
-        ``uns["isomap"]`` holds "params" (those that are not None; a correction that is None is "none"), "eigenvalues",
-        "additive_constant", "spectrum" (main figures of ``spectrum_``) and, if one was given, "store"; it can be
+        ``uns["isomap"]`` holds "params" (those that are not None), "eigenvalues", "additive_constant",
+        "spectrum" (main figures of ``spectrum_``) and, if one was given, "store"; it can be
         written to .h5ad and .zarr.
 
     Raises
     ------
     ScalemaniError
-        No such key; a metric or `use_rep` together with `use_distances`; and what `KernelIsomap.fit` refuses.
+        No such key; a metric or `use_rep` together with `use_distances`; and what `Isomap.fit` refuses.
     """
+    return _embed(
+        Isomap,
+        adata,
+        use_rep,
+        key_added,
+        use_distances=use_distances,
+        neighbors_key=neighbors_key,
+        copy=copy,
+        **parameters,
+    )
+
+
+def kernel_isomap(adata: Any, use_rep: str | None = None, key_added: str = "isomap", **options: Any) -> Any:
+    """Embed the observations of an AnnData by kernel Isomap, which adds a constant to the distances.
+
+    Everything else is as in :func:`isomap`; the constant is ``correction="cailliez"`` unless another one is given, and
+    in ``uns["isomap"]["params"]`` a correction that is None is "none".
+    """
+    return _embed(KernelIsomap, adata, use_rep, key_added, **options)
+
+
+def _embed(
+    estimator: type[KernelIsomap],
+    adata: Any,
+    use_rep: str | None,
+    key_added: str,
+    *,
+    use_distances: bool = False,
+    neighbors_key: str | None = None,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Both methods: see :func:`isomap`."""
     in_obsm, in_uns = _keys(key_added)
     _check_writable(adata, copy)
     if use_distances:
@@ -99,9 +132,11 @@ def kernel_isomap(
             )
         where, X = _representation(adata, use_rep)
         source = {"use_distances": False, "use_rep": where}
-    model = KernelIsomap(**parameters).fit(X)
+    names = None if use_distances else unnumbered(_names(adata, where))
+    with naming_columns(names):
+        model = estimator(**parameters).fit(X)
     if not use_distances:
-        model.name_features(unnumbered(_names(adata, where)))
+        model.name_features(names)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(model.embedding_, np.float64)
     result.uns[in_uns] = _account(model, source)
@@ -119,7 +154,7 @@ def project(
     model : path or KernelIsomap
         A store, or a fitted estimator.
     use_rep, key_added, copy
-        As in :func:`kernel_isomap`. The representation must mean the same as in the fit: principal components are those
+        As in :func:`isomap`. The representation must mean the same as in the fit: principal components are those
         of the training data.
 
     Raises
@@ -133,8 +168,9 @@ def project(
     if fitted.metric in ("precomputed", "geodesic"):
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
-    fitted._check_features(_names(adata, where), f"adata.{where if where == 'X' else f'obsm[{where!r}]'}")
-    placed = fitted._run.transform(X, fitted.scheduler)
+    said = f"adata.{where if where == 'X' else f'obsm[{where!r}]'}"
+    with naming_columns(fitted._check_features(_names(adata, where), said)):
+        placed = fitted._run.transform(X, fitted.scheduler)
     result = adata.copy() if copy else adata
     result.obsm[in_obsm] = np.array(placed, np.float64)
     result.uns[in_uns] = {"params": {"use_rep": where, "projected": True}, "store": str(fitted.store_)}

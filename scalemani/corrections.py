@@ -15,7 +15,6 @@ Sources: Cailliez (Psychometrika 48, 1983); Lingoes (Psychometrika 36, 1971); fl
 of Machine Learning Research 2, 2001).
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from scalemani import blas
 from scalemani.additive_constant import arnoldi_constant, power_constant, projected_constant
 from scalemani.eigensolver import block_rayleigh_ritz, first_block, start_block
-from scalemani.errors import ConvergenceWarning, SolverError
+from scalemani.errors import ConvergenceWarning, SolverError, warn
 from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.kernel import Kernels
 from scalemani.ritz import Combination, RitzPairs
@@ -170,11 +169,10 @@ def solve(
     )
     if not pairs.converged:
         rise = f", and the constant may still rise by {pairs.change:.1e} of itself" if low else ""
-        warnings.warn(
+        warn(
             f"after {kernels.n_reads - before} reads of D the largest residual is {pairs.residuals.max():.1e} of its "
             f"eigenvalue{rise} (tol={tol:g})",
             ConvergenceWarning,
-            stacklevel=2,
         )
     if low and name == "cailliez" and kernels.precision == "float32":
         pairs = refined(pairs, kernels)

@@ -10,7 +10,6 @@ eigenvalues say is in :mod:`scalemani.spectrum`.
 """
 
 import uuid
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from scalemani.corrections import Solution
 from scalemani.engine.store import RunStore
-from scalemani.errors import RankWarning
+from scalemani.errors import RankWarning, warn
 from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.kernel_shares import DistanceSums
 from scalemani.landmarks.layout import COUNTS
@@ -130,7 +129,7 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
     )
     said = embedding.emptiness()
     if said is not None:
-        warnings.warn(said, RankWarning, stacklevel=2)
+        warn(said, RankWarning)
     return embedding
 
 

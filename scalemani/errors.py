@@ -5,6 +5,13 @@ conventions hold, and the command line turns it into one line and exit code 2 (1
 store in use).
 """
 
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
 
 class ScalemaniError(ValueError):
     """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
@@ -100,3 +107,48 @@ class DamagedTilesWarning(ScalemaniWarning):
 
 class UnreachableWarning(ScalemaniWarning):
     """Rows have no path to the training points; their coordinates are NaN."""
+
+
+_BETWEEN = ("scalemani", "sklearn", "joblib", "importlib")  # what may stand between a caller's line and a warning
+
+
+def warn(message: str, category: type[ScalemaniWarning]) -> None:
+    """Warn at the line that called the package, however deep the warning comes from.
+
+    That is the first line outside `_BETWEEN` beyond the outermost one of this package: scikit-learn wraps
+    ``transform`` and its pipelines call it, and Numba calls back what compiles for it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    caller = None
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package == "scalemani":
+            caller = None
+        elif caller is None and (package not in _BETWEEN or frame.f_back is None):
+            caller = frame
+        frame = frame.f_back
+    at = caller or sys._getframe(1)
+    known = at.f_globals
+    registry = known.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, at.f_code.co_filename, at.f_lineno, known.get("__name__"), registry)
+
+
+@contextmanager
+def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
+    """Add the name to the number of a column, where an error of the block says one.
+
+    Examples
+    --------
+    >>> with naming_columns(["height", "weight"]):
+    ...     raise ScalemaniError("X contains NaN at row 3, column 1")
+    Traceback (most recent call last):
+    scalemani.errors.ScalemaniError: X contains NaN at row 3, column 1, 'weight'
+    """
+    try:
+        yield
+    except (ScalemaniError, TypeError) as error:
+        said = error.args[0] if error.args else None
+        if names is not None and isinstance(said, str):
+            known = {str(number): f", {str(name)[:60]!r}" for number, name in enumerate(names)}
+            error.args = (re.sub(r"\bcolumn (\d+)\b", lambda at: at[0] + known.get(at[1], ""), said), *error.args[1:])
+        raise

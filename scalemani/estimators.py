@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
+from scalemani.errors import naming_columns
 from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
@@ -223,9 +224,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ScalemaniError
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
-        with reporting(self.progress) as report:
+        names = unnumbered(feature_labels(X))
+        with naming_columns(names), reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
-        self.name_features(unnumbered(feature_labels(X)))
+        self.name_features(names)
         return self
 
     def plan(self, X: Any) -> Plan | LandmarkPlan:
@@ -243,7 +245,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         DoesNotFitError
             If the fit can't fit whatever its graph is.
         """
-        with reporting(self.progress) as report:
+        with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
             return pipeline.plan(X, self._parameters(), report)
 
     def _parameters(self) -> Parameters:
@@ -255,9 +257,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
         return self.fit(X).embedding_
 
-    def _check_features(self, names: Any, name: str, fit: str = "the model") -> None:
-        """Hold the names of features, or None, against those of the fit; messages call their owner `name`."""
+    def _check_features(self, names: Any, name: str, fit: str = "the model") -> list[str] | None:
+        """Names of features, or None, held against those of the fit; None where they only count."""
         check_labels(getattr(self, "feature_names_in_", None), names, name, fit)
+        return unnumbered(names)
 
     def _adopt(self, run: Run) -> None:
         """Take the results of a finished run as attributes."""
@@ -320,8 +323,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Wrong number of features, NaN or inf (named by row and column).
         """
         check_is_fitted(self)
-        self._check_features(feature_labels(X), "X")
-        with reporting(self.progress) as report:
+        names = self._check_features(feature_labels(X), "X")
+        with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform(X, self.scheduler, report)
 
     def transform_to(self, X: Any, out: str) -> Any:
@@ -344,8 +347,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         zarr.Array, shape (l, n_components)
         """
         check_is_fitted(self)
-        self._check_features(feature_labels(X), "X")
-        with reporting(self.progress) as report:
+        names = self._check_features(feature_labels(X), "X")
+        with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ Lengths in the store are divided by `scale`, a power of two that brings the medi
 """
 
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +28,7 @@ from scalemani.engine.shared_runs import once_per_process, shared_run
 from scalemani.engine.shortest_paths import PathGraph, geodesic_rows
 from scalemani.engine.store import RunStore
 from scalemani.engine.sweep import Reader
-from scalemani.errors import DamagedStoreError, DamagedTilesWarning, ScalemaniError
+from scalemani.errors import DamagedStoreError, DamagedTilesWarning, ScalemaniError, warn
 
 Report = Callable[[str, int, int], None]
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
@@ -163,11 +162,10 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader:
 def warn_remade(store: RunStore, rows: list[int]) -> None:
     """Say once that rows of tiles were damaged, if any were."""
     if rows:
-        warnings.warn(
+        warn(
             f"{len(rows)} of {len(store.blocks)} tile rows of D in {store.path!r} were damaged (the first: {rows[0]}) "
             "and have been made again: look at the disk",
             DamagedTilesWarning,
-            stacklevel=4,
         )
 
 

@@ -7,7 +7,6 @@ Graphs are CSR arrays whose STORED entries are the edges: a zero-length edge is 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from scalemani.bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
 from scalemani.engine.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.engine.vertex_order import vertex_order
-from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, warn
 from scalemani.magnitudes import SAME, typical_distance
 from scalemani.neighbor_lists import NeighborLists
 
@@ -28,7 +27,6 @@ __all__ = ["Graph", "given_edges", "graph_from_sparse", "make_graph", "symmetric
 
 KINDS = ("union", "mutual")
 POLICIES = ("error", "join", "largest")
-
 
 
 @dataclass(frozen=True)
@@ -161,12 +159,11 @@ class GivenEdges:
         """Lists of the nearest of the stored neighbours of each row; as many as there are where they are fewer."""
         order, kept = shortest(self.rows, self.columns, self.there, n_neighbors, radius)
         if n_neighbors is not None and self.symmetric and not kept.all():
-            warnings.warn(
+            warn(
                 f"X stores up to {int(np.bincount(self.rows).max())} neighbours of a row, and the nearest "
                 f"{n_neighbors} (n_neighbors) are used, since every row stores its own 0, as neighbour lists do; to "
                 "use every edge, leave the diagonal out",
                 ScalemaniWarning,
-                stacklevel=4,
             )
         order = order[kept]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(self.rows[order], minlength=self.m))])
@@ -242,11 +239,10 @@ def given_edges(matrix: Any) -> GivenEdges:
         )
     found = GivenEdges(rows, columns, there, back, m, lists)
     if len(there) and (there == 1).all() and not found.symmetric:
-        warnings.warn(
+        warn(
             "every edge of the precomputed neighbour graph has length 1: paths count steps, not distances; for "
             "distances make the graph with mode='distance'",
             ScalemaniWarning,
-            stacklevel=2,
         )
     return found
 

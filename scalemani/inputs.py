@@ -7,7 +7,6 @@ geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
 import hashlib
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
-from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, ScalemaniError
+from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, ScalemaniError, warn
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
@@ -146,7 +145,7 @@ class FeatureInput(_Searched):
         self._searched = self.points
         check_magnitude(self.points.rows)
         if self.n_rows == self.n_features:
-            warn_of_distances(self.points, stacklevel=3)
+            warn_of_distances(self.points)
 
     def save(self, store: RunStore) -> None:
         """Write the distinct rows and their digests."""
@@ -272,7 +271,7 @@ class GeodesicInput:
             float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept))
         )
         if self.longer is not None:
-            warnings.warn(self.longer, NoPathLengthsWarning, stacklevel=4)
+            warn(self.longer, NoPathLengthsWarning)
         return Graph(
             matrix=sp.csr_array((len(kept), len(kept))),
             order=kept,

@@ -4,14 +4,13 @@ Nothing of xarray or pandas is imported: who has a DataArray has it. Labels are 
 are held against those of a fit in one place, :func:`check_labels`.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from scalemani.cells import as_text, check_exact, numbers
-from scalemani.errors import FeatureNamesWarning, ScalemaniError
+from scalemani.errors import FeatureNamesWarning, ScalemaniError, warn
 from scalemani.packed_rows import TAKEN_AWAY, Packing, unpacked_rows
 from scalemani.row_source import RowSource
 
@@ -203,11 +202,10 @@ def check_labels(known: Sequence[str] | None, given: Sequence[str] | None, name:
     nameless = unnumbered(known) is None or unnumbered(given) is None
     if nameless and (given is None or set(ours) != set(theirs)):
         has, other = ("no feature names", "them") if unnumbered(given) is None else ("feature names", "none")
-        warnings.warn(
+        warn(
             f"{name} has {has} and {fit} has {other}: whether these are the same features, in the same order, can't be "
             "checked",
             FeatureNamesWarning,
-            stacklevel=3,
         )
         return
     what = "in another order" if sorted(ours) == sorted(theirs) else "which are others"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeAlias
@@ -10,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import LowRecallWarning, ScalemaniError
+from scalemani.errors import LowRecallWarning, ScalemaniError, warn
 from scalemani.neighbor_lists import NeighborLists, even_lists
 from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.account import Account
@@ -231,12 +230,11 @@ def _with_recall(
     """Lists of NN-descent, with the share of true neighbours in them."""
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
-        warnings.warn(
+        warn(
             f"NN-descent found {recall:.3f} of the true neighbours on a sample of "
             f"{min(RECALL_SAMPLE, len(table))} rows, and {LEAST_RECALL} is expected: use knn='exact', or "
             f"more than {lengths.shape[1]} neighbours",
             LowRecallWarning,
-            stacklevel=4,
         )
     return even_lists(table, lengths, "nndescent", recall, account)
 

@@ -122,7 +122,7 @@ def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, A
         if "unknown" not in (then, now) and then.split(".")[:parts] != now.split(".")[:parts]:
             raise StoreMismatchError(
                 f"the store {path!r} holds an unfinished run begun with {name} {then} where {name} {now} is installed: "
-                "go on under that release, give another path, or overwrite it"
+                "go on under that release, give another path, or overwrite=True to replace it"
             )
 
 
@@ -135,5 +135,6 @@ def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "")
         shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
         asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
         raise StoreMismatchError(
-            f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite it"
+            f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
+            "replace it"
         )

@@ -145,7 +145,7 @@ class Parameters:
         if self.n_neighbors is not None and self.radius is not None:
             raise ScalemaniError(
                 f"both n_neighbors={self.n_neighbors!r} and radius={self.radius!r} are given: "
-                "set n_neighbors=None for a radius graph, or leave radius out"
+                "leave one of them out (n_neighbors=None with a radius)"
             )
         if self.n_neighbors is not None:
             _check_count("n_neighbors", self.n_neighbors)

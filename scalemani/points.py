@@ -6,7 +6,6 @@ get the same coordinates. Rows are equal when they are equal as float64, -0.0 be
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -20,7 +19,7 @@ from scalemani.digests import RowIndex, content_rank, first_occurrences, row_dig
 from scalemani.engine.bounded_json import REMEDY
 from scalemani.engine.expected_arrays import check_lists
 from scalemani.engine.store import RunStore
-from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning
+from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning, warn
 from scalemani.row_blocks import as_source, check_shape, row_blocks
 from scalemani.row_stack import RowStack
 
@@ -180,15 +179,14 @@ def looks_like_distances(X: Any) -> bool:
     return bool(scale > 0 and part.min() >= 0 and not np.diagonal(part).any() and symmetric)
 
 
-def warn_of_distances(points: Points, stacklevel: int) -> None:
+def warn_of_distances(points: Points) -> None:
     """Warn where rows of features look like distances between them."""
     n = points.n_rows
     if looks_like_distances(points):
-        warnings.warn(
+        warn(
             f"X, shape ({n}, {n}), is symmetric with a zero diagonal: if it holds distances, use metric='precomputed' "
             "or metric='geodesic'",
             LooksLikeDistancesWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -14,7 +14,6 @@ way to search for its neighbours (:mod:`scalemani.search.query_ways`): none foll
 in which rows are stored, so a run finds its results again on another cluster, with the same bits.
 """
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -31,7 +30,7 @@ from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept import KeptResults, digest
 from scalemani.engine.kept_groups import KeptGroups, Record
 from scalemani.engine.user_arrays import NewOutput
-from scalemani.errors import LowRecallWarning
+from scalemani.errors import LowRecallWarning, warn
 from scalemani.neighbors import LEAST_RECALL
 from scalemani.projection import Attachments
 from scalemani.projection_parts import Part, again, cut, sample, sizes
@@ -97,11 +96,10 @@ class Placing:
             if self._kept is not None:
                 self._kept.put("way", of, found, counts=0)
         if found[1][0] < LEAST_RECALL:
-            warnings.warn(
+            warn(
                 f"NN-descent found {found[1][0]:.3f} of the true neighbours of some rows of X, and {LEAST_RECALL} is "
                 "expected: fit with knn='exact' for an exact search",
                 LowRecallWarning,
-                stacklevel=2,
             )
         return WAYS[int(found[0][0])]
 

@@ -5,7 +5,6 @@ lives in a temporary folder for as long as anything refers to it: the estimator,
 of its projection.
 """
 
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +22,7 @@ from scalemani.engine.store import RunStore, check_writable
 from scalemani.engine.store_folder import StoreFolder
 from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
-from scalemani.errors import ScalemaniError, UnreachableWarning
+from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics import shared_paths
 from scalemani.landmarks.layout import COORDINATES, copy_points, first_rows, landmark_account, rows_of_landmarks
 from scalemani.projection_blocks import Placing, Report
@@ -289,8 +288,7 @@ class Run:
 
 def _warn_unreachable(lost: int, total: int) -> None:
     if lost:
-        warnings.warn(
+        warn(
             f"{lost} of {total} rows have no finite path to the training points: their coordinates are NaN",
             UnreachableWarning,
-            stacklevel=3,
         )

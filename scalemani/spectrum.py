@@ -21,7 +21,6 @@ stick); the programs' own documentation (R's cmdscale, ape's pcoa, scikit-learn'
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ from scalemani.corrections import Solution
 from scalemani.dimension import broken_stick
 from scalemani.eigensolver import first_block
 from scalemani.embedding import Embedding
-from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning
+from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning, warn
 from scalemani.kernel_shares import DistanceSums
 
 Vectors = NDArray[np.float64]
@@ -84,7 +83,7 @@ def spectrum_account(
     remarks = [*more, *_remarks(solution, embedding, ratio, gap, tol)]
     for category, sentence in remarks:
         if category is not None:
-            warnings.warn(sentence, category, stacklevel=2)
+            warn(sentence, category)
     return {
         "correction": solution.correction,
         "additive_constant": c * embedding.scale,

@@ -1,6 +1,6 @@
 """Labelled arrays in and out: takes a DataArray of samples and features, gives one of samples and components.
 
-:class:`scalemani.KernelIsomap` takes DataArrays too, rows first, and gives bare arrays; here the
+:class:`scalemani.Isomap` takes DataArrays too, rows first, and gives bare arrays; here the
 samples' coordinates are kept.
 """
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError
-from scalemani.estimators import KernelIsomap, load
+from scalemani.errors import ScalemaniError, naming_columns
+from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.labelled_rows import feature_labels, is_labelled, labelled_rows
 from scalemani.optional import needed
 
-__all__ = ["kernel_isomap", "transform"]
+__all__ = ["isomap", "kernel_isomap", "transform"]
 
 _COMPONENT = "component"
 
 
-def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
-    """Embed the samples of a DataArray.
+def isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray by Isomap: geodesic distances as they are.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
     dim : str, optional
         The dimension of the samples; the first unless given.
     **parameters
-        Those of :class:`scalemani.KernelIsomap`. With ``store="run.zarr"`` the model is kept, for :func:`transform`.
+        Those of :class:`scalemani.Isomap`. With ``store="run.zarr"`` the model is kept, for :func:`transform`.
 
     Returns
     -------
@@ -40,10 +40,23 @@ def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
     Raises
     ------
     ScalemaniError
-        Other than two dimensions, no such dimension, one called "component", and what `KernelIsomap.fit` refuses.
+        Other than two dimensions, no such dimension, one called "component", and what `Isomap.fit` refuses.
     """
+    return _embed(Isomap, da, dim, parameters)
+
+
+def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray by kernel Isomap, which adds a constant to the distances.
+
+    Everything else is as in :func:`isomap`; the constant is ``correction="cailliez"`` unless another one is given.
+    """
+    return _embed(KernelIsomap, da, dim, parameters)
+
+
+def _embed(estimator: type[KernelIsomap], da: Any, dim: str | None, parameters: dict[str, Any]) -> Any:
+    """Both methods: see :func:`isomap`."""
     da = _samples_first(da, dim)
-    model = KernelIsomap(**parameters).fit(da)
+    model = estimator(**parameters).fit(da)
     found = _labelled(da, model.embedding_)
     found.attrs = {
         "eigenvalues": model.eigenvalues_,
@@ -69,7 +82,7 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
     Returns
     -------
     xarray.DataArray, dimensions (`dim`, "component")
-        As :func:`kernel_isomap` gives it.
+        As :func:`isomap` gives it.
 
     Raises
     ------
@@ -78,8 +91,8 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
     """
     fitted = model if isinstance(model, KernelIsomap) else load(model)
     da = _samples_first(da, dim)
-    fitted._check_features(feature_labels(da), "da")
-    return _labelled(da, fitted._run.transform(da, fitted.scheduler))
+    with naming_columns(fitted._check_features(feature_labels(da), "da")):
+        return _labelled(da, fitted._run.transform(da, fitted.scheduler))
 
 
 def _samples_first(da: Any, dim: str | None) -> Any:

@@ -1,18 +1,22 @@
 """Fixtures that more than one file needs; data and references are in data.py and naive.py."""
 
 import platform
+import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 from stored_models import fitted
 from threadpoolctl import threadpool_info
 
 from scalemani import eigensolver
+from scalemani.demonstration.datasets import swiss_roll
 from scalemani.engine import calibration
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster import Cluster
+from scalemani.terminal import cli, console
 
 collect_ignore = ["gate.py", "tally.py"]  # they are of other processes, and change what they are imported beside
 
@@ -97,3 +101,28 @@ def quick_calibration(monkeypatch):
     """A plan's rates from a glance, where they are not what is tested."""
     monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
     monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A directory with a roll of 120 training and 30 test points in it, made the current one."""
+    monkeypatch.chdir(tmp_path)
+    train, test = swiss_roll(120, random_state=0).points, swiss_roll(30, random_state=1).points
+    np.save("train.npy", train)
+    np.save("test.npy", test)
+    for name, rows in (("train", train), ("test", test)):
+        lines = [f"{name}-{i}," + ",".join(map(repr, row)) for i, row in enumerate(rows.tolist())]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["who,x,y,z", *lines]) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def program(capsys):
+    """Runs the program in this process: exit code, standard output, standard error."""
+
+    def call(command):
+        code = console.run(cli.cli, shlex.split(command))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import scalemani.anndata
-from scalemani import KernelIsomap
-from scalemani.anndata import kernel_isomap, project
+from scalemani import Isomap, KernelIsomap, load
+from scalemani.anndata import isomap, kernel_isomap, project
 from scalemani.errors import ScalemaniError
 from scalemani.row_blocks import row_blocks
 
@@ -55,6 +55,20 @@ def test_results_are_those_from_numpy_and_survive_a_file(adata, expected, tmp_pa
         np.testing.assert_allclose((centred**2).sum(axis=0), account["eigenvalues"])
         assert len(account["spectrum"]["share"]) == 2 and account["spectrum"]["knn_recall"] == 1
     assert "store" not in back.uns["isomap"] and back.uns["genes"]["store"] == str(tmp_path / "run.zarr")
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_isomap_and_kernel_isomap_are_their_estimators(adata, tmp_path):
+    """The plain one adds no constant; the other one does unless told; a store knows which it was."""
+    isomap(adata, key_added="plain", n_neighbors=6, store=tmp_path / "plain.zarr")
+    kernel_isomap(adata, key_added="kernel", n_neighbors=6, store=tmp_path / "kernel.zarr")
+    for key, kind, correction in (("plain", Isomap, "none"), ("kernel", KernelIsomap, "cailliez")):
+        np.testing.assert_array_equal(adata.obsm[f"X_{key}"], kind(n_neighbors=6).fit(ROWS).embedding_)
+        assert adata.uns[key]["params"]["correction"] == correction
+        assert type(load(tmp_path / f"{key}.zarr")) is kind
+    assert adata.uns["plain"]["additive_constant"] == 0 < adata.uns["kernel"]["additive_constant"]
+    with pytest.raises(TypeError, match="correction"):
+        isomap(adata, correction="cailliez")
 
 
 def read(X):

@@ -33,3 +33,12 @@ def test_noise_has_the_variance_asked_for_and_the_surface_stays(make):
     assert np.var(noisy.points - clean.points) == pytest.approx(0.25, rel=0.02)
     np.testing.assert_array_equal(noisy.parameters, clean.parameters)
     np.testing.assert_array_equal(noisy.points, make(20_000, noise_variance=0.25, random_state=5).points)
+
+
+def test_an_even_roll_of_one_turn_has_as_many_points_on_each_piece_of_its_sheet():
+    roll = swiss_roll(20_000, turns=1, even=True, random_state=0)
+    t = np.hypot(roll.points[:, 0], roll.points[:, 2])
+    end = quad(lambda u: np.hypot(1, u), 1.5 * np.pi, 3.5 * np.pi)[0]
+    assert t.min() == pytest.approx(1.5 * np.pi, abs=1e-2) and t.max() == pytest.approx(3.5 * np.pi, abs=1e-2)
+    # Quarters of the length hold quarters of the points: one deviation is 61 of 5,000.
+    np.testing.assert_allclose(np.histogram(roll.parameters[:, 0], 4, (0, end))[0], 5000, atol=300)

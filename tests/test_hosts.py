@@ -92,7 +92,7 @@ def test_a_host_that_is_cut_off_in_the_middle_of_a_run_is_done_without(hosts, tm
         fleet.wait_for_workers()
         fleet.hold("geodesics", 3 * TILE)
         client = fleet.client(
-            *("fit", tmp_path / "x.npy", tmp_path / "r", "--neighbors", "8", "--knn", "exact", "--quiet"),
+            *("fit", tmp_path / "x.npy", tmp_path / "r", "-k8", "--knn", "exact", "--method", "kernel-isomap", "-q"),
             settings={"scalemani.engine.budget.LARGEST_TILE": TILE},
             prefix=hosts.on(1),
         )

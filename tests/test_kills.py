@@ -99,7 +99,7 @@ class Run:
 
     def start(self, stage):
         """Give the command of a stage, again where it has been given."""
-        fit = ("fit", self.fleet.folder / "x.npy", self.store, "--neighbors", "8", "--knn", "exact")
+        fit = ("fit", self.fleet.folder / "x.npy", self.store, "-k", "8", "--knn", "exact", "--method", "kernel-isomap")
         project = ("project", self.store, self.fleet.folder / "t.npy", self.out)
         settings = {
             "tally.ON": True,

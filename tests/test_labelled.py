@@ -1,14 +1,18 @@
 """xarray in and out: the same coordinates as from NumPy, with the labels of the samples, read by blocks."""
 
+import anndata
 import dask.array
+import dask.dataframe
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
-from scalemani import KernelIsomap, row_blocks
+import scalemani.anndata
+from scalemani import Isomap, KernelIsomap, row_blocks
 from scalemani.errors import ScalemaniError
 from scalemani.labelled_rows import labelled_rows
-from scalemani.xarray import kernel_isomap, transform
+from scalemani.xarray import isomap, kernel_isomap, transform
 
 FIT = {"n_neighbors": 6, "correction": None}
 ROWS = np.random.default_rng(0).random((60, 4))
@@ -52,6 +56,14 @@ def test_coordinates_of_the_samples_are_kept(da, model, tmp_path):
     xr.testing.assert_identical(placed.station.reset_coords(drop=True), da[5:9].station.reset_coords(drop=True))
     with pytest.raises(ScalemaniError, match="in another order: give da"):
         transform(tmp_path / "run.zarr", da[:, ::-1])
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_isomap_and_kernel_isomap_are_their_estimators(da):
+    for function, kind, correction in ((isomap, Isomap, "none"), (kernel_isomap, KernelIsomap, "cailliez")):
+        found = function(da, n_neighbors=6)
+        np.testing.assert_array_equal(found.values, kind(n_neighbors=6).fit(ROWS).embedding_)
+        assert found.attrs["correction"] == correction
 
 
 def test_samples_that_were_stacked_can_be_unstacked(model):
@@ -111,3 +123,26 @@ def test_the_estimator_says_what_to_stack(da):
     with pytest.raises(ScalemaniError, match="complex"):
         list(row_blocks.row_blocks(da.astype(complex)))
     assert labelled_rows(da, "X")[2:4, 1:].shape == (2, 3)
+
+
+def test_an_error_of_a_cell_names_its_column_wherever_the_names_come_from():
+    """Data frames of pandas and Dask, in a fit, a plan and a projection; DataArrays; an AnnData's variables."""
+    frame = pd.DataFrame(ROWS, columns=["height", "weight", "age", "X"])
+    model = KernelIsomap(**FIT).fit(frame)
+    bad, text = frame.copy(), frame.astype(object)
+    bad.iloc[3, 1], text.iloc[5, 3] = np.nan, "a"
+    labelled = xr.DataArray(bad.to_numpy(), dims=("row", "feature"), coords={"feature": list(frame.columns)})
+    cells = anndata.AnnData(bad.to_numpy(), var=pd.DataFrame(index=list(frame.columns)))
+    for call in (
+        lambda: KernelIsomap().fit(bad),
+        lambda: KernelIsomap().plan(bad),
+        lambda: KernelIsomap().fit(dask.dataframe.from_pandas(bad, npartitions=2)),
+        lambda: model.transform(bad),
+        lambda: model.transform_to(bad, "never"),
+        lambda: isomap(labelled),
+        lambda: scalemani.anndata.isomap(cells),
+    ):
+        with pytest.raises(ScalemaniError, match=r"NaN at row 3, column 1, 'weight'"):
+            call()
+    with pytest.raises(ScalemaniError, match=r"'a' at row 5, column 3, 'X'"):
+        model.transform(text)

@@ -303,6 +303,6 @@ def test_a_plan_that_does_not_fit_is_code_1_with_one_line(tmp_path, program):
     code, out, err = program("plan points.npy run.zarr --memory-limit 50MB --quiet")
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
-    assert "memory_limit allows 50,000,000: raise memory_limit" in err
+    assert "--memory-limit allows 50,000,000: raise --memory-limit" in err
     assert program("plan absent.npy --quiet")[0] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["points.npy"]

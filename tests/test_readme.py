@@ -1,95 +1,78 @@
-"""README's code and commands run as they stand."""
+"""README's blocks run as they stand, one after the other, from an empty folder; its lines are commands there are."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import anndata
 import numpy as np
+import pandas as pd
 import pytest
 
-from scalemani import load
-from scalemani.demonstration import experiment
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.errors import AdditiveConstantWarning
-from scalemani.reporting import map_section, sections
+from scalemani import Isomap, KernelIsomap, load
 from scalemani.terminal.cli import cli
-from scalemani.terminal.console import run
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-
-
-def block(language, word):
-    """The one fenced block of a language that holds a word."""
-    (found,) = [text for text in re.findall(rf"```{language}\n(.*?)```", README, re.S) if word in text]
-    return found
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"(?:<!-- not run: ([^>\n]+) -->\n)?```(\w*)\n(.*?)^```", README, re.S | re.M)
+REASONS = {"installation", "installation, and a server"}
+REASONS |= {"your own bucket", "your own files", "hours, and your own files"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What the demo leaves, without its pictures."""
-    place = tmp_path_factory.mktemp("readme") / "scalemani-demo"
-    with pytest.MonkeyPatch.context() as patched, pytest.warns(AdditiveConstantWarning):
-        patched.setattr(experiment, "png", lambda figure: b"\x89PNG")
-        experiment.run_demo(place, n_train=150, n_test=9)
-    return place
+def test_what_does_not_run_is_little_and_says_why():
+    reasons = [reason for reason, _, _ in BLOCKS if reason]
+    assert set(reasons) == REASONS and len(reasons) <= 8
+    assert {language for _, language, _ in BLOCKS} == {"bash", "python"}
+    assert len(BLOCKS) - len(reasons) >= 11
 
 
-@pytest.fixture
-def demo(folder, monkeypatch):
-    """In the folder in which README has its readers type; pictures take time and are not looked at."""
-    for module in (sections, map_section):
-        monkeypatch.setattr(module, "png", lambda figure: b"\x89PNG")
-    monkeypatch.chdir(folder)
+def test_every_line_of_shell_is_a_command_that_there_is():
+    """Those that a test can't run, too."""
+    lines = [line for _, language, text in BLOCKS if language == "bash" for line in text.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("scalemani ")]
+    assert len(commands) >= 20
+    for _, name, *arguments in commands:
+        cli.commands[name].make_context(name, arguments)
 
 
-def test_five_lines_of_python(demo):
-    names = {"numpy": np, "new_points": swiss_roll(9, random_state=1).points}
-    exec(re.search(r"`(X = .*?)`", README)[1], names)
-    lines = block("python", "Isomap")
-    assert lines.count("\n") == 5
-    exec(lines, names)
-    assert names["model"].embedding_.shape == (150, 2)
-
-
-def obeyed(lines, capsys):
-    """What the program says to lines of shell, none of which fails."""
-    said = []
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == "scalemani"
-        code = run(cli, arguments)
-        out, err = capsys.readouterr()
-        assert code == 0, err
-        said.append(out)
-    return "".join(said)
-
-
-def test_five_lines_of_shell(demo, capsys):
-    assert Path("report.html").exists()
-    lines = block("bash", "scalemani export").splitlines()
-    assert len(lines) == 5
-    said = obeyed(lines, capsys)
-    # The first column is of names.
-    assert np.loadtxt("coordinates.csv", delimiter=",", skiprows=1, usecols=(1, 2)).shape == (9, 2)
-    assert "replaced" not in said
-    said = obeyed(block("bash", "--correction cailliez").splitlines(), capsys)
-    assert "replaced         the result there with correction none" in said
-    assert (load("isomap.model.zarr").spectrum_["correction"], load("run.zarr").spectrum_["correction"]) == (
-        "none",
-        "cailliez",
+@pytest.mark.slow  # a process for each line
+@pytest.mark.timeout(900)
+def test_all_blocks_run_in_order_from_an_empty_folder(tmp_path):
+    script = ["set -euo pipefail"]
+    for reason, language, text in BLOCKS:
+        if not reason:
+            script.append(text if language == "bash" else f"python -W error - <<'PYTHON'\n{text}PYTHON")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
     )
-
-
-@pytest.mark.slow
-def test_six_lines_of_shell_by_landmarks(demo, capsys):
-    lines = block("bash", "lm.zarr").replace("--landmarks 300", "--landmarks 60").splitlines()
-    assert len(lines) == 6
-    assert "60 by maxmin; no point is farther than" in obeyed([line.partition("  #")[0] for line in lines], capsys)
-    assert np.loadtxt("placed.csv", delimiter=",", skiprows=1, usecols=(1, 2)).shape == (9, 2)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    made = tmp_path / "scalemani-demo"
+    assert "replaced         the result there with correction none" in done.stdout
+    assert "300 by maxmin; no point is farther than" in done.stdout
+    for name, kind in (("run.zarr", KernelIsomap), ("isomap.model.zarr", Isomap), ("roll.zarr", Isomap)):
+        assert type(load(made / name)) is kind
+    for name in ("placed.csv", "by_landmarks.csv"):
+        assert np.loadtxt(made / name, delimiter=",", skiprows=1, usecols=(1, 2)).shape == (3000, 2)
+    written = pd.read_csv(made / "coordinates.csv").iloc[:, 1:]
+    np.testing.assert_allclose(written, load(made / "roll.zarr").embedding_, atol=1e-12)
+    assert list(pd.read_parquet(made / "cells.parquet")["obs_names"]) == list(
+        anndata.read_h5ad(made / "cells.h5ad").obs_names
+    )
+    assert not (made / "planned.zarr").exists()
 
 
 def test_links_lead_somewhere():
     targets = re.findall(r"\]\((?!https)([^)]+)\)", README)
     assert len(targets) >= 5
     for target in targets:
-        assert (Path(__file__).parent.parent / target).exists(), target
+        assert (ROOT / target).exists(), target

@@ -87,7 +87,8 @@ class Fit(threading.Thread):
 
 
 def command(fleet, store):
-    return ("fit", fleet.folder / "x.npy", store, "--neighbors", "8", "--knn", "exact", "--quiet")
+    method = ("--method", "kernel-isomap")
+    return ("fit", fleet.folder / "x.npy", store, "--neighbors", "8", "--knn", "exact", *method, "--quiet")
 
 
 def same(model, expected):

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made by openssl, which is not here"),
 ]
 
-FIT = ("--neighbors", "8", "--correction", "none", "--quiet")
+FIT = ("--neighbors", "8", "--quiet")
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,10 @@ __all__ = ["Manifold", "semi_sphere", "swiss_roll", "write_table"]
 
 @dataclass(frozen=True)
 class Manifold:
-    """Points drawn from a known surface.
+    """Points (n, 3) drawn from a known surface, and where each lies on it before noise.
 
-    Attributes
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    parameters : ndarray of float64, shape (n, 2)
-        Where each point lies on the surface before noise, as lengths: along and across a roll,
-        or the flat map of a semi-sphere that keeps distances from its pole.
-    names : tuple of str
-        Of the two parameters.
+    `parameters` (n, 2) are lengths, called `names`: along and across a roll, or the flat map of a semi-sphere that
+    keeps distances from its pole.
     """
 
     points: NDArray[np.float64]
@@ -35,7 +29,9 @@ class Manifold:
     names: tuple[str, str]
 
 
-def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None) -> Manifold:
+def swiss_roll(
+    n: int, *, noise_variance: float = 0.0, turns: float = 1.5, even: bool = False, random_state: Any = None
+) -> Manifold:
     """A spiral sheet: (t cos t, h, t sin t), t uniform in [1.5 π, 4.5 π], h uniform in [0, 21].
 
     The sizes are those of most published rolls (and of scikit-learn). The parameters are arc length
@@ -48,6 +44,10 @@ def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None)
         Number of points.
     noise_variance : float
         Variance of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
+    turns : float
+        Of the spiral: t ends at (1.5 + 2 `turns`) π.
+    even : bool
+        As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
     random_state : int, Generator or None
         As ``numpy.random.default_rng`` takes it.
 
@@ -58,11 +58,16 @@ def swiss_roll(n: int, *, noise_variance: float = 0.0, random_state: Any = None)
     ((5, 3), (5, 2))
     """
     rng = np.random.default_rng(random_state)
-    t = 1.5 * np.pi * (1 + 2 * rng.random(n))
+    inner, along = 1.5 * np.pi, rng.random(n)
+    t = inner * (1 + 4 * turns / 3 * along)
+    if even:
+        steps = np.linspace(inner, inner + 2 * np.pi * turns, 10_000)
+        lengths = _arc_length(steps)
+        t = np.interp(lengths[0] + along * (lengths[-1] - lengths[0]), lengths, steps)
     height = 21 * rng.random(n)
     surface = np.column_stack([t * np.cos(t), height, t * np.sin(t)])
     noise = np.sqrt(noise_variance) * rng.standard_normal((n, 3))
-    length = _arc_length(t) - _arc_length(np.array(1.5 * np.pi))
+    length = _arc_length(t) - _arc_length(np.array(inner))
     return Manifold(surface + noise, np.column_stack([length, height]), ("length along the roll", "height"))
 
 

@@ -22,18 +22,10 @@ def four_panels(
     *,
     colour_name: str = "",
 ) -> Figure:
-    """The paper's figure 1: training points, test points, and two embeddings with the test points in them.
+    """Training points, test points, and two embeddings with the test points in them.
 
-    Parameters
-    ----------
-    train, test : ndarray, shapes (n, 3) and (l, 3)
-        Points in space.
-    train_colour, test_colour : ndarray, shapes (n,) and (l,)
-        What colours them, such as the length along a roll.
-    embeddings : mapping of two titles to (coordinates of train, coordinates of test)
-        Shapes (n, p) and (l, p) with p >= 2; the first two axes are drawn.
-    colour_name : str
-        Label of the colour bar.
+    Points are (n, 3) and (l, 3), a colour a row; `embeddings` has coordinates (n, p) and (l, p) by title, of which the
+    first two axes are drawn.
     """
     figure = new_figure(11, 8.2)
     low, high = float(train_colour.min()), float(train_colour.max())
@@ -62,13 +54,7 @@ def four_panels(
 
 
 def spectra(eigenvalues: Mapping[str, Array]) -> Figure:
-    """Whole spectra side by side, falling, negative eigenvalues in red.
-
-    Parameters
-    ----------
-    eigenvalues : mapping of titles to ndarrays, shape (n,)
-        Of the kernel matrices, in any order.
-    """
+    """Whole spectra side by side by title, falling, negative eigenvalues in red."""
     figure = new_figure(11, 3.8)
     for place, (title, values) in enumerate(eigenvalues.items(), start=1):
         falling = np.sort(np.asarray(values, dtype=np.float64))[::-1]
@@ -91,15 +77,7 @@ def spectra(eigenvalues: Mapping[str, Array]) -> Figure:
 
 
 def unrolling(parameters: Array, coordinates: Mapping[str, Array], name: str) -> Figure:
-    """A known parameter of the test points against their first coordinate: a line is a perfect unrolling.
-
-    Parameters
-    ----------
-    parameters : ndarray, shape (l,)
-    coordinates : mapping of titles to ndarrays, shape (l, p)
-    name : str
-        What the parameter is.
-    """
+    """A known parameter of the test points against their first coordinate: a line is a perfect unrolling."""
     figure = new_figure(11, 3.8)
     for place, (title, projected) in enumerate(coordinates.items(), start=1):
         axes: Any = figure.add_subplot(1, len(coordinates), place)

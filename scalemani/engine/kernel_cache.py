@@ -6,7 +6,6 @@ middle of a run if the disk is full when a kernel has been compiled. Here both c
 
 import functools
 import hashlib
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 from numba import njit
 from numba.core.caching import NullCache
 
-from scalemani.errors import ScalemaniWarning
+from scalemani.errors import ScalemaniWarning, warn
 
 __all__ = ["compiled"]
 
@@ -104,11 +103,10 @@ def _say(reason: Exception) -> None:
         return
     _said = True
     cause = " ".join(str(reason).split())
-    warnings.warn(
+    warn(
         f"compiled kernels can't be kept ({cause}): every process compiles them again; set the environment variable "
         "NUMBA_CACHE_DIR to a directory that can be written",
         ScalemaniWarning,
-        stacklevel=2,
     )
 
 

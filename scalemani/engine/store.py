@@ -59,8 +59,8 @@ class RunStore(Tiles):
             ends = "is to take its place is {}: a fit finishes that", "was to be replaced is {}: give it its name again"
             what += f" (the run that {ends[0 if is_url(self.path) else 1].format(repr(str(old)))})" if old else ""
             raise ScalemaniError(
-                f"the store {self.path!r} holds no run: {what}; make one with fit (a temporary one, store=None, goes "
-                "with the model that made it)"
+                f"the store {self.path!r} holds no run: {what}; make one with fit (a fit that is given no store leaves "
+                "none behind)"
             )
         check_no_links(place(self.path), levels=2)
         self._document = RunDocument(place(self.path))

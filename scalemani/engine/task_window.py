@@ -7,7 +7,6 @@ made it; this process fetches one at a time.
 
 import contextlib
 import uuid
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from scalemani.engine.cluster_calls import Calls, Cancelled
 from scalemani.engine.cluster_watch import lost_task
 from scalemani.engine.shared_folder import SharedFolder
 from scalemani.engine.worker_side import Stranger, guarded
-from scalemani.errors import BlindWorkerWarning, ClusterLostError
+from scalemani.errors import BlindWorkerWarning, ClusterLostError, warn
 
 SCATTER_SECONDS = 5  # until a scheduler without workers says so; it is asked again
 
@@ -246,11 +245,10 @@ class TaskWindow:
         for worker in sorted(self._calls.blind - self._warned):
             self._warned.add(worker)
             host = hosts.get(worker) or urlsplit(worker).hostname or "unknown"  # it may have gone by now
-            warnings.warn(
+            warn(
                 f"worker {worker} on host {host} can't see the folder of the store and gets no tasks: mount it there "
                 "at the same path",
                 BlindWorkerWarning,
-                stacklevel=2,
             )
         if not any(seen.values()):
             self._calls.wait()

@@ -16,12 +16,7 @@ def _mostly_constant(s: Mapping[str, Any]) -> bool:
 def beside_the_stick(s: Mapping[str, Any], shares: Sequence[float]) -> str:
     """How many leading axes have a larger share than the broken stick's piece, where that can be said.
 
-    Parameters
-    ----------
-    s : mapping
-        ``spectrum_`` of a model, with a `broken_stick`.
-    shares : sequence of float, length p
-        Without negative parts: `rel_corr_eig`, or `share` for "flip" and where there is none.
+    `shares` are without negative parts: `rel_corr_eig`, or `share` for "flip" and where there is none.
     """
     if _mostly_constant(s):
         return "Here the shares say little: most of each is the constant."

@@ -43,16 +43,7 @@ def eigenvalue_chart(
     next_value: float | None = None,
     most_negative: float | None = None,
 ) -> Figure:
-    """The axes' eigenvalues with and without the shift, what stands behind the last axis, and the lowest.
-
-    Parameters
-    ----------
-    eigenvalues, unshifted : sequence of float, length p
-    shift : float
-        What the correction adds to every eigenvalue; 0 for none.
-    next_value, most_negative : float, optional
-        The first eigenvalue that has no axis; the lowest of the kernel without a correction.
-    """
+    """The axes' eigenvalues with and without the shift, what stands behind the last axis, and the lowest."""
     p = len(eigenvalues)
     figure = new_figure(_chart_width(p), 3.8)
     axes: Any = figure.add_subplot()
@@ -104,14 +95,7 @@ def share_chart(
 ) -> Figure:
     """Shares of the axes beside the broken stick's.
 
-    Parameters
-    ----------
-    share : sequence of float, length p
-    unshifted : sequence of float, optional
-        Where a correction shifts the spectrum.
-    corrected : sequence of float, optional
-        What the stick is for, where `share` is something else: no part is negative, and the sum is 1.
-    broken_stick : sequence of float, optional
+    `corrected` is what the stick is for where `share` is something else: no part is negative, and the sum is 1.
     """
     p = len(share)
     figure = new_figure(_chart_width(p), 3.8)
@@ -136,17 +120,7 @@ def share_chart(
 
 
 def dimension_panels(histogram: Any, scales: Array, slopes: Array, estimate: Mapping[str, Any] | None) -> Figure:
-    """All geodesic distances by length, and the correlation dimension scale by scale.
-
-    Parameters
-    ----------
-    histogram : scalemani.distance_histogram.DistanceHistogram
-        Of twenty pairs at least.
-    scales, slopes : ndarray
-        As :func:`scalemani.dimension.local_dimensions` gives them.
-    estimate : mapping or None
-        A record of :class:`scalemani.dimension.DimensionEstimate`.
-    """
+    """All geodesic distances (twenty at least) by length, and the correlation dimension scale by scale."""
     figure = new_figure(11, 3.8)
     left: Any = figure.add_subplot(1, 2, 1)
     left.stairs(histogram.counts / np.diff(histogram.edges), histogram.edges, fill=True, color=POSITIVE)
@@ -200,11 +174,7 @@ def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
 def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) -> Figure:
     """Distances in the embedding against geodesic ones: of all sampled pairs, and of nearest neighbours alone.
 
-    Parameters
-    ----------
-    all_pairs, near_pairs : tuples of (geodesic, embedded), ndarrays of one shape
-    constant : float
-        Added to geodesic distances by the fit.
+    Each are (geodesic, embedded); `constant` was added to geodesic distances by the fit.
     """
     figure = new_figure(11, 4.9)
     for place, (name, (geodesic, embedded)) in enumerate(

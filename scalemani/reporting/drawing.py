@@ -119,21 +119,9 @@ def dot_colours(colouring: Colouring) -> NDArray[np.float64]:
 
 
 def pixels(index: NDArray[np.int64], size: int, colouring: Colouring | None) -> NDArray[np.float64]:
-    """RGBA of pixels that hold many points: the mean of numbers, the mixture of categories, paler where few are.
+    """RGBA (size, 4) of pixels with many points: the mean of numbers, the mixture of categories, paler where few are.
 
-    Parameters
-    ----------
-    index : ndarray of int, shape (n,)
-        Pixel of each point.
-    size : int
-        Pixels.
-    colouring : Colouring or None
-        None: the colours show how many points there are.
-
-    Returns
-    -------
-    ndarray of float64, shape (size, 4)
-        Transparent where there is no point.
+    `index` (n,) is the pixel of each point. Without a colouring the colours show how many points there are.
     """
     counts = np.bincount(index, minlength=size).astype(np.float64)
     filled = counts > 0

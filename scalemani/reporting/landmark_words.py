@@ -20,13 +20,7 @@ _HOW = {
 
 
 def landmark_rows(s: Mapping[str, Any]) -> list[list[str]]:
-    """How many there are, how they were chosen, and how far any point is from one.
-
-    Parameters
-    ----------
-    s : mapping
-        ``spectrum_`` of a model.
-    """
+    """How many there are, how they were chosen, and how far any point is from one."""
     if "n_landmarks" not in s:
         return []
     reach = s.get("landmark_reach")

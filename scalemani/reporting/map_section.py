@@ -29,16 +29,7 @@ def map_sections(
 ) -> Iterator[Section]:
     """A section for each colouring, or one without colours.
 
-    Parameters
-    ----------
-    coordinates : ndarray, shape (n, p)
-        Finite.
-    n_dropped : int
-        Rows that have none.
-    colourings : sequence of Colouring
-        Of the rows of `coordinates`.
-    landmarks : ndarray of int, optional
-        Rows of `coordinates` that are landmarks, which get a cross if they are not too many.
+    `coordinates` are finite, `n_dropped` rows have none; `landmarks` are rows of them, and get a cross if they are few.
     """
     words, marks, end = [], None, ""
     if landmarks is not None and len(landmarks) <= MOST_MARKS:

@@ -43,16 +43,7 @@ def embedding_map(
 ) -> Figure:
     """The embedding's first axes: one, a map of two, or maps of each two of three.
 
-    Parameters
-    ----------
-    coordinates : ndarray, shape (n, p)
-        Finite; n >= 1.
-    colouring : Colouring, optional
-        Of the same rows.
-    marks : ndarray, shape (m, p), optional
-        Coordinates of points that get a cross.
-    most_dots : int
-        Above it points are counted in pixels.
+    Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross; above `most_dots` points are counted in pixels.
     """
     points = np.asarray(coordinates, dtype=np.float64)
     # No category is drawn over the others because it comes last; the order is the same each time.

@@ -42,10 +42,7 @@ footer { margin-top: 3rem; color: #555; font-size: .85rem; border-top: 1px solid
 class Table:
     """Headings (none for a list of names and values) and rows of cells; numbers are formatted by the caller.
 
-    Attributes
-    ----------
-    words : bool
-        The last column is text, which wraps.
+    With `words` the last column is text, which wraps.
     """
 
     headings: Sequence[str]
@@ -57,10 +54,7 @@ class Table:
 class Picture:
     """A PNG file's bytes, a caption, and what it shows in words for those who can't see it.
 
-    Attributes
-    ----------
-    legend : sequence of (colour, str)
-        Colours as ``#rrggbb`` with what they stand for. It is text of the page: names from a file may hold any sign.
+    The legend has colours as ``#rrggbb`` with what they stand for. It is text of the page: names may hold any sign.
     """
 
     png: bytes
@@ -90,17 +84,7 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
-    """A self-contained page; all text is escaped, pictures are data URIs, and it may run and fetch nothing.
-
-    Parameters
-    ----------
-    title, lead, footer : str
-    sections : sequence of Section
-
-    Returns
-    -------
-    str
-        HTML, to be written as UTF-8.
+    """A self-contained page, to be written as UTF-8; all text is escaped, pictures are data URIs, it may fetch nothing.
 
     Examples
     --------

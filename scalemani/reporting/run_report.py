@@ -34,31 +34,10 @@ def run_page(
     name: str | None = None,
     report: Report = lambda stage, done, total: None,
 ) -> str:
-    """The page of a run.
+    """The page of a run; the same run gives the same page.
 
-    Parameters
-    ----------
-    run : Run
-    columns : sequence of (name, values)
-        What colours the map: numbers, or text for categories, one a row of the fit; a picture each.
-    rows : int, optional
-        Points sampled for comparisons of distances; by their number at most 512.
-    seed : int
-        Of the sample.
-    name : str, optional
-        What the run is called on the page; its path unless given.
-    report : callable
-        Takes (stage, done, total).
-
-    Returns
-    -------
-    str
-        HTML; the same run gives the same page.
-
-    Raises
-    ------
-    ScalemaniError
-        If `rows` or `seed` is no count.
+    `columns`, of a name and a value for each row of the fit, colour a map each: numbers, or text for categories. `rows`
+    points (by their number at most 512) are sampled to compare distances.
     """
     kept = np.flatnonzero(run.vertex >= 0)
     wanted = sample_size(len(kept)) if rows is None else rows

@@ -28,17 +28,7 @@ def sample_size(n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some points with their geodesic distances to all.
-
-    Attributes
-    ----------
-    rows : ndarray of int, shape (m,)
-        Their numbers, rising.
-    geodesic : ndarray, shape (m, n)
-        In the user's unit.
-    points : ndarray of float64, shape (n, p)
-        Coordinates of all.
-    """
+    """Some points' rows (m,), rising, distances (m, n) to all in the user's unit, and all coordinates (n, p)."""
 
     rows: NDArray[np.int64]
     geodesic: NDArray[Any]

@@ -94,14 +94,7 @@ def title(findings: Findings) -> str:
 
 
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
-    """The report from top to bottom, each section drawn when it is asked for.
-
-    Parameters
-    ----------
-    findings : Findings
-    colourings : sequence of Colouring
-        Of the rows of `coordinates`.
-    """
+    """The report from top to bottom, each section drawn when it is asked for."""
     yield _in_short(findings)
     yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.landmarks)
     yield _distances(findings)

@@ -27,13 +27,7 @@ SHARES = (
 
 
 def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
-    """Eigenvalues, then shares by each definition, then the definitions.
-
-    Parameters
-    ----------
-    s : mapping
-        ``spectrum_`` of a model; what a fit of an earlier version lacks is left out.
-    """
+    """Eigenvalues, then shares by each definition, then the definitions; what an older fit lacks is left out."""
     p = len(s["eigenvalues"])
     numbers = ("axis", [f"{a + 1}" for a in range(p)])
     values = [numbers, column("eigenvalue", s["eigenvalues"])]

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from scalemani import __version__
-from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
-from scalemani.terminal.options import estimator_options, manners, reading
+from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading, reading_again
 from scalemani.terminal.printable import printable
 from scalemani.terminal.progress import Reporter, reporting
 from scalemani.terminal.report import report as report_command
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @click.version_option(__version__)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Kernel Isomap, out of core.
+    """Maps of data by Isomap and kernel Isomap, out of core. Begin with: scalemani demo
 
     POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
     point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
@@ -78,28 +78,31 @@ def fit(
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
+    estimator, arguments = chosen(parameters)
     source = open_points(points, **how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
     _say_notes(source.notes, quiet)
-    from scalemani import KernelIsomap
+    import scalemani
     from scalemani.labelled_rows import unnumbered
-    from scalemani.terminal.summary import begun_line, fit_lines, result_in
+    from scalemani.terminal.summary import begun_line, fit_lines, next_lines, result_in
 
     before = None if parameters["overwrite"] else result_in(store)
     begun = None if parameters["overwrite"] or quiet else begun_line(store)
-    with reporting(not quiet) as report:
+    with naming_columns(source.names), reporting(not quiet) as report:
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
-        model = KernelIsomap(**_chosen(parameters), store=store, progress=heard).fit(source.values)
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=heard).fit(source.values)
     model.name_features(unnumbered(source.names))
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
     if not quiet:
-        click.echo("\n".join(fit_lines(model, store, before, worked=bool(stages))))
+        lines = fit_lines(model, store, before, worked=bool(stages))
+        again = reading_again(how, named=source.names is not None)
+        click.echo("\n".join([*lines, *next_lines(model, store, points, embedding, again)]))
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
         _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
@@ -131,21 +134,22 @@ def plan(
     """
     from scalemani.terminal.files import open_points
 
+    estimator, arguments = chosen(parameters)
     source = open_points(points, **how)
     _say_notes(source.notes, quiet)
-    from scalemani import KernelIsomap
+    import scalemani
     from scalemani.terminal.summary import as_json_values
 
-    with reporting(not quiet) as report:
-        model = KernelIsomap(**_chosen(parameters), store=store, progress=report)
+    with naming_columns(source.names), reporting(not quiet) as report:
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=report)
         try:
             made = model.plan(source.values)
         except DoesNotFitError as error:  # before there was a graph to plan for
             if as_json:
-                click.echo(json.dumps({"refusal": str(error)}, indent=2))
+                click.echo(json.dumps({"refusal": in_options(str(error))}, indent=2))
             raise
     record = as_json_values(made.record())
-    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else str(made))
+    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else in_options(str(made)))
     if made.refusal is not None:
         raise IncompleteResult(made.refusal)
 
@@ -196,7 +200,7 @@ def project(
     if width != model.n_features_in_:
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     model._check_features(source.names, points, store)
-    with kept_results(place(out)) as kept, reporting(not quiet) as report:
+    with naming_columns(source.names), kept_results(place(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
         assert isinstance(kept.folder, Path)
@@ -228,7 +232,10 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
 @click.argument("model")
 @manners
 def export(store: str, model: str, quiet: bool, debug: bool) -> None:
-    """Copy the model in STORE to MODEL: without distances of all pairs, with those to landmarks."""
+    """Copy the model in STORE to MODEL.
+
+    Distances of all pairs stay in STORE, those to landmarks go along.
+    """
     from scalemani import load
 
     load(store).export(model)
@@ -246,10 +253,10 @@ def export(store: str, model: str, quiet: bool, debug: bool) -> None:
 )
 @manners
 def demo(out: str, quiet: bool, debug: bool) -> None:
-    """Run the paper's experiment and write a report.
+    """Unroll a Swiss roll and write a report.
 
-    A noisy Swiss roll is unrolled by Isomap and by kernel Isomap: 1,200 points are fitted with 4
-    neighbours and 3 components, and 3,000 others projected.
+    1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both
+    maps. The points stay beside the report as tables, to try the other commands on.
     """
     from scalemani.demonstration.experiment import run_demo
 
@@ -274,17 +281,6 @@ def _after_a_line(report: Reporter, line: str | None, stages: list[str]) -> Repo
         report(stage, done, total)
 
     return said
-
-
-def _chosen(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The estimator's parameters; as in scikit-learn a radius takes the place of a number of neighbours."""
-    by_radius = parameters["radius"] is not None and not _given("n_neighbors")
-    return {**parameters, "n_neighbors": None} if by_radius else parameters
-
-
-def _given(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _say_notes(notes: Sequence[str], quiet: bool) -> None:

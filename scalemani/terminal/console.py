@@ -32,6 +32,7 @@ from scalemani.errors import (
     StoreInUseError,
     StoreUnreachableError,
 )
+from scalemani.terminal.options import in_options
 from scalemani.terminal.printable import printable
 
 __all__ = ["IncompleteResult", "Stopped", "give_missing_streams", "resume_command", "run"]
@@ -96,11 +97,11 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     except ScalemaniError as error:
         if debug:
             raise
-        return _say(str(error), 1 if isinstance(error, NO_WRONG_USE) else 2)
+        return _say(in_options(str(error)), 1 if isinstance(error, NO_WRONG_USE) else 2)
     except SAID as error:
         if debug:
             raise
-        return _say(" ".join(str(error).split()), 1)
+        return _say(in_options(" ".join(str(error).split())), 1)
     except (KeyboardInterrupt, click.Abort):
         if debug:
             raise
@@ -110,7 +111,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         _drop_output()  # the reader of a pipe has gone
         return 1
     except IncompleteResult as error:
-        return _say(str(error), 1)
+        return _say(in_options(str(error)), 1)
     except Exception as error:
         lost = _output_lost(error) if isinstance(error, OSError) else None
         if debug:
@@ -264,7 +265,7 @@ def _one_line_warnings(*, everything: bool) -> Iterator[None]:
     """The package's own warnings as one line each; other packages' only when `everything` is asked for."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"warning: {printable(str(message))}", file=sys.stderr)
+        print(f"warning: {printable(in_options(str(message)))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         if not everything:

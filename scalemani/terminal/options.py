@@ -1,20 +1,47 @@
 """Options of the command line: takes words, gives the estimator's parameters.
 
 Each parameter of the estimator has one option here, with the same default (a test compares them), and
-its own checks are the library's: a wrong value is refused there, in one place.
+its own checks are the library's: a wrong value is refused there, in one place, and the shell reads the option's name
+for the parameter's.
 """
 
+import ast
 import json
-from collections.abc import Callable
-from functools import reduce, wraps
-from typing import Any, TypeVar
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import cache, reduce, wraps
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-__all__ = ["estimator_options", "manners", "reading"]
+__all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
+
+
+class Method(NamedTuple):
+    """A method of ``--method``: the estimator that it is, and the parameters that only some methods have."""
+
+    estimator: str
+    own: tuple[str, ...] = ()
+
+
+#: The first is what a fit does unless told.
+METHODS = {
+    "isomap": Method("Isomap"),
+    "kernel-isomap": Method("KernelIsomap", ("correction", "constant_solver")),
+}
+
+
+def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None or value in METHODS:
+        return value
+    near = get_close_matches(value, METHODS, 1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise click.BadParameter(f"{value!r} is none of {', '.join(METHODS)}{meant}")
 
 
 def _correction(ctx: click.Context, param: click.Parameter, value: str) -> str | float | None:
@@ -24,6 +51,10 @@ def _correction(ctx: click.Context, param: click.Parameter, value: str) -> str |
         return float(value)
     except ValueError:
         return value
+
+
+def _or_none(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None or value.lower() == "none" else value
 
 
 def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -83,6 +114,13 @@ def _option(
 
 
 _ESTIMATOR = [
+    click.option(
+        "--method",
+        metavar="|".join(METHODS),
+        callback=_method,
+        help=f"{next(iter(METHODS))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
+        "of them; so does --correction alone.",
+    ),
     _option(
         "-k",
         "--neighbors",
@@ -126,10 +164,15 @@ _ESTIMATOR = [
         default="cailliez",
         metavar="cailliez|lingoes|flip|none|NUMBER",
         read=_correction,
-        help="What makes a kernel of the distances: the least constant added to them, to their squares, the moduli of "
-        "its eigenvalues, nothing (plain Isomap), or this constant added to them.",
+        help="For kernel-isomap. cailliez: add to all distances the least constant that makes a kernel of them; "
+        "lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; none: isomap.",
     ),
-    _option("--constant-solver", default="ritz", metavar="ritz|power|arnoldi", help="How the constant is found."),
+    _option(
+        "--constant-solver",
+        default="ritz",
+        metavar="ritz|power|arnoldi",
+        help="How kernel-isomap finds its constant.",
+    ),
     _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
     _option("--knn", default="auto", metavar="auto|nndescent|exact", help="How neighbours are searched."),
     _option("--tol", default=1e-6, of=float, help="Relative residual at which eigenpairs are done."),
@@ -139,7 +182,7 @@ _ESTIMATOR = [
         default="0",
         metavar="INTEGER|none",
         read=_seed,
-        help="Of everything random.",
+        help="Seed of everything random.",
     ),
     _option(
         "--scheduler",
@@ -162,7 +205,12 @@ _ESTIMATOR = [
         show_default=True,
         help="Keep the geodesic distances in STORE after the fit.",
     ),
-    _option("--compression", metavar="lz4|zstd", help="Of the distances on disk; none unless given."),
+    _option(
+        "--compression",
+        metavar="lz4|zstd|none",
+        read=_or_none,
+        help="How the distances on disk are compressed; not at all unless given.",
+    ),
     _option(
         "--landmarks",
         metavar="N|FILE",
@@ -179,7 +227,7 @@ _ESTIMATOR = [
 ]
 
 _READING = [
-    _option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given."),
+    _option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given."),
     _option(
         "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
     ),
@@ -209,8 +257,108 @@ def _stacked(options: list[Callable[[Function], Function]]) -> Callable[[Functio
 
 
 def estimator_options(function: Function) -> Function:
-    """Every parameter of ``KernelIsomap`` but its store and its progress."""
+    """The method, and every parameter of the estimators but store and progress."""
     return _stacked(_ESTIMATOR)(function)
+
+
+def chosen(parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The estimator that the options of a command ask for, and its parameters.
+
+    Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
+    place of a number of neighbours.
+
+    Raises
+    ------
+    click.UsageError
+        The method has no such option.
+    """
+    found = dict(parameters)
+    if found["radius"] is not None and not _given("n_neighbors"):
+        found["n_neighbors"] = None
+    some = {name for method in METHODS.values() for name in method.own}
+    asked = [name for name in found if name in some and _given(name) and found[name] is not None]
+    first, *_ = [name for name, method in METHODS.items() if {*asked} <= {*method.own}] or METHODS
+    name = found.pop("method") or first
+    method = METHODS[name]
+    foreign = [parameter for parameter in asked if parameter not in method.own]
+    if foreign:
+        having = " or ".join(other for other in METHODS if foreign[0] in METHODS[other].own)
+        option = _name(_options()[foreign[0]])
+        raise click.UsageError(
+            f"--method {name} has no {option}: leave one of them out, or give --method {having}",
+            click.get_current_context(),
+        )
+    return method.estimator, {key: value for key, value in found.items() if key not in some or key in method.own}
+
+
+def method_of(model: Any) -> str:
+    """What ``--method`` calls the estimator of a model."""
+    return next(name for name, method in METHODS.items() if method.estimator == type(model).__name__)
+
+
+def in_options(message: str) -> str:
+    """A message of the library with the options' names for those of the parameters.
+
+    Examples
+    --------
+    >>> in_options("n_neighbors=12 is the least, or give disconnected='join'; knn=None, overwrite=True")
+    '--neighbors 12 is the least, or give --disconnected join; no --knn, --overwrite'
+    >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")
+    "--correction -3.0: 'cailliez', none or a number is allowed; POINTS has 5 rows"
+    """
+    said = re.sub(r"(?:^|(?<=^Input )|(?<=; ))X(?=,? [a-z])", "POINTS", _parameters().sub(_as_option, message))
+    return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
+
+
+@cache
+def _options() -> dict[str, click.Option]:
+    """The options of a fit by the names of the parameters."""
+
+    def bare() -> None: ...
+
+    return {option.name: option for option in estimator_options(bare).__click_params__}  # type: ignore[attr-defined]
+
+
+@cache
+def _parameters() -> re.Pattern[str]:
+    """Parameters with their values; names that are no words of the language also alone."""
+    names = sorted(_options(), key=len, reverse=True)
+    alone = "|".join(name for name in names if "_" in name)
+    value = r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;:()]*[^\s,;:().]"
+    start = r"(?<![\w.'/\"-])"
+    return re.compile(
+        rf"{start}(?P<name>{'|'.join(names)})=(?P<value>{value})|{start}(?P<alone>{alone})(?:\['(?P<key>\w+)'\])?(?![\w(=])"
+    )
+
+
+def _as_option(found: re.Match[str]) -> str:
+    """A parameter with its value, or alone, as it stands in the shell."""
+    option = _options()[found["name"] or found["alone"]]
+    name, value = _name(option), found["value"]
+    if value is None:
+        return f"{name} {found['key']}" if found["key"] else name
+    if option.is_flag:
+        return name if value == "True" else next(iter(option.secondary_opts), f"no {name}")
+    if value == "None":
+        return f"{name} none" if "none" in str(option.metavar) else f"no {name}"
+    try:
+        read = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        read = value.strip("{}").replace("'", "").replace(": ", "=")  # {'p': ...}, which stands for any
+    if isinstance(read, dict):
+        read = f" {name} ".join(shlex.quote(f"{key}={one}") for key, one in read.items())
+        return f"{name} {read}"
+    return f"{name} {shlex.quote(read) if isinstance(read, str) else value}"
+
+
+def _name(option: click.Option) -> str:
+    """The long name of an option."""
+    return max(option.opts, key=len)
+
+
+def _given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def reading(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,6 +372,15 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(how={**how, "columns": columns, "ignore": ignore}, **others)
 
     return _stacked(_READING)(together)
+
+
+def reading_again(how: Mapping[str, Any], *, named: bool) -> list[str]:
+    """Words that read other points as the fit's were; a projection finds columns that have names by itself."""
+    asked = [("--delimiter", how["delimiter"]), ("--decimal", how["decimal"]), ("--id-column", how["id_column"])]
+    if not named:
+        asked += [("--columns", how["columns"]), ("--ignore", how["ignore"])]
+    words = [word for option, value in asked if value is not None for word in (option, value)]
+    return words + ([] if how["heading"] is None else ["--heading" if how["heading"] else "--no-heading"])
 
 
 def manners(function: Function) -> Function:

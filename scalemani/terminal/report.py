@@ -20,14 +20,14 @@ __all__ = ["report"]
     help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
     "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
 )
-@click.option("--delimiter", metavar="CHARACTER", help="Of a .csv; a comma unless given.")
+@click.option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
     metavar="M",
     help="Points sampled to compare distances; at most 512 unless given.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sample.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @manners
 def report(

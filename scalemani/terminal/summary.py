@@ -1,13 +1,17 @@
 """What a fitted model says of itself: takes a model, gives lines for people and a record for programs."""
 
 import math
+import os
+import shlex
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from scalemani.bounds import much_negative, said_of_list, side, sides, two_digits
 from scalemani.reporting.words import said_of_given
+from scalemani.terminal.options import in_options, method_of
 
-__all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "result_in"]
+__all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
 
 
 def number(value: Any) -> str:
@@ -101,11 +105,43 @@ def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, 
     return lines
 
 
+def next_lines(model: Any, store: str, points: str, written: str | None, needed: Sequence[str] = ()) -> list[str]:
+    """Where the coordinates are, and two commands that go on from there, as they are typed.
+
+    Parameters
+    ----------
+    written : str or None
+        The file that they were written to.
+    needed : sequence of str
+        Options that reading `points` takes.
+    """
+    name = store.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or "run"
+    file = shlex.quote(_free(name, ".csv"))
+    where = f"{written} (and {store})" if written else f"in {store}; the same fit with --embedding {file} writes them"
+    lines = [f"coordinates      {where}", f"to see them      {_command('report', store, _free(name, '.html'))}"]
+    if model.metric in ("precomputed", "geodesic"):
+        return [*lines, f"to read more     {_command('info', store)}"]
+    lost = ["--allow-nan"] if len(model.kept_) < len(model.embedding_) else []
+    place = _command("project", store, points, _free(f"{name}.placed", ".csv"), *needed, *lost)
+    return [*lines, f"to place others  {place}  # or a file of new points"]
+
+
+def _free(name: str, ending: str) -> str:
+    """A name for a file in this folder that no file has."""
+    return next(free for i in count(1) if not os.path.lexists(free := f"{name}{'' if i == 1 else f'-{i}'}{ending}"))
+
+
+def _command(*words: str) -> str:
+    """A line of shell."""
+    return shlex.join(["scalemani", *words])
+
+
 def info_lines(model: Any) -> list[str]:
     """The lines of ``scalemani info``."""
     parameters = {name: value for name, value in info_record(model)["parameters"].items() if value is not None}
     listed = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return [f"store            {model.store_}", f"parameters       {listed}", *_spectrum_lines(model, all_shares=True)]
+    named = [f"store            {model.store_}", f"options          {in_options(listed)}"]
+    return [*named, *_spectrum_lines(model, all_shares=True)]
 
 
 def info_record(model: Any) -> dict[str, Any]:
@@ -139,6 +175,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
     reads = [] if "n_landmarks" in s else [f"reads of D       {s['n_passes']}"]
     return [
+        f"method           {method_of(model)}",
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *_landmark_lines(s),
@@ -151,7 +188,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"residuals        {numbers(s['residuals'])}",
         *reads,
         *([f"note             negative mass is above a fifth of the trace: {much}"] if much else []),
-        *(f"warning          {sentence}" for sentence in s.get("warnings", []) if all_shares),
+        *(f"warning          {in_options(sentence)}" for sentence in s.get("warnings", []) if all_shares),
     ]
 
 
