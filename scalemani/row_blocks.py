@@ -6,7 +6,7 @@ as a whole when it is larger than a block (a memory map, a Dask array, a Zarr ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +23,12 @@ _EXACT_INTEGER = 2**53  # the largest magnitude below which every integer is a f
 
 
 def row_blocks(
-    X: Any, name: str = "X", n_features: int | None = None, like: Any = None, first: int = 0
+    X: Any,
+    name: str = "X",
+    n_features: int | None = None,
+    like: Any = None,
+    first: int = 0,
+    check: Callable[[Block, int, str], None] | None = None,
 ) -> Iterator[tuple[int, Block]]:
     """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
 
@@ -39,6 +44,8 @@ def row_blocks(
         Rows whose kind, dense or CSR, and number of columns the blocks are to have.
     first : int
         What messages call the first row, when ``X`` is itself a part of something.
+    check : callable, optional
+        Called with each block, the number of its first row and `name`: raises where a metric can't take those rows.
 
     Yields
     ------
@@ -60,6 +67,8 @@ def row_blocks(
     start = 0
     for raw in _cut(_raw_blocks(source)):
         block = _validated(raw, name, first + start)
+        if check is not None:
+            check(block, first + start, name)
         if like is not None:
             block = _like(block, like)
         if block.shape[0]:
