@@ -79,7 +79,7 @@ METRICS: dict[str, Metric] = {
     "haversine": Metric(ANGLES, True, math.pi),
     "braycurtis": Metric(NON_NEGATIVE, False, 1.0, 1.0),
     "spearmanr": Metric(NOT_CONSTANT, False, 2.0),
-    "tsss": Metric(NOT_ZERO, False),
+    "tsss": Metric(SHARES, False),
     "true_angular": Metric(NOT_ZERO, True, 1.0, 0.5, non_negative=True),
     "hellinger": Metric(SHARES, True, 1.0, 1.0),
     "kantorovich": Metric(SHARES, True, aliases=("wasserstein",)),
