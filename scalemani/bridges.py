@@ -72,6 +72,10 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
     bridges : ndarray of shape (c - 1, 2), int64
         Distinct rows, the smaller first; from the shortest bridge to the longest.
     lengths : ndarray of shape (c - 1,), float64
+
+    Notes
+    -----
+    Where a component has nothing in common with any other, not all bridges are found, but one that says so.
     """
     labels = labels.copy()
     nearby = _Nearby(labels, search, small)
@@ -88,6 +92,9 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
                     inside, np.flatnonzero(labels != g)
                 )
                 ways.append((float(length), min(int(i), int(j)), max(int(i), int(j))))
+        if search.apart(np.array([way[0] for way in ways])).any():
+            found = ways  # no bridge is right: that is all that is asked then
+            break
         parent = list(range(len(groups)))
         for length, i, j in sorted(ways):
             # An equally long way can close a ring within one round: a bridge too many.

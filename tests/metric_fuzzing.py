@@ -113,7 +113,8 @@ def parameters(name, d, rng):
     }.get(name, {})
 
 
-KINDS = "normal offset positive shares sparse counts groups bits bit_groups bytes few_bytes angles degrees".split()
+KINDS = ["normal", "offset", "positive", "shares", "sparse", "counts", "groups", "bits", "bit_groups", "bytes"]
+KINDS += ["few_bytes", "angles", "degrees"]
 
 
 def rows_to_try(rng, n, d):
@@ -175,7 +176,7 @@ def expected_edges(name, X, params):
 
 
 # Root of a sum that SciPy has with an error of 1e-16: angles and Hellinger's distance are known to 1e-8 near 0.
-NEAR = {name: 3e-7 for name in ("true_angular", "hellinger", "haversine")}
+NEAR = dict.fromkeys(("true_angular", "hellinger", "haversine"), 3e-7)
 
 
 def trial(rng, fitted):

@@ -26,11 +26,11 @@ from scalemani.errors import ScalemaniError
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _CONTAINERS = (tuple, list, dict, set, frozenset)
-_HIDING = frozenset(["eval", "exec", "compile", "globals", "__import__"])  # what these do is in no code
+_HIDING = (eval, exec, compile, globals, __import__)  # what these do is in no code
 _STATELESS = (
     "__module__ __doc__ __dict__ __weakref__ __qualname__ __firstlineno__ __static_attributes__ __annotations__ "
     "__annotations_cache__ __annotate__ __annotate_func__ __abstractmethods__ _abc_impl __parameters__ "
-    "__dataclass_fields__ __dataclass_params__ __slots__ __classdictcell__"
+    "__orig_bases__ __type_params__ __dataclass_fields__ __dataclass_params__ __slots__ __classdictcell__"
 )  # of a class
 _BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 _DESCRIPTORS = (
@@ -85,6 +85,8 @@ class _Walk:
 
     def _parts(self, value: Any, kind: type, named: bool) -> Iterator[bytes]:
         """What a value is made of."""
+        if any(value is one for one in _HIDING):
+            raise _refused(f"{value.__name__}(), which may use anything")
         if named and _installed(kind.__module__) and _found_by_name(value):
             yield _name(value).encode()
         elif kind is types.CodeType:
@@ -97,6 +99,8 @@ class _Walk:
             yield from map(self.of, (value.func, value.args, value.keywords, vars(value)))
         elif kind in (staticmethod, classmethod):
             yield from map(self.of, (kind.__name__, value.__func__))
+        elif kind is functools.cached_property:
+            yield self.of(value.func)
         elif kind is property:
             yield from map(self.of, (value.fget, value.fset, value.fdel))
         elif kind is types.ModuleType:
@@ -104,11 +108,8 @@ class _Walk:
                 raise _refused(f"the module {value.__name__!r} as a whole")
             yield value.__name__.encode()
         elif kind in _BUILT_IN:
-            if value.__name__ in _HIDING and value.__self__ is builtins:
-                raise _refused(f"{value.__name__}(), which may use anything")
             yield value.__qualname__.encode()
-            free = type(value.__self__) in (types.ModuleType, type(None))
-            yield self.of(value.__module__ if free else value.__self__)
+            yield self.of(value.__module__ if value.__self__ is None else value.__self__)
         elif kind in _DESCRIPTORS:
             yield _name(value.__objclass__).encode() + value.__name__.encode()
         elif issubclass(kind, type):
@@ -137,9 +138,10 @@ class _Walk:
         yield from map(self.of, (function.__code__, function.__defaults__, function.__kwdefaults__, vars(function)))
         for cell in function.__closure__ or ():
             try:
-                yield self.of(cell.cell_contents)
-            except ValueError:
-                yield b"empty"
+                held = cell.cell_contents
+            except ValueError:  # nothing yet
+                held = NotImplemented
+            yield self.of(held)
         for name, *attributes in _globals_of(function.__code__):
             scope = function.__globals__
             value = scope[name] if name in scope else vars(builtins).get(name, NotImplemented)
@@ -182,9 +184,10 @@ class _Walk:
             yield self.of(state)
         for slot in slots:
             try:
-                yield self.of(slot.__get__(value))
-            except AttributeError:
-                yield b"empty"
+                held = slot.__get__(value)
+            except AttributeError:  # nothing yet
+                held = NotImplemented
+            yield self.of(held)
 
 
 @functools.lru_cache
