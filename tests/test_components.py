@@ -237,6 +237,9 @@ def test_ring_of_equal_ways_in_one_round_is_cut(c):
     class Onward:
         tie_rank = np.arange(c)
 
+        def apart(self, distances):
+            return np.zeros(distances.shape, bool)
+
         def nearest_between(self, a, b):
             after = (a + 1) % c
             onward = np.flatnonzero(np.isin(after, b))[0]

@@ -208,7 +208,8 @@ def test_groups_without_a_common_feature_stay_apart_in_any_order_of_the_columns(
 
 def test_a_radius_joins_nothing_that_has_nothing_in_common():
     X, _ = groups("bits", number=2)
-    with pytest.warns(NothingInCommonWarning), pytest.raises(DisconnectedGraphError, match=r"2 components.*another one"):
+    apart = pytest.raises(DisconnectedGraphError, match=r"2 components.*another one")
+    with pytest.warns(NothingInCommonWarning), apart:
         Isomap(metric="jaccard", n_neighbors=None, radius=1.0).fit(X)
 
 
@@ -516,7 +517,7 @@ def test_a_function_is_known_in_another_process_whatever_its_hash_seed(tmp_path,
     try:
         metric = importlib.import_module("my_metric").metric
         model = Isomap(metric=metric, n_neighbors=8, store="run").fit(POINTS)
-        code = "import numpy, my_metric, scalemani; T = numpy.load('t.npy')\nnumpy.save('y', scalemani.load('run').transform(T))"
+        code = "import numpy as n, my_metric, scalemani as s; n.save('y', s.load('run').transform(n.load('t.npy')))"
         other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
         variables = {**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": str(tmp_path)}
         subprocess.run([sys.executable, "-c", code], env=variables, check=True, timeout=120)
