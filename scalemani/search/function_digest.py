@@ -76,7 +76,7 @@ class _Walk:
         if key not in self._done:
             self._above[key] = len(self._above)
             self._kept.append(value)
-            state = blake2b(digest_size=16)
+            state = blake2b(kind.__name__.encode(), digest_size=16)
             for part in self._parts(value, kind, named):
                 state.update(len(part).to_bytes(8, "little") + part)
             del self._above[key]

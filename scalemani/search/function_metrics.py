@@ -70,17 +70,9 @@ class FunctionForm(Form):
 
 
 def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows: Any, numbers: Any) -> None:
-    """Raise unless a user's function is a distance between sampled rows: symmetric, >= 0, 0 from a row to itself.
+    """Raise unless a user's function is a distance between some of the distinct rows, which messages call `numbers`.
 
-    Parameters
-    ----------
-    function : callable
-    params : mapping
-        Its keyword arguments.
-    rows : NDArray or csr_array, shape (m, d)
-        Distinct rows.
-    numbers : NDArray[int64], shape (m,)
-        What messages call them.
+    That is the same both ways, a number >= 0, and 0 between a row and itself.
     """
     name = getattr(function, "__name__", type(function).__name__)
     rng = np.random.default_rng(0)
