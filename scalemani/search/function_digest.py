@@ -33,13 +33,6 @@ _STATELESS = (
     "__orig_bases__ __type_params__ __dataclass_fields__ __dataclass_params__ __slots__ __classdictcell__"
 )  # of a class
 _BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
-_DESCRIPTORS = (
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-)
 
 
 def function_digest(function: Any) -> str:
@@ -110,7 +103,7 @@ class _Walk:
         elif kind in _BUILT_IN:
             yield value.__qualname__.encode()
             yield self.of(value.__module__ if value.__self__ is None else value.__self__)
-        elif kind in _DESCRIPTORS:
+        elif kind.__module__ == "builtins" and hasattr(value, "__objclass__"):  # a slot, or a method written in C
             yield _name(value.__objclass__).encode() + value.__name__.encode()
         elif issubclass(kind, type):
             yield from self._class(value)

@@ -32,37 +32,17 @@ from scalemani.search.domains import (
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a metric by name.
+    """What is known of a metric by name; docs/metrics.md has the same table."""
 
-    Attributes
-    ----------
-    domain : Domain
-        Rows that it takes; others are refused.
-    proper : bool
-        Whether it obeys the triangle inequality (it may be 0 between different rows).
-    maximum : float or None
-        The largest value that any rows give; None where there is none, or where parameters or rows set it.
-    apart : float or None
-        Rows at this distance or beyond have nothing in common, so that none is a neighbour rather than another: no
-        edge. None where every distance is a distance.
-    non_negative : bool
-        Whether that holds only where no training row has a negative entry.
-    by_feature : bool
-        Whether both numbers are for one feature, to be multiplied by the number of features.
-    aliases : tuple of str
-        Other names, as pynndescent lists them.
-    """
-
-    domain: Domain
-    proper: bool
-    maximum: float | None = None
-    apart: float | None = None
-    non_negative: bool = False
-    by_feature: bool = False
-    aliases: tuple[str, ...] = ()
+    domain: Domain  # rows that it takes
+    proper: bool  # it obeys the triangle inequality (and may be 0 between different rows)
+    maximum: float | None = None  # of any rows; None where there is none, or parameters set it
+    apart: float | None = None  # from this distance on, rows have nothing in common, and are no neighbours
+    non_negative: bool = False  # that holds where no training row has a negative entry
+    by_feature: bool = False  # both numbers are for one feature
+    aliases: tuple[str, ...] = ()  # as pynndescent lists them
 
 
-_INF = math.inf
 METRICS: dict[str, Metric] = {
     "euclidean": Metric(REAL, True, aliases=("l2",)),
     "sqeuclidean": Metric(REAL, False),
@@ -99,7 +79,7 @@ METRICS: dict[str, Metric] = {
     "sokalmichener": Metric(YES_OR_NO, True, 1.0, 1.0),
     "yule": Metric(YES_AND_NO, False, 2.0, 2.0),
     "bit_hamming": Metric(BYTES, True, 8.0, 8.0, by_feature=True),
-    "bit_jaccard": Metric(BYTES, False, _INF, _INF),
+    "bit_jaccard": Metric(BYTES, False, math.inf, math.inf),
 }
 
 # Known to pynndescent, but no length of an edge.
