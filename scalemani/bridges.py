@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Components of up to this many rows find their ways out from one common query.
 SMALL = 32
 
+_KEEP = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
+NOTHING_JOINS = f"under this metric their rows have nothing in common: use another one, or give {_KEEP}"
+
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
@@ -37,6 +40,9 @@ class BridgeSearch(Protocol):
     @property
     def tie_rank(self) -> I64:
         """Order among rows at equal distance, (m,)."""
+
+    def apart(self, distances: F64) -> Any:
+        """Whether rows at these distances have nothing in common."""
 
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query and their distances; `exclude` is the query's own row."""
@@ -66,6 +72,10 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
     bridges : ndarray of shape (c - 1, 2), int64
         Distinct rows, the smaller first; from the shortest bridge to the longest.
     lengths : ndarray of shape (c - 1,), float64
+
+    Notes
+    -----
+    Where a component has nothing in common with any other, not all bridges are found, but one that says so.
     """
     labels = labels.copy()
     nearby = _Nearby(labels, search, small)
@@ -82,6 +92,9 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
                     inside, np.flatnonzero(labels != g)
                 )
                 ways.append((float(length), min(int(i), int(j)), max(int(i), int(j))))
+        if search.apart(np.array([way[0] for way in ways])).any():
+            found = ways  # no bridge is right: that is all that is asked then
+            break
         parent = list(range(len(groups)))
         for length, i, j in sorted(ways):
             # An equally long way can close a ring within one round: a bridge too many.
@@ -176,13 +189,12 @@ def what_to_do(
     `least` is asked once, for the least number of neighbours up to the k it is given (4 times
     `n_neighbors`); the bridges are looked for only where that finds none.
     """
-    keep = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
     if search is None:
         why = "disconnected='join' is impossible, since no distances between components are known"
         if disconnected == "join":
-            return f"{why}; add the missing edges, or give {keep}"
-        return f"add the missing edges, or give {keep}; {why}"
-    ways = f"or give disconnected='join' (adds the shortest bridges) or {keep}"
+            return f"{why}; add the missing edges, or give {_KEEP}"
+        return f"add the missing edges, or give {_KEEP}; {why}"
+    ways = f"or give disconnected='join' (adds the shortest bridges) or {_KEEP}"
     if n_neighbors is not None and least is not None:
         up_to = min(4 * n_neighbors, labels.size - 1)
         k = least(up_to) if up_to > n_neighbors else None
@@ -190,7 +202,10 @@ def what_to_do(
             return f"longer lists join it with {k} neighbours already: give knn='exact', {ways}"
         if k is not None:
             return f"n_neighbors={k} is the least that joins them, {ways}"
-    length = _rounded_up(float(shortest_bridges(labels, search)[1].max()))
+    lengths = shortest_bridges(labels, search)[1]
+    if search.apart(lengths).any():
+        return NOTHING_JOINS
+    length = _rounded_up(float(lengths.max()))
     if radius is not None:
         return f"radius={length} is the least that joins them, {ways}"
     if n_neighbors is not None and least is not None:

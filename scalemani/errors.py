@@ -8,13 +8,29 @@ store in use).
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import FrameType
+from typing import Any
 
 
 class ScalemaniError(ValueError):
     """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
+
+
+def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> ScalemaniError:
+    """What is raised for a name that is not among those allowed: the nearest of them is named.
+
+    >>> print(unknown("correction=", "Caillez", ("cailliez", "lingoes"), "None or a number"))
+    correction='Caillez': did you mean 'cailliez'? Allowed are 'cailliez', 'lingoes', None or a number
+    """
+    names = list(allowed)
+    lower = {name.lower(): name for name in reversed(names)}
+    near = get_close_matches(value.lower(), lower, n=1) if isinstance(value, str) else []
+    guess = f"did you mean {lower[near[0]]!r}? Allowed" if near else "allowed"
+    listed = ", ".join([*map(repr, names), *([more] if more else [])])
+    return ScalemaniError(f"{what}{value!r}: {guess} are {listed}")
 
 
 class DisconnectedGraphError(ScalemaniError):
@@ -103,6 +119,10 @@ class ConvergenceWarning(ScalemaniWarning):
 
 class DamagedTilesWarning(ScalemaniWarning):
     """Distances that an earlier run had finished were damaged on the disk, and were made again."""
+
+
+class NothingInCommonWarning(ScalemaniWarning):
+    """Entries of neighbour lists are as far apart as the metric goes; they are no edges."""
 
 
 class UnreachableWarning(ScalemaniWarning):

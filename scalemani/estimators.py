@@ -39,12 +39,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     radius : float, optional
         Neighbours within this distance instead (with ``n_neighbors=None``).
     metric : str or callable, default "euclidean"
-        pynndescent's names, or a function of two rows. "precomputed": X is a dense (n, n) matrix of
-        distances to choose neighbours from, or a sparse matrix. If every row of that stores its own 0, as
-        scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write it, it holds neighbour lists:
-        n_neighbors or radius chooses from what is stored, in `fit` and `transform`. Else it is the finished graph:
-        every stored entry is an edge, in one direction or both, zeros too. "geodesic": X is D itself, the final
-        distances; without a correction that is principal coordinates.
+        pynndescent's names (docs/metrics.md: the rows that each takes), or a function of two rows, the same both ways.
+        "precomputed": X is a dense (n, n) matrix of distances to choose neighbours from, or a sparse matrix. If every
+        row of that stores its own 0, as scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write it,
+        it holds neighbour lists: n_neighbors or radius chooses from what is stored, in `fit` and `transform`. Else it
+        is the finished graph: every stored entry is an edge, in one direction or both, zeros too. "geodesic": X is D
+        itself, the final distances; without a correction that is principal coordinates.
     metric_params : dict, optional
         Its parameters, such as ``{"p": 3}``.
     graph : {"union", "mutual"}, default "union"
@@ -121,7 +121,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
-          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`, `knn_account`: distances that were evaluated,
+          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `knn_left_out`: listed neighbours that are no
+          edges, since the rows have nothing in common; `knn_account`: distances that were evaluated,
           counted or about, and shards; `warnings`: in words, those of the spectrum;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,

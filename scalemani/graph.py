@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
-from scalemani.bridges import BridgeSearch, least_neighbors, shortest_bridges, what_to_do
+from scalemani.bridges import NOTHING_JOINS, BridgeSearch, least_neighbors, shortest_bridges, what_to_do
 from scalemani.engine.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.engine.vertex_order import vertex_order
-from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, warn
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, unknown, warn
 from scalemani.magnitudes import SAME, typical_distance
 from scalemani.neighbor_lists import NeighborLists
 
@@ -280,8 +280,9 @@ def make_graph(
     Raises
     ------
     DisconnectedGraphError
-        Several components and ``disconnected="error"``, or "join" without a `search`. The message
-        gives their number and sizes and what would join them.
+        Several components and ``disconnected="error"``, or "join" without a `search` or between
+        rows that have nothing in common under the metric. The message gives their number and sizes
+        and what would join them.
     ScalemaniError
         Unknown `disconnected` or `kind`.
     """
@@ -299,6 +300,9 @@ def make_graph(
             kept = np.flatnonzero(labels == counts.argmax()).astype(np.int64)
         elif disconnected == "join" and search is not None:
             bridges, lengths = shortest_bridges(labels, search)
+            if search.apart(lengths).any():
+                made = _how_made(n_neighbors, radius, kind)
+                raise DisconnectedGraphError(f"{made} has {_sizes(sizes)}; {NOTHING_JOINS}")
             matrix = with_edges(matrix, bridges, lengths)
         else:
             least = None if find_more is None else lambda k: least_neighbors(find_more(k), kind)
@@ -342,4 +346,4 @@ def _sizes(sizes: NDArray[np.int64]) -> str:
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ScalemaniError(f"{name}={value!r} is unknown; allowed are {', '.join(map(repr, allowed))}")
+        raise unknown(f"{name}=", value, allowed)

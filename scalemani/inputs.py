@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
 from scalemani.engine.store import RunStore
-from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, ScalemaniError, warn
+from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, NothingInCommonWarning, ScalemaniError, warn
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
@@ -24,6 +24,7 @@ from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.points import Points, read_points, save_rows, warn_of_distances
 from scalemani.search.kept_blocks import Kept
+from scalemani.search.metrics import domain_check
 from scalemani.search.precomputed import PrecomputedSearch
 from scalemani.search.shard_sizes import search_room
 
@@ -112,7 +113,14 @@ class _Searched(_ByEdges):
 
         `progress` is called with the number of points that are done.
         """
-        return self._lists(parameters, parameters.n_neighbors, kept, progress)
+        lists = self._lists(parameters, parameters.n_neighbors, kept, progress)
+        if lists.left_out:
+            warn(
+                f"{lists.left_out} of {lists.left_out + len(lists.indices)} entries of the neighbour lists are rows "
+                f"that have nothing in common under metric={self._search.form.name!r}: they are no edges",
+                NothingInCommonWarning,
+            )
+        return lists
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The connected graph in vertex order."""
@@ -132,13 +140,13 @@ class _Searched(_ByEdges):
 
 
 class FeatureInput(_Searched):
-    """Rows of features; identical rows are one point. `memory` and `folder` are as in :func:`read_input`."""
+    """Rows of features that `metric` takes; identical rows are one point. See :func:`read_input` for the others."""
 
     kind = "features"
 
-    def __init__(self, X: Any, memory: int | None = None, folder: str | None = None) -> None:
-        self.memory = memory
-        self.points: Points = read_points(X, memory=None if memory is None else memory // 4, folder=folder)
+    def __init__(self, X: Any, metric: Any, memory: int | None = None, folder: str | None = None) -> None:
+        self.memory, held = memory, None if memory is None else memory // 4
+        self.points: Points = read_points(X, memory=held, folder=folder, check=domain_check(metric))
         self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
         self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
         self.fingerprint = self.points.fingerprint()
@@ -317,6 +325,6 @@ def read_input(
     elif metric == "precomputed":
         made = GraphInput(X) if sp.issparse(X) else DistanceInput(X)
     else:
-        made = FeatureInput(X, memory, folder)
+        made = FeatureInput(X, metric, memory, folder)
     result: Input = made
     return result

@@ -15,7 +15,8 @@ from scalemani.nystrom_start import start_vertices
 from scalemani.parameters import Parameters
 from scalemani.row_files import held_bytes
 from scalemani.search.exact import TREE_FEATURES
-from scalemani.search.metrics import canonical_name, checked_parameters
+from scalemani.search.function_metrics import check_function
+from scalemani.search.metrics import canonical_name, checked_parameters, function_parameters
 from scalemani.search.shard_sizes import needed_bytes
 from scalemani.search.ways import takes_descent
 
@@ -164,7 +165,7 @@ def make_search(given: Any, parameters: Parameters) -> bool:
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:
-    """Refuse more neighbours or axes than the distinct rows allow.
+    """Refuse more neighbours or axes than the distinct rows allow, and a metric that is none on these rows.
 
     Raises
     ------
@@ -178,6 +179,9 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         )
     if isinstance(parameters.metric, str) and given.kind == "features":
         checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
+    elif given.kind == "features":
+        numbers = np.unique(given.distinct, return_index=True)[1]
+        check_function(parameters.metric, function_parameters(parameters.metric_params), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if p >= n:

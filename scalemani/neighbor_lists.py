@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class NeighborLists:
         Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
     account : Account or None
         How many distances that took, and what was skipped; without those that measured the recall.
+    left_out : int
+        Entries that are not in the lists, since their rows have nothing in common under the metric.
     """
 
     indptr: I64
@@ -36,11 +38,23 @@ class NeighborLists:
     method: str
     recall: float
     account: Account | None = None
+    left_out: int = 0
 
     @property
     def n_rows(self) -> int:
         """Number of rows, m."""
         return len(self.indptr) - 1
+
+    def without(self, out: NDArray[np.bool_]) -> NeighborLists:
+        """Those without some entries (indptr[-1],), which are counted."""
+        kept = np.concatenate([[0], np.cumsum(~out)])[self.indptr]
+        return replace(
+            self,
+            indptr=kept,
+            indices=self.indices[~out],
+            distances=self.distances[~out],
+            left_out=self.left_out + int(out.sum()),
+        )
 
 
 def even_lists(table: I64, lengths: F64, method: str, recall: float, account: Account) -> NeighborLists:

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import LowRecallWarning, ScalemaniError, warn
+from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
 from scalemani.neighbor_lists import NeighborLists, even_lists
 from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.account import Account
 from scalemani.search.costs import exact_seconds
 from scalemani.search.descent import descent_candidates
 from scalemani.search.evaluations import build_evaluations
-from scalemani.search.exact import ExactSearch, infinite_distances
+from scalemani.search.exact import ExactSearch, check_finite
 from scalemani.search.kept_blocks import Kept, Lists, NothingKept, by_pieces
 from scalemani.search.precomputed import PrecomputedSearch
 from scalemani.search.sharded import Sharded
@@ -30,7 +30,7 @@ Search: TypeAlias = ExactSearch | PrecomputedSearch
 
 RECALL_SAMPLE = 200  # rows
 LEAST_RECALL = 0.95
-_KNN = ("auto", "exact", "nndescent")
+KNN = ("auto", "exact", "nndescent")
 _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 Progress = Callable[[int], None]
 """Takes the number of rows that are done."""
@@ -88,6 +88,7 @@ def find_neighbors(
     Returns
     -------
     NeighborLists
+        Without rows that have nothing in common under the metric, so that lists may be shorter than asked for.
 
     Raises
     ------
@@ -100,27 +101,41 @@ def find_neighbors(
     LowRecallWarning
         NN-descent missed more than 5 % of the true neighbours on a sample.
     """
-    if knn not in _KNN:
-        raise ScalemaniError(f"knn={knn!r} is not known; use 'auto', 'exact' or 'nndescent'")
+    if knn not in KNN:
+        raise unknown("knn=", knn, KNN)
     check_size(points, n_neighbors, radius)
     if search is None:
         search = search_for(points, metric, metric_params, threads=threads)
     if isinstance(search, PrecomputedSearch) and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use 'exact' or 'auto'")
     kept = NothingKept() if kept is None else kept
-    if radius is not None:
-        if knn == "nndescent":
-            raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-        return _by_search(search, n_neighbors, float(radius), kept, progress)
-    assert n_neighbors is not None
-    if isinstance(search, ExactSearch):
+    if radius is not None and knn == "nndescent":
+        raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
+    lists = _listed(search, n_neighbors, radius, knn, random_state, room, kept, progress)
+    out = search.apart(lists.distances)
+    return lists.without(out) if out.any() else lists
+
+
+def _listed(
+    search: Search,
+    n_neighbors: int | None,
+    radius: float | None,
+    knn: str,
+    random_state: int,
+    room: int | None,
+    kept: Kept,
+    progress: Progress,
+) -> NeighborLists:
+    """Lists as the cheapest way that is allowed gives them."""
+    if radius is None and isinstance(search, ExactSearch):
+        assert n_neighbors is not None
         way = chosen_way(search, knn, n_neighbors, random_state, room)
         if isinstance(way, Sharded):
             return _by_shards(way, random_state, kept, progress)
         if way == DESCENT:
             progress(0)
             return _by_descent(search, n_neighbors, random_state, kept)
-    return _by_search(search, n_neighbors, None, kept, progress)
+    return _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
 
 
 def search_for(
@@ -204,8 +219,7 @@ def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Progress) 
     table, lengths = way.run(kept, f"{way.name}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
     search, k = way.search, way.k
     if way.exact:
-        if not np.isfinite(lengths).all():
-            raise infinite_distances(search.form.name, k)
+        check_finite(search.form, lengths)
         return even_lists(table, lengths, way.method, 1.0, way.account)
     short = np.flatnonzero(~np.isfinite(lengths[:, -1]))
     if len(short):

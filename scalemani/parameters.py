@@ -15,10 +15,12 @@ import numpy as np
 from scalemani.additive_constant import CONSTANT_SOLVERS
 from scalemani.corrections import CORRECTIONS
 from scalemani.engine.tile_files import COMPRESSIONS
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, unknown
+from scalemani.graph import KINDS, POLICIES
+from scalemani.neighbors import KNN
 from scalemani.projection_axes import PROJECTIONS
 from scalemani.search.metric_functions import function_name
-from scalemani.search.metrics import canonical_name
+from scalemani.search.metrics import canonical_name, function_parameters
 
 LANDMARK_METHODS = ("maxmin", "random")
 GIVEN_METRICS = ("precomputed", "geodesic")
@@ -33,11 +35,11 @@ NOT_RECORDED = (
 LEAST_TOL = 1e-12  # of relative residuals: float64 knows no better
 LARGEST = 1e150  # squares stay in float64's range
 CHOICES = {
-    "graph": ("union", "mutual"),
-    "disconnected": ("error", "join", "largest"),
+    "graph": KINDS,
+    "disconnected": POLICIES,
     "constant_solver": CONSTANT_SOLVERS,
     "projection": PROJECTIONS,
-    "knn": ("auto", "nndescent", "exact"),
+    "knn": KNN,
     "landmark_method": LANDMARK_METHODS,
 }
 
@@ -83,13 +85,14 @@ class Parameters:
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
-                raise ScalemaniError(f"{name}={value!r}: one of {', '.join(map(repr, allowed))} is allowed")
+                raise unknown(f"{name}=", value, allowed)
         _check_count("n_components", self.n_components)
         self._check_landmarks()
         if self.metric_params is not None and not isinstance(self.metric_params, dict):
             raise ScalemaniError(f"metric_params={self.metric_params!r}: a dict such as {{'p': 3}}, or None, is needed")
         if callable(self.metric):
             function_name(self.metric)
+            function_parameters(self.metric_params)
         elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:
             canonical_name(self.metric)
         self._check_neighborhood()
@@ -97,16 +100,13 @@ class Parameters:
             raise ScalemaniError(f"tol={self.tol!r}: a number from {LEAST_TOL:g} to 1 is needed")
         c = self.correction
         if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= float(c) <= LARGEST)):
-            named = ", ".join(map(repr, CORRECTIONS))
-            raise ScalemaniError(f"correction={c!r}: {named}, None or a number from 0 to 1e150 is allowed")
+            raise unknown("correction=", c, CORRECTIONS, "None or a number from 0 to 1e150")
         if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
             raise ScalemaniError(f"store={self.store!r}: a path, or None for a temporary folder, is needed")
         if self.compression is not None and not (
             isinstance(self.compression, str) and self.compression in COMPRESSIONS
         ):
-            raise ScalemaniError(
-                f"compression={self.compression!r}: None or one of {', '.join(map(repr, COMPRESSIONS))} is allowed"
-            )
+            raise unknown("compression=", self.compression, COMPRESSIONS, "None")
         if self.tile_size is not None:
             _check_count("tile_size", self.tile_size)
 

@@ -224,6 +224,7 @@ def _neighbors(
         listed=lists is not None,
         method=lists.method if lists else given.kind,
         recall=float(lists.recall) if lists else 1.0,
+        left_out=lists.left_out if lists else 0,
         **({"account": lists.account.record()} if lists and lists.account else {}),
     )
     drop_pieces(store)

@@ -6,6 +6,7 @@ get the same coordinates. Rows are equal when they are equal as float64, -0.0 be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -79,7 +80,13 @@ class Points:
         return state.hexdigest()
 
 
-def read_points(X: Any, name: str = "X", memory: int | None = None, folder: str | None = None) -> Points:
+def read_points(
+    X: Any,
+    name: str = "X",
+    memory: int | None = None,
+    folder: str | None = None,
+    check: Callable[[Any, int, str], None] | None = None,
+) -> Points:
     """Read ``X`` by blocks of rows, once, and merge identical rows.
 
     Parameters
@@ -93,6 +100,8 @@ def read_points(X: Any, name: str = "X", memory: int | None = None, folder: str 
         are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
     folder : str, optional
         Where there is room for that file; it has no name there, and is gone with the rows.
+    check : callable, optional
+        As for :func:`scalemani.row_blocks.row_blocks`.
 
     Returns
     -------
@@ -111,7 +120,7 @@ def read_points(X: Any, name: str = "X", memory: int | None = None, folder: str 
     check_shape(source.shape, name, None)
     kept = RowStack(source, memory, folder)
     digests = []
-    for start, block in row_blocks(source, name):
+    for start, block in row_blocks(source, name, check=check):
         digests.append(row_digests(block))
         kept.add(start, block)
     n_rows = sum(map(len, digests))

@@ -45,6 +45,7 @@ from scalemani.points import RowIndex, content_rank, load_rows, row_blocks, row_
 from scalemani.projection_axes import Axes
 from scalemani.search.exact import ExactSearch
 from scalemani.search.metric_functions import function_of, is_function_name
+from scalemani.search.metrics import domain_check
 from scalemani.search.query_ways import EXACT, QuerySearch
 
 Vectors = NDArray[np.float64]
@@ -125,7 +126,7 @@ class Projector:
         self._graph = None if without else shared_paths(store.path, store.document["id"])
         self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
         if self.kind == "features":
-            self._rows = load_rows(store)
+            self._rows, self._check = load_rows(store), domain_check(fields["metric"])
             digests = store.read_array("digests")
             self._index = RowIndex(digests)
             metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
@@ -141,7 +142,8 @@ class Projector:
         `first` is the number of T's first row in messages.
         """
         if self.kind == "features":
-            yield from row_blocks(T, name=name, n_features=self.n_features, like=self._rows, first=first)
+            like, check = self._rows, self._check
+            yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first, check=check)
         else:
             yield from distance_rows(T, self.n_features, name, sparse=self.kind != "geodesic", first=first)
 
@@ -190,6 +192,7 @@ class Projector:
                 nearest, far = self.search.nearest(block, way)
                 step = nearest.shape[1]
                 indptr, indices, lengths = np.arange(0, nearest.size + 1, step), nearest.ravel(), far.ravel()
+            lengths = np.where(self.search.search.apart(lengths), np.inf, lengths)  # no edges, as in the fit
         else:
             indptr, indices, lengths, own = self._from_distances(block)
         return self._to_vertices(indptr, indices, lengths, own)

@@ -6,7 +6,7 @@ as a whole when it is larger than a block (a memory map, a Dask array, a Zarr ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,12 @@ BLOCK_BYTES = 32 << 20  # as float64; a block, its float64 copy and a mask stay 
 
 
 def row_blocks(
-    X: Any, name: str = "X", n_features: int | None = None, like: Any = None, first: int = 0
+    X: Any,
+    name: str = "X",
+    n_features: int | None = None,
+    like: Any = None,
+    first: int = 0,
+    check: Callable[[Block, int, str], None] | None = None,
 ) -> Iterator[tuple[int, Block]]:
     """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
 
@@ -40,6 +45,8 @@ def row_blocks(
         Rows whose kind, dense or CSR, and number of columns the blocks are to have.
     first : int
         What messages call the first row, when ``X`` is itself a part of something.
+    check : callable, optional
+        Called with each block, the number of its first row and `name`: raises where a metric can't take those rows.
 
     Yields
     ------
@@ -61,6 +68,8 @@ def row_blocks(
     start = 0
     for raw in _cut(_raw_blocks(source), name, first):
         block = _validated(raw, name, first + start)
+        if check is not None:
+            check(block, first + start, name)
         if like is not None:
             block = _like(block, like)
         if block.shape[0]:

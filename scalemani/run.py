@@ -85,6 +85,7 @@ class Run:
             "n_bridges": graph["n_bridges"],
             "knn_method": neighbors["method"],
             "knn_recall": neighbors["recall"],
+            "knn_left_out": neighbors.get("left_out", 0),
             "knn_account": neighbors.get("account"),  # earlier releases did not count
             **landmark_account(self.stages),
         }

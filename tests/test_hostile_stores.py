@@ -1,5 +1,6 @@
 """A store by a stranger, whose checksums are all right: what it says is held against itself, and it runs nothing."""
 
+import hashlib
 import importlib
 import shutil
 import sys
@@ -301,7 +302,7 @@ def test_where_its_module_is_imported_a_model_works_also_in_the_tasks_of_another
 def test_what_is_no_python_function_of_that_code_is_refused_and_nothing_is_run_to_find_it(stranger):
     place, _, lazy = stranger
     importlib.import_module("strange_metric")
-    digest = metric_functions.hashlib.blake2b(b"", digest_size=4).hexdigest()  # of what has no code
+    digest = hashlib.blake2b(b"", digest_size=4).hexdigest()  # of what has no code
     for metric in (
         *("posix:system", "os:system", "builtins:eval", "math:dist", "numpy:add", "", "sys:modules.os"),
         *("strange_metric:absent", "strange_metric:taxi", "strange_metric:taxi.__call__"),

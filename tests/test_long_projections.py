@@ -21,7 +21,7 @@ from scalemani.neighbors import search_for
 from scalemani.projection import Attachments
 from scalemani.search import query_ways
 from scalemani.search.bounds import Yardstick
-from scalemani.search.metrics import ALIASES
+from scalemani.search.metrics import METRICS
 from scalemani.search.part_queries import PartQueries
 from scalemani.search.query_ways import EXACT, INDEX, PARTS, QuerySearch
 from scalemani.search.shards import make_parts
@@ -46,7 +46,7 @@ PARAMETERS = {
 
 def with_bounds():
     """Every metric that has them, and rows for it."""
-    for name in sorted(ALIASES):
+    for name in sorted(METRICS):
         rows = RNG.uniform(-1, 1, (120, 2)) if name == "haversine" else SHARES
         with contextlib.suppress(ScalemaniError, ImportError):
             if Yardstick.known(search_for(rows, name, PARAMETERS.get(name)).form):

@@ -120,8 +120,8 @@ def test_precomputed_distances_keep_their_zeros():
         ({"n_neighbors": 2.0}, "n_neighbors=2.0; an integer >= 1"),
         ({"n_neighbors": True}, "integer >= 1"),
         ({"n_neighbors": 0}, "n_neighbors=0; an integer >= 1"),
-        ({"n_neighbors": 2, "knn": "fast"}, "knn='fast' is not known; use 'auto', 'exact' or 'nndescent'"),
-        ({"n_neighbors": 2, "metric": "euclid"}, "supported are"),
+        ({"n_neighbors": 2, "knn": "fast"}, "knn='fast': allowed are 'auto', 'exact', 'nndescent'"),
+        ({"n_neighbors": 2, "metric": "euclid"}, "did you mean 'euclidean'"),
         ({"n_neighbors": 2, "metric": lambda x, y: 1.0, "knn": "nndescent"}, "numba.njit; use knn='exact'"),
     ],
 )

@@ -14,7 +14,8 @@ from scalemani.points import read_points
 from scalemani.search.descent import descent_candidates
 from scalemani.search.distance_forms import CountForm
 from scalemani.search.exact import ExactSearch
-from scalemani.search.metrics import ALIASES, PARAMETERS, REFUSED, metric_names
+from scalemani.search.metrics import METRICS as KNOWN
+from scalemani.search.metrics import PARAMETERS, REFUSED, metric_names
 
 pytestmark = [pytest.mark.slow, pytest.mark.nndescent]
 
@@ -116,8 +117,8 @@ def test_names_and_parameters_are_pynndescents():
     from pynndescent.distances import named_distances
 
     assert set(named_distances) <= set(metric_names()) | set(REFUSED)
-    for name, aliases in ALIASES.items():
-        known = {named_distances[alias] for alias in (name, *aliases) if alias in named_distances}
+    for name, of in KNOWN.items():
+        known = {named_distances[alias] for alias in (name, *of.aliases) if alias in named_distances}
         # dot and direct_cosine: two functions with one meaning, on the unit rows that NNDescent makes of both
         assert len(known) == 1 or name == "dot", name
         parameters = list(inspect.signature(named_distances[name].py_func).parameters)[2:]
@@ -137,7 +138,7 @@ PARAMS = {
 
 # spearmanr has SciPy for an oracle, without 13 s of compilation; kantorovich has its own test, and sinkhorn
 # goes through the same loop.
-COMPARED = [metric for metric in ALIASES if metric not in ("spearmanr", "kantorovich", "sinkhorn")]
+COMPARED = [metric for metric in KNOWN if metric not in ("spearmanr", "kantorovich", "sinkhorn")]
 
 
 @pytest.mark.long

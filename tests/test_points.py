@@ -271,5 +271,5 @@ def test_a_square_dask_array_is_computed_once_by_a_fit():
 
     X = np.random.default_rng(0).standard_normal((60, 60))
     source = da.from_array(X, chunks=(10, 60)).map_blocks(block, dtype=X.dtype, meta=np.empty((0, 0)))
-    assert FeatureInput(source).n_distinct == 60
+    assert FeatureInput(source, "euclidean").n_distinct == 60
     assert computed == [10] * 6

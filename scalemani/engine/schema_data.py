@@ -112,6 +112,7 @@ _STAGES = {
         listed=_BOOLEAN,
         method=_PLAIN,
         recall=_SHARE,
+        left_out=_integers(0, 2**50),
         account=_object(
             "n_distances counted n_shards n_parts n_skipped",
             n_distances=_integers(0, 2**80),

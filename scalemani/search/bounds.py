@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from scalemani.search.distance_forms import EPS, F64, Form, NormForm
+from scalemani.search.distance_forms import EPS, F64, CountForm, Form, NormForm, PairForm
+from scalemani.search.metrics import METRICS
 
-_METRICS = frozenset(
-    ["canberra", "hamming", "bit_hamming", "jaccard", "matching", "rogerstanimoto", "sokalmichener", "sokalsneath"]
-)
 _LOST = 1e-150  # norms below this may vanish in a square
 
 
@@ -41,7 +39,8 @@ class Yardstick:
     @staticmethod
     def known(form: Form) -> bool:
         """Whether a metric is one that has such lengths."""
-        return isinstance(form, NormForm) or form.name in _METRICS
+        bounded = isinstance(form, CountForm) or (isinstance(form, PairForm) and form.has_table)
+        return isinstance(form, NormForm) or (bounded and METRICS[form.name].proper)
 
     def table(self, a: Any, b: Any) -> tuple[F64, F64]:
         """Bounds (q, c), lower and upper, on the lengths between prepared rows and centres."""

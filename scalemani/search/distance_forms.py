@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
-from scalemani.errors import ScalemaniError
-
 F64 = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -31,6 +29,7 @@ class Form(ABC):
     exact_bounds = False  # bounds() gives the distances themselves
     has_tree = False  # a k-d tree of prepared rows lists them in the order of this metric
     hold = False  # preparation is dear: prepared rows are kept
+    limit: float | None = None  # from here on rows have nothing in common, and are no neighbours
 
     def __init__(self, name: str, prepare: Callable[[F64], F64] | None = None) -> None:
         self.name = name
@@ -41,6 +40,10 @@ class Form(ABC):
         """Rows (b, d) of any real dtype, dense or CSR, as float64 rows to measure between."""
         dense = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
         return dense if self._prepare is None else np.ascontiguousarray(self._prepare(dense))
+
+    def apart(self, distances: F64) -> NDArray[np.bool_]:
+        """Whether rows at these distances have nothing in common."""
+        return np.asarray(distances >= (np.nan if self.limit is None else self.limit))
 
     @abstractmethod
     def pairs(self, a: Any, b: Any) -> F64:
@@ -242,12 +245,6 @@ class PairForm(Form):
             table = cdist(a, b, self._table)
         known = np.isfinite(table)
         return np.where(known, table * (1 - slack), 0.0), np.where(known, table * (1 + slack), np.inf)
-
-
-def require_non_negative(name: str, rows: F64) -> None:
-    """Raise unless rows can be read as (unnormalised) distributions."""
-    if (rows < 0).any():
-        raise ScalemaniError(f"metric={name!r} needs entries >= 0 (rows are distributions); got {rows.min()}")
 
 
 def _row_counts(rows: Any) -> F64:

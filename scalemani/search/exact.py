@@ -74,7 +74,8 @@ class ExactSearch:
         hold: bool = True,
     ) -> None:
         rows = csr_array(rows) if issparse(rows) else np.asarray(rows)
-        form = make_form(metric, metric_params, rows.shape[1], _midrange(rows))
+        low, middle = _least_and_middle(rows)
+        form = make_form(metric, metric_params, rows.shape[1], middle, non_negative=bool((low >= 0).all()))
         rank = np.arange(rows.shape[0]) if tie_rank is None else np.asarray(tie_rank, dtype=np.int64)
         form.hold = form.hold and hold
         self._set(rows, form, rank, threads, hold)
@@ -98,6 +99,10 @@ class ExactSearch:
     def block_rows(self) -> int:
         """Rows that are searched for at a time."""
         return self._engine.batch
+
+    def apart(self, distances: F64) -> Any:
+        """Whether rows at these distances have nothing in common: no neighbours, whatever is asked for."""
+        return self.form.apart(distances)
 
     def evaluations(self, count: int) -> int:
         """Distances computed for so many queries, about, by what a k-d tree's searches up to now took."""
@@ -185,8 +190,7 @@ class ExactSearch:
         for found, distances in self._by_blocks(
             queries, exclude, lambda engine, block, own: engine.nearest(block, k, own), starts
         ):
-            if not np.isfinite(distances).all():
-                raise infinite_distances(self.form.name, k)
+            check_finite(self.form, distances)
             yield found, distances
 
     def _within(
@@ -236,17 +240,19 @@ class ExactSearch:
         return queries
 
 
-def infinite_distances(name: str, k: int) -> ScalemaniError:
-    """What is raised where lists hold no numbers."""
-    return ScalemaniError(
-        f"metric={name!r} gives infinite distances to the {k} nearest rows; rescale the features or use another metric"
-    )
+def check_finite(form: Form, distances: F64) -> None:
+    """Raise where lists (q, k) hold infinite distances, unless these say that rows have nothing in common."""
+    if not (np.isfinite(distances) | form.apart(distances)).all():
+        raise ScalemaniError(
+            f"metric={form.name!r} gives infinite distances to the {distances.shape[1]} nearest rows; rescale the "
+            "features or use another metric"
+        )
 
 
-def _midrange(rows: Any) -> F64:
-    """The middle of each feature's range, (d,): unlike a mean it doesn't depend on the order of the rows."""
+def _least_and_middle(rows: Any) -> tuple[F64, F64]:
+    """Each feature's least value, and the middle of its range: unlike a mean it doesn't depend on the rows' order."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     if issparse(rows):
         low, high = low.toarray().ravel(), high.toarray().ravel()
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    return np.asarray(low + (high - low) / 2)
+    return low, np.asarray(low + (high - low) / 2)

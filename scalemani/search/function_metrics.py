@@ -7,10 +7,15 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from scalemani.errors import ScalemaniError
-from scalemani.search.distance_forms import F64, Form, require_non_negative
+from scalemani.search.distance_forms import F64, Form
+from scalemani.search.metric_functions import function_name
 from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
+
+_SAMPLED = 24  # rows between which a function is called both ways: 600 calls
+_SAME = 1e-6  # of two values that differ by rounding, in float32 too
 
 
 class FunctionForm(Form):
@@ -26,8 +31,6 @@ class FunctionForm(Form):
         Further arguments: by keyword, or by position in this order.
     positional : bool
         Whether ``params`` go by position.
-    distributions : bool
-        Whether rows must be > 0 in sum and >= 0 (for ``sinkhorn``: > 0) in every entry.
 
     Notes
     -----
@@ -40,13 +43,13 @@ class FunctionForm(Form):
         function: Callable[..., Any],
         params: Mapping[str, Any],
         positional: bool = False,
-        distributions: bool = False,
     ) -> None:
-        super().__init__(name, self._checked if distributions else None)
+        super().__init__(name)
         self.function = function
         self.params = dict(params)
         self.user_given = not positional
         self.keyword_only = bool(params) and not positional
+        self._both_ways = name == "sinkhorn" and positional  # ends before it is symmetric
         self.compiled = hasattr(function, "py_func") and hasattr(function, "overloads")
         self._parallel = enters_parallel_regions(function)
         if self.compiled and (positional or not params):
@@ -59,15 +62,52 @@ class FunctionForm(Form):
         out = np.empty(len(a))
         with one_numba_thread() if self._parallel else nullcontext():
             self._loop(a, b, out)
+            if self._both_ways:
+                back = np.empty(len(a))
+                self._loop(b, a, back)
+                out = (out + back) / 2
         return out
 
-    def _checked(self, rows: F64) -> F64:
-        require_non_negative(self.name, rows)
-        if self.name == "sinkhorn" and (rows == 0).any():
-            raise ScalemaniError("metric='sinkhorn' needs entries > 0; add a small number to rows with zeros")
-        if not rows.any(axis=1).all():
-            raise ScalemaniError(f"metric={self.name!r} needs rows with a sum > 0 (rows are distributions)")
-        return rows
+
+def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows: Any, numbers: Any) -> None:
+    """Raise unless a user's function is a distance between some of the distinct rows, which messages call `numbers`.
+
+    That is the same both ways, a number >= 0, and 0 between a row and itself.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.choice(len(numbers), min(_SAMPLED, len(numbers)), replace=False))
+    block = rows[some].toarray() if issparse(rows) else rows[some]
+    block = np.ascontiguousarray(block, dtype=np.float64)
+    a, b = np.triu_indices(len(some))
+    there, back = np.empty(len(a)), np.empty(len(a))
+    with one_numba_thread() if enters_parallel_regions(function) else nullcontext():
+        loop = _plain_loop(function, params)
+        loop(block[a], block[b], there)
+        identity = function_name(function)  # now: what it makes once, when it is first called, is no change
+        loop(block[b], block[a], back)
+    large = np.maximum(there, back)
+    own, unequal = a == b, there != back
+    finite = large[~own & np.isfinite(large)]
+    slack = _SAME * float(np.median(finite)) if finite.size else 0.0
+    wrong = {
+        "a distance is a number >= 0": ~own & ~((there >= 0) & (back >= 0)),
+        "a distance is 0 there": own & ~(np.abs(there) <= slack),
+        "a distance is the same both ways: give one that is, such as their mean": ~own
+        & unequal
+        & ~(np.abs(there - back) <= _SAME * large),
+    }
+    for rule, bad in wrong.items():
+        if bad.any():
+            at = int(np.argmax(bad))
+            i, j = numbers[some[a[at]]], numbers[some[b[at]]]
+            other = "itself" if i == j else f"row {j} of X, and {float(back[at])!r} the other way round"
+            raise ScalemaniError(f"metric={name!r} gives {float(there[at])!r} between row {i} and {other}: {rule}")
+    if function_name(function) != identity:
+        raise ScalemaniError(
+            f"metric={name!r} changes what it uses when it is called (a counter, a cache?), so that it can't be told "
+            "from another function: take that out"
+        )
 
 
 def pynndescent_function(name: str) -> Callable[..., Any]:
@@ -93,6 +133,10 @@ def _compiled_loop(function: Any, arguments: tuple[Any, ...]) -> Callable[[F64, 
 def _plain_loop(function: Callable[..., Any], params: Mapping[str, Any]) -> Callable[[F64, F64, F64], None]:
     def loop(a: F64, b: F64, out: F64) -> None:
         for i in range(len(out)):
-            out[i] = function(a[i], b[i], **params)
+            found = function(a[i], b[i], **params)
+            try:
+                out[i] = float(found)
+            except (TypeError, ValueError):
+                raise ScalemaniError(f"the metric function gives {found!r:.60}; a number is needed") from None
 
     return loop

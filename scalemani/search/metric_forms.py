@@ -1,8 +1,10 @@
 """From a metric's name to its form: what rows become, and what is measured between them.
 
-Definitions are pynndescent's, computed in float64, but for two. Its ``true_angular`` is 1 for equal
+Definitions are pynndescent's, computed in float64, but for these. Its ``true_angular`` is 1 for equal
 directions and falls as they part: here it is what its name says, the angle over pi, with the same
-neighbours. ``dot`` is between unit rows, as NN-descent makes them.
+neighbours. ``dot`` is between unit rows, as NN-descent makes them. Distributions are not smoothed,
+and ``sinkhorn``, whose iteration ends before it is symmetric, is the mean of both ways.
+Rows are in the metric's domain (:mod:`.domains`): that was checked as they were read.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 from scipy.stats import rankdata
 
 from scalemani.errors import ScalemaniError
@@ -19,7 +21,6 @@ from scalemani.search.distance_forms import (
     ARC,
     ARC_SHARE,
     CLIPPED,
-    EPS,
     F64,
     HALF_SQUARE,
     IDENTITY,
@@ -30,10 +31,9 @@ from scalemani.search.distance_forms import (
     NormForm,
     PairForm,
     Scale,
-    require_non_negative,
 )
 from scalemani.search.function_metrics import FunctionForm, pynndescent_function
-from scalemani.search.metrics import canonical_name, checked_parameters
+from scalemani.search.metrics import apart_from, canonical_name, checked_parameters, function_parameters
 from scalemani.search.pair_formulas import (
     braycurtis,
     canberra,
@@ -47,11 +47,13 @@ from scalemani.search.pair_formulas import (
     yule,
 )
 
-_FLOAT32_EPS = float(np.finfo(np.float32).eps)  # pynndescent's smoothing of distributions
-
 
 def make_form(
-    metric: Any, metric_params: Mapping[str, Any] | None, n_features: int, centre: F64 | None = None
+    metric: Any,
+    metric_params: Mapping[str, Any] | None,
+    n_features: int,
+    centre: F64 | None = None,
+    non_negative: bool = False,
 ) -> Form:
     """The form of a metric for rows of ``n_features`` columns.
 
@@ -66,52 +68,47 @@ def make_form(
     centre : NDArray[float64], shape (n_features,), optional
         Taken off rows before they are scaled, so that a large common offset costs no digits.
 
+    non_negative : bool
+        Whether no row that is searched among has a negative entry.
+
     Raises
     ------
     ScalemaniError
         Unknown metric, or a parameter that is missing, unknown or out of range.
     """
     if callable(metric):
-        return FunctionForm(getattr(metric, "__name__", "function"), metric, dict(metric_params or {}))
+        called = getattr(metric, "__name__", type(metric).__name__)
+        return FunctionForm(called, metric, function_parameters(metric_params))
     name = canonical_name(metric)
     params = checked_parameters(name, metric_params, n_features)
     if name == "haversine" and n_features != 2:
         raise ScalemaniError(f"metric='haversine' needs 2 features (latitude, longitude); X has {n_features}")
-    return _FORMS[name](name, params, np.zeros(n_features) if centre is None else centre)
+    form = _FORMS[name](name, params, np.zeros(n_features) if centre is None else centre)
+    form.limit = apart_from(name, n_features, non_negative)
+    return form
 
 
 def _unit_rows(rows: F64) -> F64:
-    """Rows divided by their norms, and one more feature that is 1 for a row of zeros alone: distance 1."""
     top = np.max(np.abs(rows), axis=1, keepdims=True)
     scaled = np.divide(rows, top, out=np.zeros_like(rows), where=top > 0)  # or squares overflow
     norm = np.sqrt(np.add.reduce(scaled * scaled, axis=1, keepdims=True))
-    out = np.zeros((rows.shape[0], rows.shape[1] + 1))
-    np.divide(scaled, norm, out=out[:, :-1], where=norm > 0)
-    out[:, -1] = norm[:, 0] == 0
-    return out
+    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
 
 
 def _unit_csr(rows: csr_array) -> csr_array:
     counts = np.diff(rows.indptr)
     out = csr_array(rows, copy=True)
     filled = np.flatnonzero(counts)
-    norms = np.ones(rows.shape[0])
     if len(filled):
         top = np.maximum.reduceat(np.abs(rows.data), rows.indptr[filled])
         scaled = rows.data / np.repeat(top, counts[filled])
-        norms[filled] = np.sqrt(np.add.reduceat(scaled * scaled, rows.indptr[filled]))
-        out.data = scaled / np.repeat(norms[filled], counts[filled])
-    empty = csr_array((counts == 0).astype(np.float64)[:, None])
-    return csr_array(hstack([out, empty], format="csr"))
+        norms = np.sqrt(np.add.reduceat(scaled * scaled, rows.indptr[filled]))
+        out.data = scaled / np.repeat(norms, counts[filled])
+    return out
 
 
 def _unit_deviations(rows: F64) -> F64:
-    """Rows less their means, divided by their norms; a row constant but for rounding counts as zero."""
-    mean = np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1]
-    out = rows - mean
-    noise = 4 * rows.shape[1] * EPS * np.max(np.abs(rows), axis=1, keepdims=True)
-    out[(np.abs(out) <= noise).all(axis=1)] = 0.0
-    return _unit_rows(out)
+    return _unit_rows(rows - np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1])
 
 
 def _unit_ranks(rows: F64) -> F64:
@@ -119,12 +116,10 @@ def _unit_ranks(rows: F64) -> F64:
 
 
 def _roots(rows: F64) -> F64:
-    require_non_negative("hellinger", rows)
     return _unit_rows(np.sqrt(rows))
 
 
 def _roots_csr(rows: csr_array) -> csr_array:
-    require_non_negative("hellinger", rows.data)
     out = csr_array(rows, copy=True)
     out.data = np.sqrt(out.data)
     return _unit_csr(out)
@@ -137,24 +132,12 @@ def _on_sphere(rows: F64) -> F64:
     )
 
 
-def _cumulated(name: str) -> Callable[[F64], F64]:
-    def prepare(rows: F64) -> F64:
-        require_non_negative(name, rows)
-        total = np.add.reduce(rows, axis=1, keepdims=True)
-        if (total == 0).any():
-            raise ScalemaniError(f"metric={name!r} needs rows with a sum > 0 (they are distributions)")
-        return np.cumsum(rows / total, axis=1)
-
-    return prepare
+def _shares(rows: F64) -> F64:
+    return np.asarray(rows / np.add.reduce(rows, axis=1, keepdims=True))
 
 
-def _smoothed(name: str) -> Callable[[F64], F64]:
-    def prepare(rows: F64) -> F64:
-        require_non_negative(name, rows)
-        total = np.add.reduce(rows, axis=1, keepdims=True) + _FLOAT32_EPS * rows.shape[1]
-        return np.asarray((rows + _FLOAT32_EPS) / total)
-
-    return prepare
+def _cumulated(rows: F64) -> F64:
+    return np.cumsum(_shares(rows), axis=1)
 
 
 def _scaled(weights: F64, centre: F64) -> Callable[[F64], F64]:
@@ -206,28 +189,25 @@ def _mahalanobis(name: str, params: dict[str, Any], centre: F64) -> Form:
 
 
 def _wasserstein(name: str, params: dict[str, Any], centre: F64) -> Form:
-    return NormForm(name, params["p"], prepare=_cumulated(name))
+    return NormForm(name, params["p"], prepare=_cumulated)
 
 
 def _circular(name: str, params: dict[str, Any], centre: F64) -> Form:
-    p = params["p"]
-
     def function(a: F64, b: F64) -> F64:
         gap = a - b
-        shifted = np.abs(gap - np.median(gap**p if p == int(p) else np.abs(gap) ** p, axis=1)[:, None])
-        return np.asarray(np.add.reduce(shifted**p, axis=1) ** (1 / p))
+        return np.asarray(np.add.reduce(np.abs(gap - np.median(gap, axis=1)[:, None]), axis=1))
 
-    return PairForm(name, function, _cumulated(name), params={"p": int(p) if p == int(p) else p})
+    return PairForm(name, function, _cumulated, params={"p": 1})
 
 
 def _transport(name: str, params: dict[str, Any], centre: F64) -> Form:
     if "max_iter" in params:
         params = {**params, "max_iter": int(params["max_iter"])}
-    return FunctionForm(name, pynndescent_function(name), params, positional=True, distributions=True)
+    return FunctionForm(name, pynndescent_function(name), params, positional=True)
 
 
-def _pair(function: Callable[[F64, F64], F64], table: str | None = None, smoothed: bool = False) -> Any:
-    return lambda name, params, centre: PairForm(name, function, _smoothed(name) if smoothed else None, table)
+def _pair(function: Callable[[F64, F64], F64], table: str | None = None, prepare: Any = None) -> Any:
+    return lambda name, params, centre: PairForm(name, function, prepare, table)
 
 
 def _count(formula: Callable[..., Any], prepare: Callable[[F64], F64] | None = None) -> Any:
@@ -235,8 +215,6 @@ def _count(formula: Callable[..., Any], prepare: Callable[[F64], F64] | None = N
 
 
 def _bits(rows: F64) -> F64:
-    if ((rows < 0) | (rows > 255) | (rows != np.floor(rows))).any():
-        raise ScalemaniError("bit_hamming and bit_jaccard need packed bits: integers 0 to 255 (uint8)")
     return np.unpackbits(rows.astype(np.uint8), axis=1).astype(np.float64)
 
 
@@ -263,8 +241,8 @@ _FORMS: dict[str, Callable[[str, dict[str, Any], F64], Form]] = {
     "canberra": _pair(canberra, "canberra"),
     "braycurtis": _pair(braycurtis, "braycurtis"),
     "hamming": _pair(lambda a, b: np.count_nonzero(a != b, axis=1) / a.shape[1], "hamming"),
-    "jensen_shannon": _pair(jensen_shannon, smoothed=True),
-    "symmetric_kl": _pair(symmetric_kl, smoothed=True),
+    "jensen_shannon": _pair(jensen_shannon, prepare=_shares),
+    "symmetric_kl": _pair(symmetric_kl, prepare=_shares),
     "tsss": _pair(tsss),
     "jaccard": _count(lambda tt, a, b, d: ratio(a + b - 2 * tt, a + b - tt)),
     "dice": _count(lambda tt, a, b, d: ratio(a + b - 2 * tt, a + b)),

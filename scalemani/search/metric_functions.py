@@ -1,23 +1,21 @@
 """Leaf: metrics that are functions of two rows, named so that a store can say which one it was made with.
 
-A store holds no code. It holds the function's module and qualified name, and a digest of its byte
-code, so that another function of the same name is another metric. The process that fitted knows the
+A store holds no code. It holds the function's module and qualified name, and a digest of what it
+does, so that another function of the same name is another metric. The process that fitted knows the
 function; others find it by its name where its module is imported already: a stranger's store must not
 choose what is imported and run.
 """
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import inspect
 import sys
 import types
 from typing import Any
 
-import numpy as np
-
 from scalemani.errors import ScalemaniError
+from scalemani.search.function_digest import function_digest
 
 _known: dict[str, Any] = {}
 
@@ -28,63 +26,20 @@ def function_name(function: Any) -> str:
     Raises
     ------
     ScalemaniError
-        If it has no name of its own (a callable object).
+        If it uses what can't be told from another of its kind (:mod:`.function_digest`).
 
     >>> def city_block(x, y): return abs(x - y).sum()
     >>> function_name(city_block).split("#")[0].split(":")[1]
     'city_block'
     """
-    python, bound = function, b""
-    if isinstance(function, functools.partial):
-        python, bound = function.func, _content((function.args, function.keywords))
-    python = getattr(python, "py_func", python)  # what numba compiled
-    code = getattr(python, "__code__", None)
-    module, qualified = getattr(python, "__module__", None), getattr(python, "__qualname__", None)
-    if module is None or qualified is None:
-        raise ScalemaniError(
-            f"metric={type(function).__name__} object has no name that a store can record: define the metric with def"
-        )
-    text = bound if code is None else _function_content(python) + bound
-    name = f"{module}:{qualified}#{hashlib.blake2b(text, digest_size=4).hexdigest()}"
+    inner = getattr(function, "func", None) if isinstance(function, functools.partial) else function
+    inner = inspect.getattr_static(inner, "py_func", inner)  # what numba compiled
+    module, qualified = (getattr(inner, part, None) for part in ("__module__", "__qualname__"))
+    if not isinstance(module, str) or not isinstance(qualified, str):
+        module, qualified = type(inner).__module__, type(inner).__qualname__  # an object that can be called
+    name = f"{module}:{qualified}#{function_digest(function)}"
     _known[name] = function
     return name
-
-
-def _function_content(function: Any) -> bytes:
-    """What a function does: its code, its defaults, and the values it closes over."""
-    closed = [cell.cell_contents for cell in function.__closure__ or ()]
-    return _content((function.__code__, function.__defaults__, function.__kwdefaults__, closed))
-
-
-def _content(value: Any) -> bytes:
-    """A value in bytes that are the same in every process.
-
-    Raises
-    ------
-    ScalemaniError
-        If it is of a kind that has none.
-    """
-    if isinstance(value, types.CodeType):
-        return bytes(value.co_code) + _content((value.co_names, value.co_consts))
-    if isinstance(value, types.FunctionType):
-        return value.__qualname__.encode() + _function_content(value)
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
-    if isinstance(value, dict):
-        return _content(sorted(value.items()))
-    if isinstance(value, tuple | list):
-        return b"(" + b",".join(_content(item) for item in value) + b")"
-    if isinstance(value, frozenset):
-        return _content(sorted(map(repr, value)))
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | type(...)):
-        return f"{type(value).__name__}:{value!r}".encode()
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if name is None:
-        raise ScalemaniError(
-            f"the metric function uses a {type(value).__name__} that a store can't tell from another: "
-            "pass plain numbers or arrays"
-        )
-    return f"{getattr(value, '__module__', '')}:{name}".encode()
 
 
 def is_function_name(metric: Any) -> bool:
@@ -101,6 +56,11 @@ def function_of(name: str) -> Any:
         If it is not known here: its module is not imported yet, or has no Python function of that name and code.
     """
     if name in _known:
+        if function_name(_known[name]) != name:
+            raise ScalemaniError(
+                f"the metric function {_parts(name)[1]!r} is another since the fit: its object, a global or a helper "
+                "has changed; set that back, or fit again"
+            )
         return _known[name]
     module, qualified = _parts(name)
     if module not in sys.modules:

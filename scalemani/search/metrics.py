@@ -1,4 +1,4 @@
-"""Names and parameters of the metrics: pynndescent's names, checked without importing pynndescent.
+"""Names, domains and parameters of the metrics: pynndescent's names, checked without importing pynndescent.
 
 Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the
 approximate search. Whatever is missing or unknown is named before any work.
@@ -6,51 +6,80 @@ approximate search. Whatever is missing or unknown is named before any work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, unknown
+from scalemani.search.domains import (
+    ANGLES,
+    BYTES,
+    NON_NEGATIVE,
+    NOT_CONSTANT,
+    NOT_ZERO,
+    POSITIVE,
+    REAL,
+    SHARES,
+    YES_AND_NO,
+    YES_OR_NO,
+    Domain,
+)
 
-# Canonical name -> the other names of the same metric, as pynndescent 0.7 lists them.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "euclidean": ("l2",),
-    "sqeuclidean": (),
-    "manhattan": ("taxicab", "l1"),
-    "chebyshev": ("linfinity", "linfty", "linf"),
-    "minkowski": (),
-    "seuclidean": ("standardised_euclidean",),
-    "wminkowski": ("weighted_minkowski",),
-    "mahalanobis": (),
-    "canberra": (),
-    "cosine": (),
-    "dot": ("direct_cosine",),
-    "correlation": (),
-    "haversine": (),
-    "braycurtis": (),
-    "spearmanr": (),
-    "tsss": (),
-    "true_angular": (),
-    "hellinger": (),
-    "kantorovich": ("wasserstein",),
-    "wasserstein_1d": ("wasserstein-1d", "kantorovich-1d", "kantorovich_1d"),
-    "circular_kantorovich": ("circular_wasserstein",),
-    "sinkhorn": (),
-    "jensen_shannon": ("jensen-shannon",),
-    "symmetric_kl": ("symmetric-kl", "symmetric_kullback_liebler"),
-    "hamming": (),
-    "jaccard": (),
-    "dice": (),
-    "matching": (),
-    "kulsinski": (),
-    "rogerstanimoto": (),
-    "russellrao": (),
-    "sokalsneath": (),
-    "sokalmichener": (),
-    "yule": (),
-    "bit_hamming": (),
-    "bit_jaccard": (),
+
+@dataclass(frozen=True)
+class Metric:
+    """What is known of a metric by name; docs/metrics.md has the same table."""
+
+    domain: Domain  # rows that it takes
+    proper: bool  # it obeys the triangle inequality (and may be 0 between different rows)
+    maximum: float | None = None  # of any rows; None where there is none, or parameters set it
+    apart: float | None = None  # from this distance on, rows have nothing in common, and are no neighbours
+    non_negative: bool = False  # that holds where no training row has a negative entry
+    by_feature: bool = False  # both numbers are for one feature
+    aliases: tuple[str, ...] = ()  # as pynndescent lists them
+
+
+METRICS: dict[str, Metric] = {
+    "euclidean": Metric(REAL, True, aliases=("l2",)),
+    "sqeuclidean": Metric(REAL, False),
+    "manhattan": Metric(REAL, True, aliases=("taxicab", "l1")),
+    "chebyshev": Metric(REAL, True, aliases=("linfinity", "linfty", "linf")),
+    "minkowski": Metric(REAL, True),
+    "seuclidean": Metric(REAL, True, aliases=("standardised_euclidean",)),
+    "wminkowski": Metric(REAL, True, aliases=("weighted_minkowski",)),
+    "mahalanobis": Metric(REAL, True),
+    "canberra": Metric(REAL, True, 1.0, 1.0, by_feature=True),
+    "cosine": Metric(NOT_ZERO, False, 2.0, 1.0, non_negative=True),
+    "dot": Metric(NOT_ZERO, False, 1.0, 1.0, aliases=("direct_cosine",)),
+    "correlation": Metric(NOT_CONSTANT, False, 2.0),
+    "haversine": Metric(ANGLES, True, math.pi),
+    "braycurtis": Metric(NON_NEGATIVE, False, 1.0, 1.0),
+    "spearmanr": Metric(NOT_CONSTANT, False, 2.0),
+    "tsss": Metric(SHARES, False),
+    "true_angular": Metric(NOT_ZERO, True, 1.0, 0.5, non_negative=True),
+    "hellinger": Metric(SHARES, True, 1.0, 1.0),
+    "kantorovich": Metric(SHARES, True, aliases=("wasserstein",)),
+    "wasserstein_1d": Metric(SHARES, True, aliases=("wasserstein-1d", "kantorovich-1d", "kantorovich_1d")),
+    "circular_kantorovich": Metric(SHARES, True, aliases=("circular_wasserstein",)),
+    "sinkhorn": Metric(POSITIVE, False),
+    "jensen_shannon": Metric(SHARES, False, math.log(2), math.log(2), aliases=("jensen-shannon",)),
+    "symmetric_kl": Metric(POSITIVE, False, aliases=("symmetric-kl", "symmetric_kullback_liebler")),
+    "hamming": Metric(REAL, True, 1.0, 1.0),
+    "jaccard": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "dice": Metric(YES_OR_NO, False, 1.0, 1.0),
+    "matching": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "kulsinski": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "rogerstanimoto": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "russellrao": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "sokalsneath": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "sokalmichener": Metric(YES_OR_NO, True, 1.0, 1.0),
+    "yule": Metric(YES_AND_NO, False, 2.0, 2.0),
+    "bit_hamming": Metric(BYTES, True, 8.0, 8.0, by_feature=True),
+    "bit_jaccard": Metric(BYTES, False, math.inf, math.inf),
 }
 
 # Known to pynndescent, but no length of an edge.
@@ -85,7 +114,8 @@ _SHAPES = {
     "cost": "costs between bins, shape (n_features, n_features)",
 }
 
-_CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
+_CANONICAL = {alias: name for name, known in METRICS.items() for alias in (name, *known.aliases)}
+_GIVEN = ("precomputed", "geodesic")
 
 
 def metric_names() -> list[str]:
@@ -105,10 +135,23 @@ def canonical_name(metric: Any) -> str:
         return _CANONICAL[metric]
     if isinstance(metric, str) and metric in REFUSED:
         raise ScalemaniError(f"metric={metric!r} can't be used: {REFUSED[metric]}")
-    raise ScalemaniError(
-        f"metric={metric!r} is not known; supported are {', '.join(metric_names())}, 'precomputed', "
-        "'geodesic', or a function of two rows"
-    )
+    raise unknown("metric=", metric, (*metric_names(), *_GIVEN), "or a function of two rows")
+
+
+def domain_check(metric: Any) -> Callable[[Any, int, str], None] | None:
+    """What raises unless a metric takes a block of rows: ``check(block, number of its first row, name of X)``."""
+    if not isinstance(metric, str) or metric not in _CANONICAL:
+        return None
+    name = _CANONICAL[metric]
+    return partial(METRICS[name].domain.check, name)
+
+
+def apart_from(name: str, n_features: int, non_negative: bool) -> float | None:
+    """The distance from which on rows of so many features have nothing in common, less its rounding; None for none."""
+    known = METRICS[name]
+    if known.apart is None or (known.non_negative and not non_negative):
+        return None
+    return known.apart * (n_features if known.by_feature else 1) * (1 - 1e-12 - 4 * n_features * np.finfo(float).eps)
 
 
 def checked_parameters(
@@ -139,19 +182,48 @@ def checked_parameters(
     for key, value in (metric_params or {}).items():
         given[_SYNONYMS.get(key, key)] = value
     allowed = PARAMETERS.get(name, ())
-    unknown = sorted(set(given) - set(allowed))
-    if unknown:
-        takes = f"takes {', '.join(allowed)}" if allowed else "takes no parameters"
-        raise ScalemaniError(f"metric_params has {', '.join(unknown)}, but metric={name!r} {takes}")
+    for key in sorted(set(given) - set(allowed), key=str):
+        if not allowed:
+            raise ScalemaniError(f"metric_params has {key}, but metric={name!r} takes no parameters: leave it out")
+        raise unknown(f"metric_params of metric={name!r} has ", key, allowed)
     checked: dict[str, Any] = {}
     for key in allowed:
         if key in given:
             checked[key] = _checked(name, key, given[key], n_features)
+            if name == "circular_kantorovich" and checked[key] != 1:
+                raise ScalemaniError(f"metric_params['p'] of metric={name!r} is {given[key]!r}; others than 1 depend "
+                                     "on which row comes first: give 1, or leave it out")
         elif (name, key) in _DEFAULTS:
             checked[key] = _DEFAULTS[name, key]
         else:
             raise ScalemaniError(f"metric={name!r} needs metric_params={{'{key}': ...}}: {_SHAPES[key]}")
     return checked
+
+
+def function_parameters(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Keyword arguments of a function as a store gives them back: numbers, strings, and arrays of numbers.
+
+    Raises
+    ------
+    ScalemaniError
+        If one is anything else.
+    """
+    found = dict(params or {})
+    for key, value in found.items():
+        if isinstance(value, (list, tuple, np.ndarray)):
+            try:
+                found[key] = np.asarray(np.asarray(value).tolist())
+            except ValueError:  # lists of several lengths
+                found[key] = np.empty(0, object)
+        elif isinstance(value, np.generic):
+            found[key] = value.item()
+        kind = found[key].dtype.kind if isinstance(found[key], np.ndarray) else "f"
+        if kind not in "biuf" or not isinstance(found[key], (type(None), bool, int, float, str, np.ndarray)):
+            raise ScalemaniError(
+                f"metric_params[{key!r}] of a function is a {type(value).__name__}: a number, a string or an array of "
+                "numbers is needed; functools.partial binds anything else"
+            )
+    return found
 
 
 def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
@@ -173,6 +245,10 @@ def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
         raise ScalemaniError(f"{label} holds {array.min()}; entries >= 0 are needed")
     if key in ("VI", "cost") and (np.abs(array - array.T) > 1e-8 * np.abs(array).max()).any():
         raise ScalemaniError(f"{label} is not symmetric")
+    if not array.any():
+        raise ScalemaniError(f"{label} is 0 everywhere, so that all rows are at distance 0; give some that are > 0")
+    if key == "cost" and array.diagonal().any():
+        raise ScalemaniError(f"{label} has {array.diagonal().max()} on its diagonal; a bin costs nothing to itself: 0")
     return array
 
 

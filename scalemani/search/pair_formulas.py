@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import rel_entr
 
 from scalemani.search.distance_forms import F64
 
@@ -26,7 +27,7 @@ def braycurtis(a: F64, b: F64) -> F64:
 
 def jensen_shannon(a: F64, b: F64) -> F64:
     middle = (a + b) / 2
-    terms = (a * np.log(a / middle) + b * np.log(b / middle)) / 2
+    terms = (rel_entr(a, middle) + rel_entr(b, middle)) / 2
     return np.asarray(np.maximum(np.add.reduce(terms, axis=1), 0.0))
 
 

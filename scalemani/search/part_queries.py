@@ -16,7 +16,7 @@ import numpy as np
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.search.brute import BruteSearch
 from scalemani.search.distance_forms import F64
-from scalemani.search.exact import ExactSearch, infinite_distances
+from scalemani.search.exact import ExactSearch, check_finite
 from scalemani.search.in_order import in_order
 from scalemani.search.prepared_rows import BLOCK_BYTES, I64, PreparedRows
 from scalemani.search.shards import Parts
@@ -65,8 +65,7 @@ class PartQueries:
         with single_blas_thread():
             for _ in in_order(some, list(self._cuts(count)), self.search.threads):
                 pass
-        if not np.isfinite(lengths).all():
-            raise infinite_distances(self.search.form.name, k)
+        check_finite(self.search.form, lengths)
         return table, lengths
 
     def within(self, queries: Any, radius: float) -> tuple[I64, I64, F64]:

@@ -62,6 +62,10 @@ class PrecomputedSearch:
         """Number of rows searched among, m."""
         return len(self.rows)
 
+    def apart(self, distances: F64) -> Any:
+        """Given distances are taken as they are: none says that rows have nothing in common."""
+        return np.zeros(distances.shape, bool)
+
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query, a row (m,) of distances; see ExactSearch.nearest."""
         available = self.n_rows - (exclude is not None)
