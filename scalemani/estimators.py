@@ -1,6 +1,5 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
-import copy
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -267,7 +266,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Take the results of a finished run as attributes."""
         spectrum = run.spectrum
         self._run = run
-        self.store_ = run.store.path
         self.embedding_ = run.embedding()
         self.eigenvalues_ = np.array(spectrum["eigenvalues"])
         self.additive_constant_ = float(spectrum["additive_constant"])
@@ -295,6 +293,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._run.name_features(listed)
         if listed is not None:
             self.feature_names_in_ = np.array(listed, object)
+
+    @property
+    def store_(self) -> str:
+        """Path of the store."""
+        return self._run.store.path
 
     # ---- use -------------------------------------------------------------------------------------
 
@@ -366,31 +369,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy in the same process shares the run, and keeps a temporary store alive with it."""
-        state = {name: value if name == "_run" else copy.deepcopy(value, memo) for name, value in vars(self).items()}
-        return self._with(state)
-
-    def __copy__(self) -> Self:
-        return self._with(dict(vars(self)))
-
-    def _with(self, state: dict[str, Any]) -> Self:
-        made = type(self).__new__(type(self))
-        made.__dict__.update(state)
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel with the results by the store's path: graph, training points and distances stay where they are."""
-        state: dict[str, Any] = super().__getstate__()
-        if "_run" in state:
-            state = {**state, "_run": None}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if state.get("_run", 0) is None:
-            self._run = Run(RunStore(self.store_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

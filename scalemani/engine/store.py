@@ -284,10 +284,18 @@ class RunStore(Tiles):
         DamagedStoreError
             If an array of the model is not what was written.
         """
-        folder, document = place(self.path), {**self.document, "format_version": FORMAT_VERSION}
-        names = document.get("arrays") or small_arrays.found(folder)
-        kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
-        write_copy(place(path).absolute(), document, kept, self.read_array, more)
+        document = {**self.document, "format_version": FORMAT_VERSION}
+        write_copy(place(path).absolute(), document, self._of_model(), self.read_array, more)
+
+    def _of_model(self) -> list[str]:
+        """Names of the arrays that a model needs."""
+        names = self.document.get("arrays") or small_arrays.found(place(self.path))
+        return [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
+
+    def bytes_without_distances(self, *more: str) -> int:
+        """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
+        folders = [place(self.path) / name for name in (*self._of_model(), *more)]
+        return sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
