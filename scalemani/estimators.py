@@ -66,7 +66,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Residual over eigenvalue, and relative error of the constant.
     store : path or URL, optional
         Zarr store of the run. One that is there is resumed, or refused if it holds other data or
-        parameters. None: a temporary folder that lives as long as the model or a lazy result of it.
+        parameters. None: a temporary folder that lives as long as the model or a lazy result of it; a pickle of such a
+        model carries it whole but for D, up to 256 MiB (above that pickling fails), while that of a model with a path
+        names the path. Leave it None in a grid search or a cross-validation: each fit needs a store of its own.
     scheduler : str or distributed.Client, optional
         Dask scheduler. None: the active client, or else threads of this process.
     memory_limit : int or str, optional

@@ -202,7 +202,10 @@ class Run:
         elif given and "landmarks" in self.stages:
             found = rows_of_landmarks(self.store, vertices[known])
         elif given:
-            raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
+            raise ScalemaniError(
+                "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what "
+                "you gave"
+            )
         else:
             found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
         out = np.full((len(vertices), total), np.nan)

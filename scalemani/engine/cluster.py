@@ -152,6 +152,8 @@ class Cluster:
         """
         if client in _of_parents:
             raise forked(CLIENT)
+        if client.scheduler is None:
+            raise ScalemaniError("the Dask client is not connected: await it if it is asynchronous, give another, or leave scheduler out")
         with contextlib.suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is getattr(client.loop, "asyncio_loop", None):
                 raise ScalemaniError(
@@ -160,8 +162,6 @@ class Cluster:
                 )
         if not client.asynchronous:
             self.client = client
-        elif client.scheduler is None:
-            raise ScalemaniError("the asynchronous Dask client is not connected: await it before it is used")
         else:
             self._connect(client.scheduler.address, client.security)
 

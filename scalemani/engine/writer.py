@@ -30,6 +30,7 @@ from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, S
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
 SETTLE = 0.2  # seconds after which one of two that took over together sees that it was the first, and lost
+IN_A_SEARCH = "; in a grid search leave store=None"  # its fits would be at one store
 LENGTH = 512  # bytes of the object: a beat on a full disk is written in place
 
 _lock = threading.Lock()
@@ -170,8 +171,9 @@ class Writer:
                 raise self._in_use(f"process {found['pid']} on {found['host']}" if found else "another process")
 
     def _in_use(self, who: str) -> StoreInUseError:
+        more = IN_A_SEARCH if self._what == "fit" else ""
         return StoreInUseError(
-            f"another {self._what} is at work on {self._shown!r}: {who}; wait for it, or give another path"
+            f"another {self._what} is at work on {self._shown!r}: {who}; wait for it, or give another path{more}"
         )
 
     def _forget(self) -> None:
