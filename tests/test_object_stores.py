@@ -391,6 +391,28 @@ def test_one_of_many_puts_an_object_where_none_was(shelf):
     assert len(won) == 1 and (shelf / "line").read_bytes() == str(won[0]).encode()
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_a_conditional_put_that_is_refused_though_nobody_else_was_first(done, shelf, on_disk, monkeypatch):
+    """The answer of the first try was lost and the second finds what the first put; or the server says 409 to one."""
+    ask, refused = Bucket.ask, set()
+
+    def losing(bucket, name, *arguments, **more):
+        again = more.get("mode") != "create" or arguments[0] in refused
+        if again:
+            return ask(bucket, name, *arguments, **more)
+        refused.add(arguments[0])
+        if done:
+            ask(bucket, name, *arguments, **more)
+        raise FileExistsError
+
+    monkeypatch.setattr(Bucket, "ask", losing)
+    model(shelf / "run").fit(X)
+    kinds = {key.rpartition("/")[2] for key in refused}
+    assert {".run.writer.json", "zarr.json", "0.json"} <= kinds
+    same_bits(shelf / "run", on_disk.store_)
+    assert put_once(shelf / "line", b"mine") and not put_once(shelf / "line", b"yours")
+
+
 def test_a_second_fit_is_refused(shelf):
     with Writer(shelf), pytest.raises(StoreInUseError, match=r"at work on 'memory://.*: this process"):
         model(shelf).fit(X)

@@ -25,6 +25,7 @@ from scalemani import __version__
 from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster_calls import Calls
 from scalemani.engine.forks import CLIENT, FIT, doing, forked
+from scalemani.engine.kernel_cache import check_compiler
 from scalemani.engine.quiet_logs import be_quiet_in, quiet_logs
 from scalemani.engine.resources import give_back
 from scalemani.engine.shared_folder import SharedFolder
@@ -90,7 +91,8 @@ class Cluster:
     Raises
     ------
     ScalemaniError
-        If no scheduler answers at the address, or it has no workers, or they have another version.
+        If no scheduler answers at the address, or it has no workers, or they have another version; if the client
+        is not connected, works on this thread's event loop, or was made before this process was forked.
     ClusterLostError
         Later, from any method: the scheduler is gone, or no worker works for longer than
         `cluster_watch.NO_WORKER_SECONDS`.
@@ -110,6 +112,7 @@ class Cluster:
         self._calls: Calls
 
     def __enter__(self) -> "Cluster":
+        check_compiler()
         with contextlib.ExitStack() as leaving:
             leaving.enter_context(doing(FIT))
             _revive_offloading()
@@ -153,7 +156,9 @@ class Cluster:
         if client in _of_parents:
             raise forked(CLIENT)
         if client.scheduler is None:
-            raise ScalemaniError("the Dask client is not connected: await it if it is asynchronous, give another, or leave scheduler out")
+            raise ScalemaniError(
+                "the Dask client is not connected: await it if it is asynchronous, give another, or leave scheduler out"
+            )
         with contextlib.suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is getattr(client.loop, "asyncio_loop", None):
                 raise ScalemaniError(
