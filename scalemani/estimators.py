@@ -70,7 +70,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         model carries it whole but for D, up to 256 MiB (above that pickling fails), while that of a model with a path
         names the path. Leave it None in a grid search or a cross-validation: each fit needs a store of its own.
     scheduler : str or distributed.Client, optional
-        Dask scheduler. None: the active client, or else threads of this process.
+        Dask scheduler. None: the active client, or else threads of this process. An asynchronous client is used from
+        any thread but that of its event loop (``await asyncio.to_thread(model.fit, X)``).
     memory_limit : int or str, optional
         Bytes a process may hold above its size at the start ("4GB"), pages of memory-mapped input aside, which the
         system takes back; tiles follow from it. None: half of what is free.

@@ -100,7 +100,7 @@ def child(work):  # what it gives or says, within the time that signal.alarm all
     reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(60)
+        signal.alarm(30)
         try:
             said = work()
         except BaseException as error:

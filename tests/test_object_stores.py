@@ -5,6 +5,7 @@ Claims about runs are made of ``memory://``, which takes the same way as a bucke
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -570,6 +571,19 @@ def test_a_run_begins_and_is_replaced_on_a_server(bucket):
     assert np.array_equal(new.moved_to(target, replace=True).read_array("order"), np.arange(7))
     assert {entry.name for entry in place(f"{bucket}/run").rglob()} >= {"zarr.json", "document.json", "0"}
     assert not list(workshop(target).rglob())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(100)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_told_to_spawn_once_its_parent_used_a_server(bucket):
+    """The threads that speak with servers are not in it: it would wait for ever."""
+    fitted = model(f"{bucket}/forked").fit(X)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        for function, argument in ((load, fitted.store_), (kind_of, f"{bucket}/another")):
+            with pytest.raises(ScalemaniError, match="one that had used object storage, .* 'spawn' or 'forkserver'"):
+                pool.apply_async(function, (argument,)).get(60)
 
 
 def test_what_can_t_be_reached_is_said_before_any_work(server, bucket, monkeypatch):

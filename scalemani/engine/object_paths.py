@@ -4,6 +4,7 @@ There are no folders: what has no object below it is not there, and making one d
 all, and seen at once by all; nothing is renamed, copies are made by the server.
 """
 
+import contextlib
 import fnmatch
 import os
 import uuid
@@ -250,12 +251,9 @@ class ObjectPath:
         self.bucket.ask("copy", self.key, other.key)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; servers don't say whether there was one."""
-        try:
+        """Remove the object if there is one: servers don't say, and where an answer was lost it is asked for twice."""
+        with contextlib.suppress(FileNotFoundError):
             self.bucket.ask("delete", self.key)
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
 
     def remove_all(self) -> None:
         """Remove the object and all below, a run's documents first: what is half gone is no array and no run."""
