@@ -80,13 +80,7 @@ class Run:
         return _opened_again, (path, identity, revision, function)
 
     def _packed(self) -> dict[str, bytes]:
-        """The files of the model without D, by name.
-
-        Raises
-        ------
-        ScalemaniError
-            If they are too large for a pickle.
-        """
+        """The files of the model without D, by name; refused where they are too large for a pickle."""
         size = self.store.bytes_without_distances(*((POINTS,) if "landmarks" in self.stages else ()))
         if size > PICKLE_BYTES:
             raise ScalemaniError(
@@ -350,13 +344,7 @@ def _unpacked(files: dict[str, bytes], function: Any) -> Run:
 
 
 def _opened_again(path: str, identity: str, revision: str, function: Any) -> Run:
-    """The run that a pickle names.
-
-    Raises
-    ------
-    ScalemaniError
-        If it is gone, or another is at the path by now.
-    """
+    """The run that a pickle names; refused where it is gone, or another is at the path by now."""
     run = _knowing(Run(RunStore(path)), function)
     if run._key[1:3] != (identity, revision):
         raise _fitted_again(path)

@@ -582,7 +582,7 @@ def test_a_forked_child_is_told_to_spawn_once_its_parent_used_a_server(bucket):
     fitted = model(f"{bucket}/forked").fit(X)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         for function, argument in ((load, fitted.store_), (kind_of, f"{bucket}/another")):
-            with pytest.raises(ScalemaniError, match="one that had used object storage, .* 'spawn' or 'forkserver'"):
+            with pytest.raises(ScalemaniError, match=r"had used object storage, .* 'spawn' or 'forkserver'"):
                 pool.apply_async(function, (argument,)).get(60)
 
 

@@ -146,13 +146,7 @@ class Cluster:
             self._connect(self._scheduler)
 
     def _take(self, client: Client) -> None:
-        """Use a user's client; of an asynchronous one its scheduler, by a client of our own.
-
-        Raises
-        ------
-        ScalemaniError
-            If it can't answer while this thread waits, or is another process's.
-        """
+        """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer while this thread waits."""
         if client in _of_parents:
             raise forked(CLIENT)
         if client.scheduler is None:

@@ -38,12 +38,7 @@ def forked(what: str) -> ScalemaniError:
 
 
 def check(what: str) -> None:
-    """Refuse what this process can't do if it is such a child.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse what this process can't do where it is such a child."""
     if what in _before:
         raise forked(what)
 

@@ -72,12 +72,7 @@ def _refuse(*_: Any) -> NoReturn:
 
 
 def check_compiler() -> None:
-    """Refuse to begin where kernels would refuse.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse to begin where kernels would refuse."""
     if not _is_compiled(njit(_refuse)):
         _refuse()
 

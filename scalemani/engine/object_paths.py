@@ -112,12 +112,7 @@ class ObjectPath:
     # ---- what is there ---------------------------------------------------------------------------
 
     def stat(self) -> Status:
-        """Of the object.
-
-        Raises
-        ------
-        FileNotFoundError
-        """
+        """Of the object."""
         found = self.bucket.ask("head", self.key)
         put: datetime = found["last_modified"]
         return Status(found["size"], put.timestamp())
@@ -204,12 +199,7 @@ class ObjectPath:
         return self._whole(found)
 
     def read_into(self, buffer: Any) -> int:
-        """Read the object into memory; how many bytes those are. ValueError where it has more than there is room.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError, StoreUnreachableError
-        """
+        """Read the object into memory; how many bytes those are. ValueError where it has more than there is room."""
         room, done, found = memoryview(buffer).cast("B"), 0, self._got()
         if found.meta["size"] > room.nbytes:
             raise ValueError(f"more than {room.nbytes} bytes")
@@ -274,12 +264,7 @@ class ObjectPath:
     # ---- before any work -------------------------------------------------------------------------
 
     def check_right(self) -> None:
-        """Put an object beside this one and remove it: the bucket is there, and may be written.
-
-        Raises
-        ------
-        StoreUnreachableError
-        """
+        """Put an object beside this one and remove it: the bucket is there, and may be written."""
         probe = self.with_name(f".scalemani-{uuid.uuid4().hex}")
         probe.write_bytes(b"")
         probe.unlink()

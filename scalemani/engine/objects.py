@@ -100,10 +100,6 @@ def room_for(path: Named, needed: int) -> Iterator[None]:
         What is written, for the message and the free bytes.
     needed : int
         Bytes that it takes.
-
-    Raises
-    ------
-    DiskFullError
     """
     try:
         yield
@@ -231,10 +227,6 @@ def put(path: Named, content: Any) -> None:
     Parameters
     ----------
     content : bytes-like
-
-    Raises
-    ------
-    DiskFullError
     """
     target = place(path)
     if isinstance(target, ObjectPath):
@@ -258,10 +250,6 @@ def put_once(path: Named, content: Any) -> bool:
 
     Where the file system has no links it is made under its name, and a reader may find a part of it: what is read as
     JSON with a schema is none until it is whole, and a part that a killed process left can be replaced.
-
-    Raises
-    ------
-    DiskFullError
     """
     target = place(path)
     for _ in range(TRIES):

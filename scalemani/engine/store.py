@@ -144,12 +144,7 @@ class RunStore(Tiles):
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON object of the run, as it is now.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """The JSON object of the run, as it is now."""
         return dict(self._document.read())
 
     def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
@@ -162,12 +157,7 @@ class RunStore(Tiles):
         self.check_identity()
 
     def check_identity(self) -> None:
-        """Refuse to write into another run than the one that was opened.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """Refuse to write into another run than the one that was opened."""
         if self._document.read()["id"] != self.identity:
             raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 

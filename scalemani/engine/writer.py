@@ -103,12 +103,7 @@ class Writer:
             self._forget()
 
     def check(self) -> None:
-        """Refuse to go on after another writer has taken over.
-
-        Raises
-        ------
-        StoreInUseError
-        """
+        """Refuse to go on after another writer has taken over."""
         if self._public and not self._lost:
             try:
                 found = self._found()
