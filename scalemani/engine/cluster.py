@@ -146,7 +146,7 @@ class Cluster:
             self._connect(self._scheduler)
 
     def _take(self, client: Client) -> None:
-        """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer while this thread waits."""
+        """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer a waiting thread."""
         if client in _of_parents:
             raise forked(CLIENT)
         if client.scheduler is None:

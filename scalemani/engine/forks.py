@@ -21,8 +21,8 @@ def _in_child() -> None:
     try:
         if "numba" in sys.modules and sys.modules["numba"].threading_layer() == "omp":
             _before.add(REGIONS)  # numba would end the child
-    except ValueError:
-        pass  # none ran
+    except (ValueError, AttributeError):
+        pass  # none ran, or numba is being imported
 
 
 if hasattr(os, "register_at_fork"):
