@@ -1,6 +1,5 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
-import copy
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -68,9 +67,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Residual over eigenvalue, and relative error of the constant.
     store : path or URL, optional
         Zarr store of the run. One that is there is resumed, or refused if it holds other data or
-        parameters. None: a temporary folder that lives as long as the model or a lazy result of it.
+        parameters. None: a temporary folder that lives as long as the model or a lazy result of it; a pickle of such a
+        model carries it whole but for D, up to 256 MiB (above that pickling fails), while that of a model with a path
+        names the path. Leave it None in a grid search or a cross-validation: each fit needs a store of its own.
     scheduler : str or distributed.Client, optional
-        Dask scheduler. None: the active client, or else threads of this process.
+        Dask scheduler. None: the active client, or else threads of this process. An asynchronous client is used from
+        any thread but that of its event loop (``await asyncio.to_thread(model.fit, X)``).
     memory_limit : int or str, optional
         Bytes a process may hold above its size at the start ("4GB"), pages of memory-mapped input aside, which the
         system takes back; tiles follow from it. None: half of what is free.
@@ -267,7 +269,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Take the results of a finished run as attributes."""
         spectrum = run.spectrum
         self._run = run
-        self.store_ = run.store.path
         self.embedding_ = run.embedding()
         self.eigenvalues_ = np.array(spectrum["eigenvalues"])
         self.additive_constant_ = float(spectrum["additive_constant"])
@@ -300,6 +301,11 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.feature_names_in_ = np.array(names, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    @property
+    def store_(self) -> str:
+        """Path of the store."""
+        return self._run.store.path
 
     # ---- use -------------------------------------------------------------------------------------
 
@@ -368,31 +374,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy in the same process shares the run, and keeps a temporary store alive with it."""
-        state = {name: value if name == "_run" else copy.deepcopy(value, memo) for name, value in vars(self).items()}
-        return self._with(state)
-
-    def __copy__(self) -> Self:
-        return self._with(dict(vars(self)))
-
-    def _with(self, state: dict[str, Any]) -> Self:
-        made = type(self).__new__(type(self))
-        made.__dict__.update(state)
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel with the results by the store's path: graph, training points and distances stay where they are."""
-        state: dict[str, Any] = super().__getstate__()
-        if "_run" in state:
-            state = {**state, "_run": None}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if state.get("_run", 0) is None:
-            self._run = Run(RunStore(self.store_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

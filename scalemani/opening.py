@@ -15,7 +15,7 @@ from scalemani.engine.places import absolute
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.store_folder import StoreFolder
 from scalemani.engine.store_place import check_replaceable
-from scalemani.engine.writer import Writer
+from scalemani.engine.writer import IN_A_SEARCH, Writer
 from scalemani.errors import StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters
@@ -136,5 +136,5 @@ def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "")
         asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
         raise StoreMismatchError(
             f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
-            "replace it"
+            f"replace it{IN_A_SEARCH}"
         )

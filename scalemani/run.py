@@ -2,11 +2,13 @@
 
 The store IS the saved model; this class is its face in memory. A run without a path of its own
 lives in a temporary folder for as long as anything refers to it: the estimator, or a lazy result
-of its projection.
+of its projection. A pickle of it carries the files of its export, where one with a path carries that.
 """
 
+import tempfile
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +18,7 @@ from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
 from scalemani.engine.kept import KeptResults, drop_finished, kept_results
+from scalemani.engine.objects import room_for
 from scalemani.engine.places import named, place
 from scalemani.engine.shortest_paths import geodesic_rows
 from scalemani.engine.store import RunStore, check_writable
@@ -24,11 +27,13 @@ from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.engine.writer import Writer, who_writes
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics import shared_paths
-from scalemani.landmarks.layout import COORDINATES, copy_points, first_rows, landmark_account, rows_of_landmarks
+from scalemani.landmarks.layout import COORDINATES, POINTS, copy_points, first_rows, landmark_account, rows_of_landmarks
 from scalemani.projection_blocks import Placing, Report
 from scalemani.projection_tasks import LazyProjection, ModelKey, shared_projector
 from scalemani.row_blocks import as_source, check_shape, row_numbers
-from scalemani.search.metric_functions import is_function_name, module_of
+from scalemani.search.metric_functions import function_name, function_of, is_function_name, module_of
+
+PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
 
 
 class Run:
@@ -57,6 +62,33 @@ class Run:
             stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
             done = ", ".join(name for name in stages if name in self.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copies in one process share the run."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With a path of its own by that, else whole but for D; a metric that is a function goes along."""
+        path, identity, revision, *_ = self._key
+        metric = self._metric
+        function = function_of(metric) if is_function_name(metric) else None
+        if self.folder.temporary:
+            return _unpacked, (self._packed(), function)
+        return _opened_again, (path, identity, revision, function)
+
+    def _packed(self) -> dict[str, bytes]:
+        """The files of the model without D, by name; refused where they are too large for a pickle."""
+        size = self.store.bytes_without_distances(*((POINTS,) if "landmarks" in self.stages else ()))
+        if size > PICKLE_BYTES:
+            raise ScalemaniError(
+                f"a model with store=None is pickled whole, but for D, and this one has {size:,} bytes where a pickle "
+                f"carries {PICKLE_BYTES:,}: give fit a store path, which is all that is pickled then"
+            )
+        with tempfile.TemporaryDirectory(prefix="scalemani-") as folder:
+            model = Path(folder) / "model"
+            self.export(model)
+            files = [file for file in sorted(model.rglob("*")) if file.is_file()]
+            return {file.relative_to(model).as_posix(): file.read_bytes() for file in files}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -162,7 +194,10 @@ class Run:
         elif given and "landmarks" in self.stages:
             found = rows_of_landmarks(self.store, vertices[known])
         elif given:
-            raise ScalemaniError("D was given and not kept (keep_distances=False): its rows are in what you gave")
+            raise ScalemaniError(
+                "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what "
+                "you gave"
+            )
         else:
             found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
         out = np.full((len(vertices), total), np.nan)
@@ -175,9 +210,12 @@ class Run:
     def _key(self) -> ModelKey:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
-        revision, metric = self.stages["solve"]["revision"], self.stages["neighbors"]["fields"]["metric"]
-        module = module_of(metric) if is_function_name(metric) else ""
-        return (self.store.path, self._id, revision, self.parameters["projection"], module)
+        module = module_of(self._metric) if is_function_name(self._metric) else ""
+        return (self.store.path, self._id, self.stages["solve"]["revision"], self.parameters["projection"], module)
+
+    @property
+    def _metric(self) -> str:
+        return str(self.stages["neighbors"]["fields"]["metric"])
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now.
@@ -194,10 +232,7 @@ class Run:
         document = self.store.document
         revision = self.stages["solve"]["revision"]
         if document["id"] != self._id or document["stages"].get("solve", {}).get("revision") != revision:
-            raise ScalemaniError(
-                f"the store {self.store.path!r} was fitted again since this model was made: load it again, or give "
-                "each fit a path of its own"
-            )
+            raise _fitted_again(self.store.path)
 
     @property
     def n_components(self) -> int:
@@ -285,6 +320,38 @@ class Run:
             self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))
         else:
             self.store.copy_without_distances(path)
+
+
+def _fitted_again(path: str) -> ScalemaniError:
+    return ScalemaniError(
+        f"the store {path!r} was fitted again since this model was made: load it again, or give each fit a path of its "
+        "own"
+    )
+
+
+def _unpacked(files: dict[str, bytes], function: Any) -> Run:
+    """A run out of a pickle, in a temporary folder of its own."""
+    folder = StoreFolder(None)
+    with room_for(folder.path, sum(map(len, files.values()))):
+        for name, content in files.items():
+            file = Path(folder.path) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    return _knowing(Run(RunStore(folder.path), folder), function)
+
+
+def _opened_again(path: str, identity: str, revision: str, function: Any) -> Run:
+    """The run that a pickle names; refused where it is gone, or another is at the path by now."""
+    run = _knowing(Run(RunStore(path)), function)
+    if run._key[1:3] != (identity, revision):
+        raise _fitted_again(path)
+    return run
+
+
+def _knowing(run: Run, function: Any) -> Run:
+    if function is not None:
+        function_name(function)  # known in this process from now on
+    return run
 
 
 def _warn_unreachable(lost: int, total: int) -> None:

@@ -1,5 +1,6 @@
 """Fits beside one another: in threads, on one store, inside a Dask task, after a fork; and an active client."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -84,30 +85,101 @@ def test_an_active_client_is_taken_with_the_default_arguments(expected):
         np.testing.assert_allclose(model.transform(X), expected, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_can_fit_where_its_parent_only_imported(tmp_path):
-    program = """
-import os, sys, warnings
+FORKS = """
+import os, signal, sys, threading, warnings
 import numpy as np
+from distributed import Client
 from scalemani import KernelIsomap, load
 warnings.simplefilter("ignore")
 X = np.load("x.npy")
-child = os.fork()
-if child == 0:
-    try:
-        KernelIsomap(n_neighbors=8, store="child").fit(X)
+
+def fit(**more):
+    return KernelIsomap(n_neighbors=8, **more).fit(X)
+
+def child(work):  # what it gives or says, within the time that signal.alarm allows
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        try:
+            said = work()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writes, str(said).encode())
         os._exit(0)
-    except BaseException:
-        import traceback
-        traceback.print_exc()
-        os._exit(3)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os.close(writes)
+    said = os.read(reads, 9999).decode()
+    os.waitpid(pid, 0)
+    return said
+
+print("first", child(lambda: fit().embedding_.sum()))
+model = fit(store="here")
+print("fit", child(lambda: fit().embedding_.sum()))
+print("twice", child(lambda: child(lambda: fit().embedding_.sum())))
+print("transform", child(lambda: np.abs(model.transform(X) - model.embedding_).max() < 1e-6))
+print("load", child(lambda: load("here").embedding_.sum()))
+temporary = fit()
+pid = os.fork()
+if pid == 0:
+    del temporary
+    sys.exit(0)
+os.waitpid(pid, 0)
+print("kept", temporary.transform(X).shape)
+begun, ended = threading.Event(), threading.Event()
+def report(stage, done, total):
+    if stage == "geodesics":
+        begun.set()
+        ended.wait(60)
+thread = threading.Thread(target=lambda: fit(progress=report))
+thread.start()
+begun.wait(60)
+print("during", child(lambda: fit().embedding_.sum()))
+ended.set()
+thread.join()
+with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
+    print("client", child(lambda: fit().embedding_.sum()))
+print("after", child(lambda: fit().embedding_.sum()))
 """
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_the_same_or_says_to_spawn(expected, tmp_path):
+    """And never waits for ever: for a thread of its parent, say; nor does its end take the parent's files with it."""
     np.save(tmp_path / "x.npy", X)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert load(tmp_path / "child").embedding_.shape == (60, 2)
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    refused = {name: said.pop(name) for name in ("during", "client")}
+    right = str(expected.sum())
+    assert said == {
+        **dict.fromkeys(("first", "fit", "twice", "load", "after"), right),
+        "transform": "True",
+        "kept": "(60, 2)",
+    }
+    for name, reason in (("during", "had a fit or a transform at work"), ("client", "had made the Dask client")):
+        assert refused[name].startswith("ScalemaniError: this process was forked from one that " + reason)
+        assert refused[name].endswith("start it by multiprocessing's 'spawn' or 'forkserver' method")
+
+
+@pytest.mark.timeout(100)
+def test_an_asynchronous_client_is_used_from_another_thread_and_refused_on_its_own_loop(expected):
+    def fit(**more):
+        return KernelIsomap(n_neighbors=8, **more).fit(X).embedding_
+
+    async def work():
+        np.testing.assert_array_equal(fit(), expected)  # embedded, while this loop runs, as in a notebook
+        arguments = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        async with Client(asynchronous=True, **arguments) as active:
+            for more in ({}, {"scheduler": active}):
+                np.testing.assert_array_equal(await asyncio.to_thread(fit, **more), expected)
+                with pytest.raises(ScalemaniError, match=r"event loop .* await asyncio.to_thread\(model.fit, X\)"):
+                    fit(**more)
+        with pytest.raises(ScalemaniError, match="the Dask client is not connected"):
+            fit(scheduler=active)
+
+    asyncio.run(work())

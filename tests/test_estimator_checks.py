@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -12,14 +13,16 @@ import numpy as np
 import pytest
 from data import roll
 from sklearn.base import clone
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scalemani import Isomap, KernelIsomap, load
+from scalemani import Isomap, KernelIsomap, load, run
+from scalemani.errors import ScalemaniError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -148,18 +151,80 @@ def test_a_deep_copy_is_the_same_model(model):
     np.testing.assert_array_equal(copy.deepcopy(model).transform(X[:5]), model.transform(X[:5]))
 
 
-def test_a_copy_outlives_its_original_and_a_pickle_says_what_is_gone():
-    model = KernelIsomap(n_neighbors=8).fit(X)
+def test_copies_and_pickles_of_a_model_without_a_store_outlive_it(monkeypatch):
+    """The pickle has the model but for D: coordinates, projections and distances along the graph are the same bits."""
+    points = roll(1000)  # D would be 4 MB
+    model = KernelIsomap(n_neighbors=8).fit(points)
     copies, text = [copy.deepcopy(model), copy.copy(model)], pickle.dumps(model)
     expected, path = model.transform(X), model.store_
+    near, geodesics, spectrum = model.embedding_, model.geodesics([0, 7], stored=False), model.spectrum_
+    assert len(text) < 600_000
+    monkeypatch.setattr(run, "PICKLE_BYTES", 50_000)
+    with pytest.raises(ScalemaniError, match=r"[\d,]+ bytes where a pickle carries 50,000: give fit a store path"):
+        pickle.dumps(model)
+    monkeypatch.undo()
     del model
     gc.collect()
     while copies:
         np.testing.assert_array_equal(copies.pop().transform(X), expected)
     gc.collect()
     assert not os.path.exists(path)
-    with pytest.raises(ValueError, match="nothing is there"):
+    there = pickle.loads(text)
+    again = pickle.loads(pickle.dumps(there))
+    first = there.store_
+    assert len({path, first, again.store_}) == 3
+    for one in (there, again):
+        np.testing.assert_array_equal(one.embedding_, near)
+        np.testing.assert_array_equal(one.transform(X), expected)
+        np.testing.assert_array_equal(one.geodesics([0, 7]), geodesics)
+        assert one.spectrum_ == spectrum
+    del there, one
+    gc.collect()
+    assert not os.path.exists(first)
+    np.testing.assert_array_equal(again.transform(X), expected)
+
+
+def test_a_pickle_of_a_store_that_was_fitted_again_or_is_gone_is_refused(tmp_path):
+    model = KernelIsomap(n_neighbors=8, store=tmp_path / "r").fit(X)
+    text = pickle.dumps(model)
+    KernelIsomap(n_neighbors=9, store=tmp_path / "r", overwrite=True).fit(X)
+    for wrong in (lambda: pickle.loads(text), lambda: pickle.dumps(model)):
+        with pytest.raises(ScalemaniError, match="was fitted again since this model was made"):
+            wrong()
+    shutil.rmtree(tmp_path / "r")
+    with pytest.raises(ScalemaniError, match="nothing is there"):
         pickle.loads(text)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_models_come_back_from_worker_processes(model):
+    """As scikit-learn's own: unions, votes and grid searches with n_jobs=2; a metric in a closure goes along."""
+    weights = np.array([1.0, 1.0, 0.5])
+    own = Isomap(n_neighbors=8, metric=lambda x, y: float((weights * np.abs(x - y)).sum()))
+    labels = (X[:, 1] > np.median(X[:, 1])).astype(int)
+    union = FeatureUnion([("i", KernelIsomap(n_neighbors=8, n_components=3)), ("own", own)], n_jobs=2).fit(X)
+    np.testing.assert_array_equal(union.transform(X[:9])[:, :3], model.transform(X[:9]))
+    np.testing.assert_array_equal(union.transform(X[:9])[:, 3:], own.fit(X).transform(X[:9]))
+    pipe = make_pipeline(KernelIsomap(n_neighbors=8), KNeighborsClassifier())
+    votes = [VotingClassifier([("a", pipe), ("b", pipe)], n_jobs=jobs).fit(X, labels).predict(X) for jobs in (None, 2)]
+    np.testing.assert_array_equal(*votes)
+    grid = {"kernelisomap__n_neighbors": [7, 8]}
+    scores = [
+        GridSearchCV(pipe, grid, n_jobs=jobs, cv=2).fit(X, labels).cv_results_["mean_test_score"] for jobs in (None, 2)
+    ]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_a_grid_search_at_one_store_is_told_to_leave_it_out(tmp_path):
+    search = GridSearchCV(
+        make_pipeline(KernelIsomap(n_neighbors=8, store=tmp_path / "r"), KNeighborsClassifier()),
+        {"kernelisomap__n_components": [1, 2]},
+        cv=2,
+        error_score="raise",
+    )
+    with pytest.raises(ScalemaniError, match="in a grid search leave store=None"):
+        search.fit(X, (X[:, 1] > np.median(X[:, 1])).astype(int))
 
 
 def test_load_gives_the_fitted_estimator_back(model):

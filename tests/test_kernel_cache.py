@@ -205,3 +205,33 @@ def test_a_read_only_installation_fits_with_one_warning(tmp_path):
     warned = [warning for warning in done["warnings"] if not warning.startswith("AdditiveConstantWarning")]
     assert len(warned) == 1, warned
     assert "NUMBA_CACHE_DIR" in warned[0]
+
+
+LOGGED = """
+import logging
+heard = []
+logger = logging.getLogger("scalemani")
+logger.setLevel(logging.INFO)
+logger.addHandler(type("Heard", (logging.Handler,), {"emit": lambda self, record: heard.append(record.getMessage())})())
+from kernels import climb
+climb(10), climb(10.0)
+answer = heard
+"""
+
+
+def test_a_compilation_is_announced_once(kernels, tmp_path):
+    """At logging.INFO, before it begins; not where the code is kept already, and in true words where it can't be."""
+    said = [counted(LOGGED, path=kernels, cache=tmp_path / "cache")["answer"] for _ in range(2)]
+    assert said == [["compiling, once per machine"], []]
+    (kernels / "__pycache__").write_text("")
+    nowhere = counted(LOGGED, path=kernels, home=unwritable(tmp_path))
+    assert nowhere["answer"] == ["compiling, in every process"]
+
+
+def test_a_fit_without_the_compiler_is_refused_in_a_line(tmp_path):
+    program = FIT + "\nprint(answer)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode != 0 and done.stdout == ""
+    assert "ScalemaniError: NUMBA_DISABLE_JIT is set" in done.stderr.splitlines()[-1]

@@ -5,6 +5,7 @@ Claims about runs are made of ``memory://``, which takes the same way as a bucke
 """
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -391,6 +392,28 @@ def test_one_of_many_puts_an_object_where_none_was(shelf):
     assert len(won) == 1 and (shelf / "line").read_bytes() == str(won[0]).encode()
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_a_conditional_put_that_is_refused_though_nobody_else_was_first(done, shelf, on_disk, monkeypatch):
+    """The answer of the first try was lost and the second finds what the first put; or the server says 409 to one."""
+    ask, refused = Bucket.ask, set()
+
+    def losing(bucket, name, *arguments, **more):
+        again = more.get("mode") != "create" or arguments[0] in refused
+        if again:
+            return ask(bucket, name, *arguments, **more)
+        refused.add(arguments[0])
+        if done:
+            ask(bucket, name, *arguments, **more)
+        raise FileExistsError
+
+    monkeypatch.setattr(Bucket, "ask", losing)
+    model(shelf / "run").fit(X)
+    kinds = {key.rpartition("/")[2] for key in refused}
+    assert {".run.writer.json", "zarr.json", "0.json"} <= kinds
+    same_bits(shelf / "run", on_disk.store_)
+    assert put_once(shelf / "line", b"mine") and not put_once(shelf / "line", b"yours")
+
+
 def test_a_second_fit_is_refused(shelf):
     with Writer(shelf), pytest.raises(StoreInUseError, match=r"at work on 'memory://.*: this process"):
         model(shelf).fit(X)
@@ -548,6 +571,19 @@ def test_a_run_begins_and_is_replaced_on_a_server(bucket):
     assert np.array_equal(new.moved_to(target, replace=True).read_array("order"), np.arange(7))
     assert {entry.name for entry in place(f"{bucket}/run").rglob()} >= {"zarr.json", "document.json", "0"}
     assert not list(workshop(target).rglob())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(100)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_is_told_to_spawn_once_its_parent_used_a_server(bucket):
+    """The threads that speak with servers are not in it: it would wait for ever."""
+    fitted = model(f"{bucket}/forked").fit(X)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        for function, argument in ((load, fitted.store_), (kind_of, f"{bucket}/another")):
+            with pytest.raises(ScalemaniError, match=r"had used object storage, .* 'spawn' or 'forkserver'"):
+                pool.apply_async(function, (argument,)).get(60)
 
 
 def test_what_can_t_be_reached_is_said_before_any_work(server, bucket, monkeypatch):

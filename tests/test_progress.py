@@ -1,6 +1,7 @@
 """What a person sees while a run goes on: stages, time left, and a terminal left as it was."""
 
 import io
+import logging
 import time
 
 import pytest
@@ -121,3 +122,14 @@ def test_durations():
         "59 min 59 s",
         "1 h 0 min",
     ]
+
+
+def test_what_the_package_logs_is_said_while_progress_is_shown(capsys):
+    """Such as that it compiles, during which no bar moves."""
+    logger = logging.getLogger("scalemani")
+    with reporting(True) as report:
+        report("graph", 0, 1)
+        logger.info("compiling, once per machine")
+        report("graph", 1, 1)
+    logger.info("not shown")
+    assert capsys.readouterr().err == "compiling, once per machine\ngraph: 0 s\n"

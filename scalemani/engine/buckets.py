@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from scalemani.engine.forks import BUCKETS, begin
 from scalemani.errors import ScalemaniError, StoreUnreachableError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Bucket:
         """
         from obstore.exceptions import AlreadyExistsError, BaseError
 
+        if self.scheme != "memory":
+            begin(BUCKETS)  # a child would wait for ever for threads of its parent
         try:
             found = getattr(self.module, name)(self.store if self._met else self._first, *arguments, **named)
             self._met |= name != "list"  # which asks when it is iterated

@@ -66,12 +66,7 @@ class ChunkedMatrix:
         return (self.folder / "zarr.json").exists()
 
     def create(self) -> None:
-        """Make it, empty; one that is there with the same shapes stays, with what is in it.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Make it, empty; one that is there with the same shapes stays, with what is in it."""
         place = self.folder / "zarr.json"
         if self.exists:
             try:
@@ -98,12 +93,7 @@ class ChunkedMatrix:
         put(self.folder / "zarr.json", self._metadata)
 
     def check_metadata(self) -> None:
-        """Refuse one whose metadata is not what was written.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """Refuse one whose metadata is not what was written."""
         place = self.folder / "zarr.json"
         if read_plain(place, MOST_METADATA_BYTES) != self._metadata:
             raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
@@ -116,10 +106,6 @@ class ChunkedMatrix:
         Parameters
         ----------
         values : ndarray of float32, shape (rows of the block, columns)
-
-        Raises
-        ------
-        DiskFullError
         """
         sums, buffer = [], np.empty(self.chunk, np.float32)
         for column, there in enumerate(self.columns):

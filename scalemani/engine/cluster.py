@@ -8,19 +8,24 @@ the cluster is one in-process worker whose threads are the cores; nothing of it 
 on 127.0.0.1, and its memory manager is off (memory follows from `engine.budget`).
 """
 
+import asyncio
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import distributed.utils
 from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
 from scalemani import __version__
-from scalemani.engine.blas_threads import hold_blas, release_blas
+from scalemani.engine.blas_threads import single_blas_thread
 from scalemani.engine.cluster_calls import Calls
+from scalemani.engine.forks import CLIENT, FIT, doing, forked
+from scalemani.engine.kernel_cache import check_compiler
 from scalemani.engine.quiet_logs import be_quiet_in, quiet_logs
 from scalemani.engine.resources import give_back
 from scalemani.engine.shared_folder import SharedFolder
@@ -31,6 +36,10 @@ from scalemani.errors import ScalemaniError
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
+_of_parents: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that were made before this process was forked
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _of_parents.update(Client._instances))
 
 
 def cores() -> int:
@@ -56,6 +65,13 @@ def check_certificates(address: Any) -> None:
         )
 
 
+def _revive_offloading() -> None:
+    """Give Dask another thread for what it offloads where a fork has left none: it would wait for ever."""
+    threads = getattr(distributed.utils._offload_executor, "_threads", ())
+    if not all(thread.is_alive() for thread in threads):
+        distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
+
+
 def tasks_in_flight(threads: int) -> int:
     """Tasks that :meth:`Cluster.map` has submitted and not yet handed over, for all threads of a cluster."""
     return 2 * threads + 4
@@ -75,7 +91,8 @@ class Cluster:
     Raises
     ------
     ScalemaniError
-        If no scheduler answers at the address, or it has no workers, or they have another version.
+        If no scheduler answers at the address, or it has no workers, or they have another version; if the client
+        is not connected, works on this thread's event loop, or was made before this process was forked.
     ClusterLostError
         Later, from any method: the scheduler is gone, or no worker works for longer than
         `cluster_watch.NO_WORKER_SECONDS`.
@@ -90,38 +107,62 @@ class Cluster:
         self._accounts: dict[str, Account] = {}  # of workers by address, at the start
         self._folder: SharedFolder | None = None  # that workers must see, each before its first task
         self._at_start = 0  # threads
+        self._leaving: contextlib.ExitStack
         self.client: Client
         self._calls: Calls
 
     def __enter__(self) -> "Cluster":
-        if isinstance(self._scheduler, Client):
-            self.client = self._scheduler
-        elif self._scheduler is None:
-            try:
-                self.client = default_client()
-            except ValueError:
-                self._embed()
-            else:
-                self._leave_the_pool()
-        else:
-            self._connect(self._scheduler)
-        hold_blas()  # here too when the workers are elsewhere: what the client adds up has the same bits then
-        try:
+        check_compiler()
+        with contextlib.ExitStack() as leaving:
+            leaving.enter_context(doing(FIT))
+            _revive_offloading()
+            leaving.callback(self._close)
+            self._find_client()
+            # here too when the workers are elsewhere: what the client adds up has the same bits then
+            leaving.enter_context(single_blas_thread())
             self._calls = Calls(self.client, watched=not self.embedded)
             if not self.embedded:
                 self._meet_the_workers()
             self._at_start = self._calls.threads()
-        except BaseException:
-            release_blas()
-            self._close()
-            raise
+            self._leaving = leaving.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        release_blas()
-        self._close()
+    def __exit__(self, *_: object) -> None:
+        self._leaving.close()
+
+    def _find_client(self) -> None:
+        if isinstance(self._scheduler, Client):
+            self._take(self._scheduler)
+        elif self._scheduler is None:
+            try:
+                active = default_client()
+            except ValueError:
+                self._embed()
+            else:
+                self._take(active)
+                self._leave_the_pool()
+        else:
+            check_certificates(self._scheduler)
+            self._connect(self._scheduler)
+
+    def _take(self, client: Client) -> None:
+        """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer a waiting thread."""
+        if client in _of_parents:
+            raise forked(CLIENT)
+        if client.scheduler is None:
+            raise ScalemaniError(
+                "the Dask client is not connected: await it if it is asynchronous, give another, or leave scheduler out"
+            )
+        with contextlib.suppress(RuntimeError):  # no loop runs in this thread
+            if asyncio.get_running_loop() is getattr(client.loop, "asyncio_loop", None):
+                raise ScalemaniError(
+                    "the Dask client works on the event loop that this call would stop: give the call a thread of its "
+                    "own, such as await asyncio.to_thread(model.fit, X)"
+                )
+        if not client.asynchronous:
+            self.client = client
+        else:
+            self._connect(client.scheduler.address, client.security)
 
     def _leave_the_pool(self) -> None:
         """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
@@ -149,11 +190,10 @@ class Cluster:
                 raise
         self._local, self._owned = local, True
 
-    def _connect(self, address: Any) -> None:
-        check_certificates(address)
+    def _connect(self, address: Any, security: Any = None) -> None:
         try:
             with quiet_logs.held_if_it_works():
-                self.client = Client(address, timeout="15s", set_as_default=False)
+                self.client = Client(address, timeout="15s", set_as_default=False, security=security)
         except (OSError, ValueError, TypeError) as error:
             raise ScalemaniError(
                 f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "

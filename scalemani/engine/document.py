@@ -40,12 +40,7 @@ class RunDocument:
         self._parsed = dict[str, Any]()
 
     def read(self) -> dict[str, Any]:
-        """The document as it is now; not to be changed in place.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """The document as it is now; not to be changed in place."""
         if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
             return self._parsed
         place = self.folder / ROOT
@@ -70,12 +65,7 @@ class RunDocument:
         put(self.folder / COPY, canonical(sealed))
 
     def begin(self, document: dict[str, Any]) -> bool:
-        """Put the first document of a run; whether none was there, which stays.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
         begun = put_once(self.folder / ROOT, as_group(sealed))
         if begun:
@@ -83,12 +73,7 @@ class RunDocument:
         return begun
 
     def copy(self) -> dict[str, Any]:
-        """What the second file holds.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """What the second file holds."""
         content = read_plain(self.folder / COPY, MOST_DOCUMENT_BYTES)
         return checked(parsed(content, str(self.folder / COPY)), self.folder / COPY)
 
@@ -128,12 +113,7 @@ def _attribute(group: Any, place: Place) -> Any:
 
 
 def checked(document: Any, place: Place) -> dict[str, Any]:
-    """A document that has its schema's form and its own checksum (earlier releases wrote none).
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """A document that has its schema's form and its own checksum (earlier releases wrote none)."""
     found = checked_document(document, str(place))
     if found["format_version"] <= SEALED and "crc32c" in found and seal(found) != found:
         raise DamagedStoreError(f"{str(place)!r} is damaged (checksum differs); {REMEDY}")

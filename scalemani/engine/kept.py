@@ -57,12 +57,7 @@ class KeptResults:
         self.found = self.made = 0
 
     def check(self) -> None:
-        """Refuse to go on where another process has taken the output over.
-
-        Raises
-        ------
-        StoreInUseError
-        """
+        """Refuse to go on where another process has taken the output over."""
         self._writer.check()
 
     def get(self, name: str, of: str, counts: int = 1) -> list[NDArray[Any]] | None:
@@ -84,12 +79,7 @@ class KeptResults:
         return arrays
 
     def put(self, name: str, of: str, arrays: Sequence[NDArray[Any]], counts: int = 1) -> None:
-        """Keep a result, in the place of one of that name.
-
-        Raises
-        ------
-        DiskFullError, StoreInUseError
-        """
+        """Keep a result, in the place of one of that name."""
         self.check()
         put(self.folder / f"{name}{SUFFIX}", _packed(name, of, arrays))
         self.made += counts
@@ -102,12 +92,7 @@ class KeptResults:
 
 
 def name_next(folder: Place, whole: Place) -> None:
-    """Say in a folder of kept results that what is whole there gets the output's name next.
-
-    Raises
-    ------
-    DiskFullError
-    """
+    """Say in a folder of kept results that what is whole there gets the output's name next."""
     put(folder / WHOLE, _file_of(whole))
 
 

@@ -81,12 +81,7 @@ class KeptGroups:
         return found
 
     def finish(self, first: int, digests: Sequence[str], names: Sequence[str], numbers: F64) -> None:
-        """Take the numbers of a group, then drop the results of those names.
-
-        Raises
-        ------
-        DiskFullError, StoreInUseError
-        """
+        """Take the numbers of a group, then drop the results of those names."""
         said = np.array([len(numbers), len(names), checksum(numbers)], np.int64)
         made_of = np.frombuffer(bytes.fromhex("".join(digests)), "<i8").reshape(len(digests), -1)
         arrays: list[NDArray[Any]] = [made_of, said]

@@ -42,12 +42,7 @@ class KeptPieces:
             return None
 
     def put(self, name: str, piece: NDArray[np.int64]) -> None:
-        """Keep an array, in the place of one that is there.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Keep an array, in the place of one that is there."""
         self._store.write_array(self._beginning + name, piece)
 
 

@@ -2,20 +2,22 @@
 
 Numba's own ``cache=True`` raises while a module is imported if it finds no directory to write to, and in the
 middle of a run if the disk is full when a kernel has been compiled. Here both cost a compilation and one warning.
+Where there is nothing to compile for, since NUMBA_DISABLE_JIT is set, kernels refuse: as Python they would overflow.
 """
 
 import functools
 import hashlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import NullCache
 
-from scalemani.errors import ScalemaniWarning, warn
+from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
 
-__all__ = ["compiled"]
+__all__ = ["announce", "check_compiler", "compiled"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -42,8 +44,9 @@ def compiled(**options: Any) -> Callable[[Kernel], Kernel]:
 
     def decorate(function: Kernel) -> Kernel:
         kernel: Any = njit(**{"nogil": True, **options})(function)
-        if not hasattr(kernel, "enable_caching"):  # NUMBA_DISABLE_JIT: the function itself
-            return function
+        if not _is_compiled(kernel):
+            refusing: Kernel = cast(Any, _refuse)
+            return refusing
         try:
             kernel.enable_caching()
         except (RuntimeError, OSError) as error:
@@ -55,6 +58,28 @@ def compiled(**options: Any) -> Callable[[Kernel], Kernel]:
         return made
 
     return decorate
+
+
+def _is_compiled(kernel: Any) -> bool:
+    return hasattr(kernel, "enable_caching")  # else NUMBA_DISABLE_JIT is set, and it is the function itself
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise ScalemaniError(
+        "NUMBA_DISABLE_JIT is set, and scalemani's kernels need numba's compiler: unset it, or set it to 0"
+    )
+
+
+def check_compiler() -> None:
+    """Refuse to begin where kernels would refuse."""
+    if not _is_compiled(njit(_refuse)):
+        _refuse()
+
+
+@functools.cache
+def announce(what: str) -> None:
+    """Say once a process, at ``logging.INFO``, that something is compiled: it may take long and shows no progress."""
+    logging.getLogger("scalemani").info("compiling, %s", what)
 
 
 class _ForgivingCache(NullCache):  # type: ignore[misc, unused-ignore]
@@ -69,14 +94,17 @@ class _ForgivingCache(NullCache):  # type: ignore[misc, unused-ignore]
         return self._inner.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         try:
-            return self._inner.load_overload(sig, target_context)
+            found = self._inner.load_overload(sig, target_context)
         except Exception:  # a damaged file raises whatever unpickling raises
             try:
                 self._inner.flush()  # an index that can't be read could not be added to either
             except OSError as error:
                 self._reason = error
-            return None
+        if found is None:
+            announce("once per machine" if self._reason is None else "in every process")
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if self._reason is None:

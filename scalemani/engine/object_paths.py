@@ -4,6 +4,7 @@ There are no folders: what has no object below it is not there, and making one d
 all, and seen at once by all; nothing is renamed, copies are made by the server.
 """
 
+import contextlib
 import fnmatch
 import os
 import uuid
@@ -111,12 +112,7 @@ class ObjectPath:
     # ---- what is there ---------------------------------------------------------------------------
 
     def stat(self) -> Status:
-        """Of the object.
-
-        Raises
-        ------
-        FileNotFoundError
-        """
+        """Of the object."""
         found = self.bucket.ask("head", self.key)
         put: datetime = found["last_modified"]
         return Status(found["size"], put.timestamp())
@@ -203,12 +199,7 @@ class ObjectPath:
         return self._whole(found)
 
     def read_into(self, buffer: Any) -> int:
-        """Read the object into memory; how many bytes those are. ValueError where it has more than there is room.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError, StoreUnreachableError
-        """
+        """Read the object into memory; how many bytes those are. ValueError where it has more than there is room."""
         room, done, found = memoryview(buffer).cast("B"), 0, self._got()
         if found.meta["size"] > room.nbytes:
             raise ValueError(f"more than {room.nbytes} bytes")
@@ -250,12 +241,9 @@ class ObjectPath:
         self.bucket.ask("copy", self.key, other.key)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; servers don't say whether there was one."""
-        try:
+        """Remove the object if there is one: servers don't say, and where an answer was lost it is asked for twice."""
+        with contextlib.suppress(FileNotFoundError):
             self.bucket.ask("delete", self.key)
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
 
     def remove_all(self) -> None:
         """Remove the object and all below, a run's documents first: what is half gone is no array and no run."""
@@ -276,12 +264,7 @@ class ObjectPath:
     # ---- before any work -------------------------------------------------------------------------
 
     def check_right(self) -> None:
-        """Put an object beside this one and remove it: the bucket is there, and may be written.
-
-        Raises
-        ------
-        StoreUnreachableError
-        """
+        """Put an object beside this one and remove it: the bucket is there, and may be written."""
         probe = self.with_name(f".scalemani-{uuid.uuid4().hex}")
         probe.write_bytes(b"")
         probe.unlink()

@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,15 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.engine import replacing
+from scalemani.engine.bounded_json import read_plain
 from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.places import Named, Place, place
 from scalemani.engine.resources import free_disk
-from scalemani.errors import DiskFullError
+from scalemani.errors import DamagedStoreError, DiskFullError
 
 PARTIAL = ".partial"  # how the names end of what is being made
 OLD = ".old"  # before that, of what another is taking the place of
 MOST_NAME = 100  # bytes of a name that names beside it begin with; file systems take 255, or 143
 LEFT = re.compile(rf"\.[0-9a-f]{{32}}({OLD})?{PARTIAL}\Z")
+TRIES, PAUSE = 5, 0.2  # of a put that another request prevents, which leaves nothing; seconds between them
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_LINKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EACCES)  # of SMB and FUSE mounts
 
@@ -97,10 +100,6 @@ def room_for(path: Named, needed: int) -> Iterator[None]:
         What is written, for the message and the free bytes.
     needed : int
         Bytes that it takes.
-
-    Raises
-    ------
-    DiskFullError
     """
     try:
         yield
@@ -228,10 +227,6 @@ def put(path: Named, content: Any) -> None:
     Parameters
     ----------
     content : bytes-like
-
-    Raises
-    ------
-    DiskFullError
     """
     target = place(path)
     if isinstance(target, ObjectPath):
@@ -248,16 +243,29 @@ def put(path: Named, content: Any) -> None:
 
 
 def put_once(path: Named, content: Any) -> bool:
-    """Write a file whole unless one is there, which stays; whether this one was put.
+    """Write a file whole unless one is there, which stays; whether this content is what is there now.
+
+    Whoever put the same has done the same: it may have been this call, whose answer was lost on its way from a server
+    of objects or files, so that the request was sent again. What only one may have put names who did.
 
     Where the file system has no links it is made under its name, and a reader may find a part of it: what is read as
     JSON with a schema is none until it is whole, and a part that a killed process left can be replaced.
-
-    Raises
-    ------
-    DiskFullError
     """
     target = place(path)
+    for _ in range(TRIES):
+        if _put_new(target, content):
+            return True
+        try:
+            return read_plain(target, memoryview(content).nbytes) == bytes(content)
+        except DamagedStoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                return False
+            time.sleep(PAUSE)  # refused in favour of another request that came to nothing, or it was removed
+    return False
+
+
+def _put_new(target: Place, content: Any) -> bool:
+    """Whether a file was put where none was, as far as the answer says."""
     if isinstance(target, ObjectPath):
         try:
             target.write_bytes(content, once=True)

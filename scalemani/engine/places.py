@@ -129,10 +129,5 @@ def below(entry: Place, folder: Place) -> str:
 
 
 def names_in(folder: Place) -> set[str]:
-    """Names of the entries of a folder.
-
-    Raises
-    ------
-    OSError
-    """
+    """Names of the entries of a folder."""
     return {entry.name for entry in folder.iterdir()} if isinstance(folder, ObjectPath) else set(os.listdir(folder))

@@ -50,12 +50,7 @@ class StoredReads:
         return found if all(part.ndim == 2 and part.dtype == np.float64 for part in found) else None
 
     def put(self, number: int, block: Block) -> None:
-        """Keep a block and its images; those behind it are of another way and go.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Keep a block and its images; those behind it are of another way and go."""
         for part, array in zip(PARTS, block, strict=True):
             self._store.write_array(f"{_BEGINNING}{part}_{number}", array)
         self._store.finish(STAGE, self._fields, count=number + 1)

@@ -144,12 +144,7 @@ class RunStore(Tiles):
 
     @property
     def document(self) -> dict[str, Any]:
-        """The JSON object of the run, as it is now.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """The JSON object of the run, as it is now."""
         return dict(self._document.read())
 
     def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
@@ -162,12 +157,7 @@ class RunStore(Tiles):
         self.check_identity()
 
     def check_identity(self) -> None:
-        """Refuse to write into another run than the one that was opened.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """Refuse to write into another run than the one that was opened."""
         if self._document.read()["id"] != self.identity:
             raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 
@@ -284,10 +274,18 @@ class RunStore(Tiles):
         DamagedStoreError
             If an array of the model is not what was written.
         """
-        folder, document = place(self.path), {**self.document, "format_version": FORMAT_VERSION}
-        names = document.get("arrays") or small_arrays.found(folder)
-        kept = [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
-        write_copy(place(path).absolute(), document, kept, self.read_array, more)
+        document = {**self.document, "format_version": FORMAT_VERSION}
+        write_copy(place(path).absolute(), document, self._of_model(), self.read_array, more)
+
+    def _of_model(self) -> list[str]:
+        """Names of the arrays that a model needs."""
+        names = self.document.get("arrays") or small_arrays.found(place(self.path))
+        return [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
+
+    def bytes_without_distances(self, *more: str) -> int:
+        """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
+        folders = [place(self.path) / name for name in (*self._of_model(), *more)]
+        return sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-import weakref
+from multiprocessing.util import Finalize
 
 from scalemani.engine.places import following
 
@@ -22,7 +22,8 @@ class StoreFolder:
         else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
             self.path = str(following(path))
         if self.temporary:
-            self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+            # At the end of this process too, but not at that of one that is forked from it, which did not make it.
+            self._remove = Finalize(self, shutil.rmtree, (self.path,), {"ignore_errors": True}, exitpriority=0)
 
     def discard(self) -> None:
         """Remove a temporary folder now; a user's path is never removed."""

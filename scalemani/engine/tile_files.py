@@ -86,12 +86,7 @@ class TileFiles:
 
     @classmethod
     def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":
-        """Make the empty array (n, n) of tiles of side `tile`.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Make the empty array (n, n) of tiles of side `tile`."""
         if isinstance(folder, ObjectPath):
             put(folder / "zarr.json", metadata_text(n, tile, compression))
             return cls(folder)
@@ -119,12 +114,7 @@ class TileFiles:
         return buffer[: self.blocks.length(row), : self.blocks.length(column)]
 
     def write(self, row: int, column: int, buffer: Tile) -> int:
-        """Write a tile that is in a buffer; the CRC32C of its file.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Write a tile that is in a buffer; the CRC32C of its file."""
         rows, columns = self.inside(row, column, buffer).shape
         buffer[rows:], buffer[:, columns:] = np.nan, np.nan
         content = buffer if self._codec is None else self._codec.encode(buffer)

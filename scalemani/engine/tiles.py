@@ -70,10 +70,6 @@ class Tiles(ABC):
         n, tile : int
         compression : {"lz4", "zstd"}, optional
             Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes. None: plain float32.
-
-        Raises
-        ------
-        DiskFullError
         """
         self.drop_distances()
         with room_for(self.path, 1):
@@ -109,12 +105,7 @@ class Tiles(ABC):
 
     @property
     def files(self) -> TileFiles:
-        """The files of the tiles.
-
-        Raises
-        ------
-        DamagedStoreError
-        """
+        """The files of the tiles."""
         if self._opened is None:
             opened = TileFiles(place(self.path) / "distances", self.metadata_sum())
             self.check_size(opened.blocks.n)

@@ -30,6 +30,7 @@ from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, S
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
 SETTLE = 0.2  # seconds after which one of two that took over together sees that it was the first, and lost
+IN_A_SEARCH = "; in a grid search leave store=None"  # its fits would be at one store
 LENGTH = 512  # bytes of the object: a beat on a full disk is written in place
 
 _lock = threading.Lock()
@@ -102,12 +103,7 @@ class Writer:
             self._forget()
 
     def check(self) -> None:
-        """Refuse to go on after another writer has taken over.
-
-        Raises
-        ------
-        StoreInUseError
-        """
+        """Refuse to go on after another writer has taken over."""
         if self._public and not self._lost:
             try:
                 found = self._found()
@@ -170,8 +166,9 @@ class Writer:
                 raise self._in_use(f"process {found['pid']} on {found['host']}" if found else "another process")
 
     def _in_use(self, who: str) -> StoreInUseError:
+        more = IN_A_SEARCH if self._what == "fit" else ""
         return StoreInUseError(
-            f"another {self._what} is at work on {self._shown!r}: {who}; wait for it, or give another path"
+            f"another {self._what} is at work on {self._shown!r}: {who}; wait for it, or give another path{more}"
         )
 
     def _forget(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from scalemani.engine.kernel_cache import announce
 from scalemani.errors import ScalemaniError
 from scalemani.search.distance_forms import CountForm, Form, NormForm
 from scalemani.search.exact import ExactSearch
@@ -132,6 +133,7 @@ class ShardIndex:
 
 def _index(rows: DescentRows, points: Any, n_neighbors: int, random_state: int) -> Any:
     # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
+    announce("pynndescent's search, in every process")
     from pynndescent import NNDescent  # here only: the import alone takes half a minute
 
     return NNDescent(

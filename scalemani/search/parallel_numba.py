@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
+from scalemani.engine.forks import REGIONS, check
+
 _region = threading.RLock()
 
 
@@ -21,6 +23,7 @@ def one_numba_thread() -> Iterator[None]:
     """Wait for the other threads of this process to leave their parallel regions, and run this one's on one thread."""
     import numba  # here only: most searches need none of it
 
+    check(REGIONS)
     with _region:
         threads = numba.get_num_threads()
         numba.set_num_threads(1)

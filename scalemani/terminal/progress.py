@@ -7,6 +7,7 @@ reporters write to standard error, so that output can be piped.
 
 import atexit
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,8 @@ def reporting(progress: Any) -> Iterator[Reporter]:
     ----------
     progress : bool or callable
         True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves
-        no bar and no hidden cursor. A callable is its owner's to close. False gives one that says nothing.
+        no bar and no hidden cursor; what the package logs meanwhile (a compilation) is said too. A callable is its
+        owner's to close. False gives one that says nothing.
 
     Examples
     --------
@@ -43,11 +45,25 @@ def reporting(progress: Any) -> Iterator[Reporter]:
     elif not progress:
         yield _silent
     else:
-        reporter = terminal_reporter()
+        reporter, logger, teller = terminal_reporter(), logging.getLogger("scalemani"), _Teller()
+        level = logger.level
+        logger.addHandler(teller)
+        logger.setLevel(logging.INFO)
         try:
             yield reporter
         finally:
+            logger.setLevel(level)
+            logger.removeHandler(teller)
             reporter.close()
+
+
+class _Teller(logging.Handler):
+    """Says what is logged on standard error as it is now: a bar that is shown there lets lines pass above it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stderr
+        if stream is not None:
+            print(record.getMessage(), file=stream, flush=True)
 
 
 def _silent(stage: str, done: int, total: int) -> None:
