@@ -306,7 +306,7 @@ def test_every_key_is_defined_where_users_look_and_is_in_info(tmp_path):
 def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     """Separators of a list are none of a number's."""
     found = account(1000 * ring_distances(320), 2)
-    model = SimpleNamespace(
+    model = type("Isomap", (SimpleNamespace,), {})(
         store_="r", get_params=dict, spectrum_={**found, "n_rows": 320, "n_distinct": 320, "n_vertices": 320}
     )
     lines = {line[:17].strip(): line[17:] for line in info_lines(model)}

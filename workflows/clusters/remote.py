@@ -95,6 +95,9 @@ class Remote:
 
         with self._changed:
             self._changed.wait_for(lambda: found() is not None or self._local.poll() is not None, seconds)
+        if self._local.poll() is not None:
+            self._reader.join(1)  # its last lines may still be on their way
+        with self._changed:
             if (answer := found()) is not None:
                 return answer
             last = self._lines[-1] if self._lines else "it said nothing"
