@@ -96,7 +96,6 @@ def solve(
 
     Parameters
     ----------
-    kernels : CentredKernels or DenseKernels
     n_components : int
         Pairs wanted, 1 to n - 1.
     correction : {"cailliez", "lingoes", "flip", None} or float

@@ -50,7 +50,6 @@ class DimensionEstimate:
 
     Attributes
     ----------
-    dimension : float
     standard_error : float
         By the jackknife over four blocks of the range's bins, each left out in turn (Künsch, Annals of Statistics 17,
         1989): how far the estimate hangs on where it is taken. What another sample would change is mostly less;
@@ -95,7 +94,6 @@ def correlation_dimension(
 
     Parameters
     ----------
-    histogram : DistanceHistogram
     shortest, longest : float, optional
         The range of r. By default from where as many pairs are nearer as the graph has edges (below,
         distances are single edges) to where an eighth of all pairs is; half an octave at least. Pairs at

@@ -69,10 +69,8 @@ class DistanceHistogram:
         Parameters
         ----------
         counts : ndarray of int64, shape (2042,)
-        n_points : int
         scale : float
             The unit of the counted distances in the user's: a power of two, so that edges are exact.
-        n_edges : int
         """
         finite = counts[1:-1]
         found = np.flatnonzero(finite)

@@ -37,7 +37,6 @@ class DistanceMatrix:
 
     Attributes
     ----------
-    n : int
     fingerprint : str
         Of its float64 content, without the rounding that is read as 0.
     labels : ndarray of int, shape (n,)

@@ -46,7 +46,6 @@ class Embedding:
         Whether the kernel has the moduli of its eigenvalues.
     means : ndarray, shape (n,)
         Mean of the corrected squared distances d² + 2c d + 2g (0 for j itself) over the training points i, for each j.
-    scale : float
     counts : ndarray, shape (m,), optional
         Of landmarks: how many points each stands for (:mod:`scalemani.landmarks.kernels`). n is their number then in
         `vectors`, which are sums over these points, and in `means`, which are over all points and without 2g.

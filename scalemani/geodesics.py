@@ -58,10 +58,6 @@ def check_reach(reach: float, scale: float) -> None:
         No distance is longer; the unit is the user's.
     scale : float
         As :func:`power_of_two_scale` gives it.
-
-    Raises
-    ------
-    ScalemaniError
     """
     if not reach / scale <= MOST_REACH:
         raise ScalemaniError(
@@ -203,13 +199,7 @@ class RowMemory:
 
 @dataclass(frozen=True, eq=False)
 class RowWork:
-    """What the tasks of a stage share, sent to each worker once; it goes with the stage.
-
-    Attributes
-    ----------
-    reader : Reader
-    memory : RowMemory
-    """
+    """What the tasks of a stage share, sent to each worker once; it goes with the stage."""
 
     reader: Reader
     memory: RowMemory = field(default_factory=RowMemory)
@@ -246,12 +236,7 @@ def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> NDArray[np.floa
 
 
 def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Report) -> None:
-    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had.
-
-    Raises
-    ------
-    DiskFullError
-    """
+    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had."""
     for row in rows:
         store.unfinish(row)
     tasks = [(store.path, store.identity, row) for row in rows]

@@ -55,7 +55,6 @@ class CentredKernels:
 
     Parameters
     ----------
-    cluster : Cluster
     store : RunStore
         With every tile row finished.
     precision : {"float32", "float64"}, optional
@@ -148,7 +147,6 @@ class StoredReadLog:
 
     Parameters
     ----------
-    reads : StoredReads
     count : callable
         Called with nothing for each.
     """

@@ -95,12 +95,7 @@ def preserved(excess: Distances, k: int, n: int) -> tuple[float, float]:
 
 
 def check_neighbors(k: int, n: int) -> None:
-    """Refuse a neighbourhood of no point, or of half of n points and more, where the measures leave 0 to 1.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse a neighbourhood of no point, or of half of n points and more, where the measures leave 0 to 1."""
     if not 1 <= k < n / 2:
         raise ScalemaniError(f"n_neighbors={k}: 1 or more, and less than half of the {n} points, is allowed")
 
@@ -116,7 +111,6 @@ def ranked_excess(
     points : ndarray, shape (N, p)
     rows : ndarray of int, shape (m,)
         Those that are no points are passed over.
-    k : int
 
     Raises
     ------

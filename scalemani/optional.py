@@ -13,7 +13,6 @@ def needed(module: str, extra: str, purpose: str) -> Any:
 
     Parameters
     ----------
-    module : str
     extra : str
         That brings it, as pyproject.toml calls it.
     purpose : str

@@ -190,10 +190,6 @@ def packing_of(X: Any, name: str) -> Packing | None:
     """How the cells of an array with attributes (Zarr, HDF5, netCDF4; or Dask's of these) are to be taken.
 
     None: as they are.
-
-    Raises
-    ------
-    ScalemaniError
     """
     if hasattr(X, "ncattrs"):  # a netCDF4 variable unpacks itself, unless it is told not to
         if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):

@@ -103,10 +103,6 @@ def read_points(
     check : callable, optional
         As for :func:`scalemani.row_blocks.row_blocks`.
 
-    Returns
-    -------
-    Points
-
     Raises
     ------
     ScalemaniError
@@ -144,12 +140,7 @@ def save_rows(store: RunStore, rows: Any) -> None:
 
 
 def load_rows(store: RunStore) -> Any:
-    """Read the distinct training rows back.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Read the distinct training rows back."""
     if not store.has_array("points_shape"):
         return store.read_array("points")
     data, indices, indptr = (store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))

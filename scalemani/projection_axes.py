@@ -18,7 +18,6 @@ class Axes:
 
     Parameters
     ----------
-    embedding : Embedding
     form : {"continuous", "paper"}
 
     Attributes

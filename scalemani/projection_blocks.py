@@ -56,7 +56,6 @@ class Placing:
         Of the fitted model.
     T : array-like, shape (l, n_features)
         Anything with a shape that :meth:`Projector.blocks` reads.
-    cluster : Cluster
     kept : KeptResults, optional
         Where results are kept and looked for; none are without.
     report : callable, optional

@@ -52,7 +52,6 @@ def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tu
     ------
     StoreInUseError
         If a fit is at work there.
-    DiskFullError
     """
     done: list[str] = []
     with Writer(path, "fit or repair") as writer:

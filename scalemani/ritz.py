@@ -31,8 +31,6 @@ class Combination:
 
     Attributes
     ----------
-    coefficients : tuple of float
-    identity : float
     value : float
         What must settle (the additive constant); where the low end is wanted, the iteration goes on while it is
         estimated to rise by more than tol/2 of itself.
@@ -78,7 +76,6 @@ class RitzPairs:
         The last one.
     change : float
         What its value is estimated to rise by still, relative.
-    converged : bool
     """
 
     values: Vectors

@@ -38,12 +38,7 @@ class RowFile:
         self.n_rows = self.n_features = 0
 
     def add(self, block: NDArray[Any]) -> None:
-        """Append rows (b, d); a dtype that the earlier ones don't have makes all of them its common one.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Append rows (b, d); a dtype that the earlier ones don't have makes all of them its common one."""
         if self.dtype is None:
             self.dtype, self.n_features = block.dtype, block.shape[1]
         common = np.promote_types(self.dtype, block.dtype)

@@ -19,14 +19,11 @@ class RowSource(ABC):
 
     Parameters
     ----------
-    shape : tuple of int, (rows, columns)
-    dtype : dtype
     chunk_rows : int, optional
         Rows that are stored, and so decoded, together.
 
     Attributes
     ----------
-    shape, dtype, ndim
     chunks : tuple of int, (rows, columns), or None
         Of the first chunk, as Zarr and HDF5 have it.
     """

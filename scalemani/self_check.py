@@ -80,10 +80,6 @@ def check_fit(
     -------
     dict
         The largest relative deviation of each check.
-
-    Raises
-    ------
-    SelfCheckError
     """
     with _before_it_is_recorded():
         found = {
@@ -122,10 +118,6 @@ def check_landmark_fit(
     -------
     dict
         The largest relative deviation of each check.
-
-    Raises
-    ------
-    SelfCheckError
     """
     with _before_it_is_recorded():
         found = {
@@ -162,10 +154,6 @@ def check_stored(
         Of the pairs, as they were recorded.
     distances : bool
         Whether D is there, and whole.
-
-    Raises
-    ------
-    SelfCheckError
     """
     found = {"pairs": _pairs(store, rows, vertices, seed)} if distances else {}
     if sums is not None:

@@ -57,7 +57,6 @@ def solve_run(
         Columns at which the solver's basis restarts.
     fields : dict
         What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    report : callable
     keep_reads : bool
         Whether each read of D is kept in the store until the model is recorded there.
     again : bool

@@ -94,8 +94,6 @@ class Verification:
 
     Attributes
     ----------
-    path : str
-    faults : tuple of Fault
     tile_rows, arrays : int
         How many were looked at; of a run by landmarks blocks of distances to these.
     finished : bool
@@ -164,7 +162,6 @@ def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Ve
 
     Parameters
     ----------
-    path : str
     scheduler : None, str or distributed.Client
         Tiles are read by its workers; by threads of this process unless given.
     report : callable, optional

@@ -16,7 +16,6 @@ class Allowance:
 
     Attributes
     ----------
-    client, worker : int
     worker_memory : int
         The memory limit that a worker was started with, where that is what bounds `worker`; else 0.
     """

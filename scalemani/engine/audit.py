@@ -36,7 +36,6 @@ class Fault(NamedTuple):
         "behind" a copy of the document that it had not put yet, "stray" a file that no run makes.
     name : str
         The array's, the row's number, or the path below the folder.
-    problem : str
     """
 
     kind: str

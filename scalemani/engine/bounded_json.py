@@ -112,7 +112,6 @@ def read_json(path: Named, most_bytes: int) -> Any:
 
     Parameters
     ----------
-    path : path
     most_bytes : int
         A larger file is refused before it is read.
 
@@ -166,7 +165,6 @@ def check_no_links(folder: Named, levels: int = DEPTH) -> None:
 
     Parameters
     ----------
-    folder : path
     levels : int
         Of folders that are listed.
 
@@ -196,12 +194,7 @@ def check_no_links(folder: Named, levels: int = DEPTH) -> None:
 
 
 def check_inside(folder: Named, name: str) -> Place:
-    """The path of a store's entry, whose parts are checked one by one: no links, no way up.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """The path of a store's entry, whose parts are checked one by one: no links, no way up."""
     path = place(folder)
     for part in name.split("/"):
         path = path / part

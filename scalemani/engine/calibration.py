@@ -61,7 +61,6 @@ def measure(cluster: Cluster, graph: Any, tile: int, share: Use, folder: str) ->
     ----------
     graph : CSR or None
         Scaled to lengths near 1, in vertex order; None where D is given.
-    tile : int
     share : callable
         What a read of D does with one tile that is not on the diagonal.
     folder : str

@@ -24,7 +24,6 @@ class Calls:
 
     Parameters
     ----------
-    client : distributed.Client
     watched : bool
         Whether the cluster can be lost: not where it is in this process.
 

@@ -24,10 +24,6 @@ ROOT, COPY = "zarr.json", "document.json"
 class RunDocument:
     """The two files of a run's document.
 
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-
     Attributes
     ----------
     held : bool

@@ -148,12 +148,7 @@ def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
 
 
 def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
-    """An array of the run at `path`, unless something is wrong with it.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """An array of the run at `path`, unless something is wrong with it."""
     fault = fault_of(name, array, stages)
     if fault is not None:
         raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
@@ -161,12 +156,7 @@ def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str
 
 
 def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
-    """Refuse distances of another number of vertices than the graph's.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Refuse distances of another number of vertices than the graph's."""
     vertices = _sizes(stages)["vertices"]
     if vertices not in (None, n):
         raise DamagedStoreError(f"{path!r}: D is of {n} vertices and the graph of {vertices}; {REMEDY}")
@@ -184,10 +174,6 @@ def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]
     indptr : ndarray of int, shape (m + 1,)
         Ascending from 0.
     parts : ndarray, shape (indptr[-1],)
-
-    Raises
-    ------
-    DamagedStoreError
     """
     if any(len(part) != indptr[-1] for part in parts):
         lengths = " and ".join(f"{len(part):,}" for part in parts)

@@ -49,12 +49,7 @@ def kind_of_node(folder: Place) -> tuple[int, str] | None:
 
 
 def arrays_in(folder: Place) -> list[str]:
-    """Names of the arrays that a group holds at its top level, sorted.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Names of the arrays that a group holds at its top level, sorted."""
     entries = (entry for entry in folder.iterdir() if entry.is_dir())
     return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
 

@@ -42,7 +42,6 @@ class KeptResults:
 
     Parameters
     ----------
-    folder : Path or ObjectPath
     writer : Writer
         The right to write there.
 
@@ -65,7 +64,6 @@ class KeptResults:
 
         Parameters
         ----------
-        name : str
         of : str
             What :func:`digest` says of everything it is made from.
         counts : int

@@ -51,7 +51,6 @@ class KeptGroups:
 
     Parameters
     ----------
-    kept : KeptResults
     output : NewOutput or None
         Where finished groups go; else their numbers are kept.
     of : str

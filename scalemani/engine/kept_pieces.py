@@ -24,7 +24,6 @@ class KeptPieces:
 
     Parameters
     ----------
-    store : RunStore
     fields : mapping
         JSON values of all that the pieces follow from: parameters and the data's fingerprint.
     """

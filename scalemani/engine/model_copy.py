@@ -45,7 +45,6 @@ def write_copy(
         If something is at `target`.
     StoreInUseError
         If a fit is at work there.
-    DiskFullError
     """
     check_writable(target)
     with Writer(target):

@@ -35,7 +35,6 @@ class ObjectPath:
 
     Parameters
     ----------
-    bucket : Bucket
     key : str
         Names with "/" between them; the bucket itself where it is empty.
     """

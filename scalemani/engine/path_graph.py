@@ -34,11 +34,6 @@ class PathGraph:
     ------
     ValueError
         If a weight is negative or NaN, or the matrix is not square.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    precision : str
     """
 
     def __init__(self, graph: Any, precision: str | None = None) -> None:

@@ -24,7 +24,6 @@ class StoredReads:
 
     Parameters
     ----------
-    store : RunStore
     fields : dict
         JSON values: what the reads follow from. Those of a solve that was asked for anything else are removed.
     """

@@ -51,7 +51,6 @@ class SharedFolder:
         ------
         ScalemaniError
             If one doesn't see it, saying how many don't.
-        DiskFullError
         """
         if not self._writing and not read_text(str(self._path / ROOT)):
             return  # it is not here either, which the caller says

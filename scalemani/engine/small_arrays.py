@@ -32,7 +32,6 @@ def write(folder: Place, name: str, array: NDArray[Any]) -> int:
     ------
     TypeError
         If it holds anything but numbers.
-    DiskFullError
     """
     data = np.ascontiguousarray(array)
     if data.dtype.kind not in "biuf":

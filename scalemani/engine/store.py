@@ -171,7 +171,6 @@ class RunStore(Tiles):
 
         Raises
         ------
-        DiskFullError
         StoreInUseError
             If another writer has taken over.
         """
@@ -211,7 +210,6 @@ class RunStore(Tiles):
         ------
         TypeError
             If it holds anything but numbers.
-        DiskFullError
         """
         self._forget_arrays(lambda other: other == name)
         found = small_arrays.write(place(self.path), name, array)

@@ -93,7 +93,6 @@ def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = 
 
     Parameters
     ----------
-    reader : Reader
     by_rows : bool
         One task a row of tiles: the sums have the bits of those taken while the rows were written.
 

@@ -55,8 +55,6 @@ class TaskWindow:
 
     Parameters
     ----------
-    calls : Calls
-    function : callable
     shared : object or None
         The last argument of each task, sent to each worker once.
     most : callable

@@ -52,7 +52,6 @@ class TileFiles:
 
     Parameters
     ----------
-    folder : Path or ObjectPath
     metadata_sum : int, optional
         CRC32C of its metadata's text, where that is known.
 

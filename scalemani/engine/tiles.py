@@ -67,7 +67,6 @@ class Tiles(ABC):
 
         Parameters
         ----------
-        n, tile : int
         compression : {"lz4", "zstd"}, optional
             Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes. None: plain float32.
         """
@@ -145,7 +144,6 @@ class Tiles(ABC):
 
         Raises
         ------
-        DiskFullError
         DamagedStoreError
             If another run is at the path by now.
         """

@@ -58,10 +58,6 @@ def scheme_bucket_key(url: str) -> tuple[str, str, str]:
 def refuse_near_url(said: str) -> None:
     """Refuse what is no URL and was surely meant to be one; drive letters and other names with colons are paths.
 
-    Raises
-    ------
-    ScalemaniError
-
     Examples
     --------
     >>> refuse_near_url("C:/runs"), refuse_near_url("a:b"), refuse_near_url("s3/b")

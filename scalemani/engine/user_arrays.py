@@ -67,13 +67,8 @@ class NewOutput:
     folder : Path or ObjectPath
         Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on with
         if it has that form, else replaced.
-    shape : tuple of int
     chunk_rows : int, optional
         Rows of a chunk, which are written together; by default those of 8 MiB.
-
-    Raises
-    ------
-    DiskFullError
     """
 
     def __init__(self, folder: Place, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
@@ -135,12 +130,7 @@ class NewOutput:
 
 
 def refuse_existing(path: Named) -> None:
-    """Refuse a path at which something is.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse a path at which something is."""
     if is_there(absolute(path)):
         raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
 

@@ -31,7 +31,6 @@ class Layout:
 
     Attributes
     ----------
-    n, m : int
     landmarks_a_task : int
         Rows that a task finds together.
     points_a_chunk : int
@@ -90,7 +89,6 @@ def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[n
     ------
     ScalemaniError
         If a vertex is no landmark.
-    DamagedStoreError
     """
     layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
     at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
@@ -107,13 +105,7 @@ def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[n
 
 
 def copy_points(store: RunStore, folder: Place) -> None:
-    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked.
-
-    Raises
-    ------
-    DamagedStoreError
-    DiskFullError
-    """
+    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked."""
     ours = Layout.of(store).by_point(store)
     theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)
     theirs.create()
@@ -122,12 +114,7 @@ def copy_points(store: RunStore, folder: Place) -> None:
 
 
 def symmetric_square(store: RunStore) -> NDArray[np.float64]:
-    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end."""
     square = store.read_array(SQUARE).astype(np.float64)
     return (square + square.T) / 2
 

@@ -41,10 +41,6 @@ def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Clu
     -------
     done : list of str
         A sentence each.
-
-    Raises
-    ------
-    DiskFullError
     """
     done: list[str] = []
     given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"

@@ -153,12 +153,7 @@ def count_of(parameters: Parameters) -> int:
 
 
 def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
-    """Refuse, before the neighbour search, what can't fit whatever it finds.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """Refuse, before the neighbour search, what can't fit whatever it finds."""
     m = count_of(parameters)
     n = given.n_distinct if parameters.disconnected != "largest" else m  # the largest component may be small
     edges = least_edges(given, parameters, n)
@@ -173,12 +168,7 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
 
 
 def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster: Cluster, limit: int) -> Layout:
-    """The layout that a store with a graph has, or the one to begin with.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """The layout that a store with a graph has, or the one to begin with."""
     if store.stage(STAGE) is not None:
         return Layout.of(store)
     graph = store.stage("graph")

@@ -31,7 +31,6 @@ class LandmarkPlan(AnyPlan):
 
     Attributes
     ----------
-    n_landmarks : int
     landmark_method : str
         "maxmin", "random", or "given" of row numbers.
     landmarks_a_task, points_a_chunk : int

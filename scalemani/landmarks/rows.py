@@ -41,7 +41,6 @@ def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cl
     ------
     DamagedStoreError
         If a landmark is not 0 from itself, or has no finite path to some point.
-    DiskFullError
     """
     layout = Layout.of(store)
     rows, points = layout.by_landmark(store), layout.by_point(store)

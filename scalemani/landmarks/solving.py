@@ -106,12 +106,7 @@ def read_back(store: RunStore, chosen: NDArray[np.int64]) -> NDArray[np.float32]
 
 
 def check_square(store: RunStore) -> None:
-    """Refuse landmarks' own distances that are not those of the matrix of all points.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Refuse landmarks' own distances that are not those of the matrix of all points."""
     layout = Layout.of(store)
     found = read_back(store, np.arange(layout.m))
     if not np.array_equal(found, store.read_array(SQUARE).T):

@@ -75,7 +75,6 @@ def colouring(name: str, values: NDArray[Any] | Sequence[str]) -> Colouring:
 
     Parameters
     ----------
-    name : str
     values : ndarray of numbers or sequence of str, length n
         NaN, infinite and empty values are none.
 

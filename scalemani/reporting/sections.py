@@ -44,7 +44,6 @@ class Findings:
     ----------
     name : str
         Of the run.
-    spectrum, parameters, versions : mapping
     coordinates : ndarray, shape (rows with coordinates, p)
     n_dropped_rows : int
         Rows of the user's without coordinates.

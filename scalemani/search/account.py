@@ -16,7 +16,6 @@ class Account:
         Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
     counted : bool
         Whether each was counted; else the number is an estimate (:mod:`.evaluations`).
-    n_shards, n_parts : int
     n_skipped : int
         Pairs of a row and a shard without it that were skipped.
     skipped_shards : list of list of int

@@ -62,7 +62,6 @@ class Cells:
 
     Parameters
     ----------
-    yardstick : Yardstick
     centres : array or csr_array, shape (C, d')
         Prepared.
 

@@ -83,12 +83,10 @@ class ShardIndex:
 
     Parameters
     ----------
-    rows : DescentRows
     there : NDArray[int64], shape (s,)
         The rows it is made of.
     n_neighbors : int
         Neighbours wanted, the row itself not counted.
-    random_state : int
 
     Notes
     -----
@@ -165,10 +163,6 @@ class DescentRows:
 
     Prepared rows are centred in float64 and scaled by a power of two where the metric is a norm between them: all of
     them alike, whichever are taken.
-
-    Parameters
-    ----------
-    search : ExactSearch
     """
 
     def __init__(self, search: ExactSearch) -> None:

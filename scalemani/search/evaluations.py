@@ -25,7 +25,6 @@ def leaf_rows(tree: Any, queries: F64, norms: F64, p: float) -> int:
 
     Parameters
     ----------
-    tree : scipy.spatial.cKDTree
     queries : NDArray[float64], shape (q, d)
     norms : NDArray[float64], shape (q,)
         From each query to the last row that was listed for it.

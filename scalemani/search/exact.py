@@ -115,7 +115,6 @@ class ExactSearch:
         Parameters
         ----------
         queries : NDArray or csr_array, shape (q, d)
-        k : int
         exclude : NDArray[int64], shape (q,), optional
             A row that is never listed for each query: its own index, or -1 for none.
 

@@ -27,10 +27,6 @@ def function_name(function: Any) -> str:
     ------
     ScalemaniError
         If it uses what can't be told from another of its kind (:mod:`.function_digest`).
-
-    >>> def city_block(x, y): return abs(x - y).sum()
-    >>> function_name(city_block).split("#")[0].split(":")[1]
-    'city_block'
     """
     inner = getattr(function, "func", None) if isinstance(function, functools.partial) else function
     inner = inspect.getattr_static(inner, "py_func", inner)  # what numba compiled

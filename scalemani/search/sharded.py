@@ -33,7 +33,6 @@ class Sharded(ABC):
     ----------
     search : ExactSearch
         The rows and the metric.
-    parts : Parts
     shards : list of range
         Parts of each shard.
     k : int

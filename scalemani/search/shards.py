@@ -68,8 +68,6 @@ def make_parts(prepared: PreparedRows, seed: int, most_rows: int, threads: int =
 
     Parameters
     ----------
-    prepared : PreparedRows
-    seed : int
     most_rows : int
         Larger parts are cut, anyhow.
     """

@@ -77,7 +77,6 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
 
     Parameters
     ----------
-    command : click.Command
     arguments : sequence of str
         Without the program's name.
     """

@@ -20,7 +20,6 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
 
     Parameters
     ----------
-    path : Path
     column : str
         Its name, or "obs_names" for the index.
     n_rows : int

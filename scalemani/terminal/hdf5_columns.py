@@ -27,7 +27,6 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
 
     Parameters
     ----------
-    path : Path
     member : str
         Path of a dataset or of a column of obs, such as "obs/fate".
     number : int or None

@@ -33,7 +33,6 @@ def read_hdf5(path: Path, member: str | None) -> Any:
 
     Parameters
     ----------
-    path : Path
     member : str or None
         Path of a dataset, or of a group that is a sparse matrix of AnnData's; may be left out where there is one.
 
@@ -96,12 +95,7 @@ def file_of(path: Path) -> Any:
 
 
 def node_at(file: Any, path: Path, member: str) -> Any:
-    """What is at a path inside the file, reached without links.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """What is at a path inside the file, reached without links."""
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
     for part in member.strip("/").split("/"):

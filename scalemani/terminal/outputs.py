@@ -42,7 +42,6 @@ def check_output(
 
     Parameters
     ----------
-    spec : str
     ids : bool
         Rows will be written with ids, which go to a file of their own beside a .npy.
     overwrite : bool
@@ -95,12 +94,7 @@ def check_output(
 
 
 def _check_apart(out: str, store: str) -> None:
-    """Refuse an output and a store of which one is, or lies in, the other, before either is made.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse an output and a store of which one is, or lies in, the other, before either is made."""
     if is_url(store):
         return
     here, there = (Path(os.path.realpath(at_home(path))) for path in (out, store))
@@ -230,7 +224,6 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
 
     Parameters
     ----------
-    path : Path
     needed : int
         Bytes that it will take, for the message of a full disk.
     folder : Path, optional
@@ -238,7 +231,6 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
 
     Raises
     ------
-    DiskFullError
     StoreInUseError
         Another process is writing it; not looked at with a ``folder``, whose results are one process's already.
     """

@@ -32,7 +32,6 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
 
     Parameters
     ----------
-    path : Path
     how : Reading
         All columns but the ids and a data frame's index are read unless others are given.
 
@@ -66,7 +65,6 @@ def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDAr
 
     Parameters
     ----------
-    path : Path
     name : str or None
         May be left out where there is one column.
     n_rows : int
