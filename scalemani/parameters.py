@@ -77,10 +77,7 @@ class Parameters:
     def check(self) -> None:
         """Refuse what can't be meant.
 
-        Raises
-        ------
-        ScalemaniError
-            One line: what was given, what is allowed.
+        Raises ScalemaniError: One line: what was given, what is allowed.
         """
         for name, allowed in CHOICES.items():
             value = getattr(self, name)

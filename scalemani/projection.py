@@ -56,12 +56,8 @@ BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, floa
 class Attachments:
     """Where test points touch the training points: CSR-like seeds in vertex numbers.
 
-    Attributes
-    ----------
-    indptr, vertices, lengths : ndarray
-        Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
-    own : ndarray of int64, shape (l,)
-        The vertex that a row equals, or -1.
+    indptr, vertices, lengths: Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
+    own (l,): The vertex that a row equals, or -1.
     """
 
     indptr: NDArray[np.int64]
@@ -105,11 +101,8 @@ class Attachments:
 class Projector:
     """A fitted run, ready to place test points.
 
-    Parameters
-    ----------
-    store : RunStore
-        With a finished "solve" stage.
-    form : {"continuous", "paper"}
+    store: With a finished "solve" stage.
+    form ({"continuous", "paper"})
     """
 
     def __init__(self, store: RunStore, form: str) -> None:

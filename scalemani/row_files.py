@@ -25,10 +25,7 @@ COPIED = 32 << 20  # bytes of rows on their way at once
 class RowFile:
     """Dense rows in a file, one block after the other.
 
-    Parameters
-    ----------
-    folder : str or None
-        Where there is room; the system's folder for temporary files if None, or if nothing can be written there.
+    folder: Where there is room; the system's folder for temporary files if None, or if nothing can be written there.
     """
 
     def __init__(self, folder: str | None = None) -> None:

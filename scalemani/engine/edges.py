@@ -27,12 +27,8 @@ def two_directions(
 
     Edges from a row to itself are left out; of repeats the smallest value counts.
 
-    Returns
-    -------
-    rows, columns : ndarray of shape (e,), int64
-        Sorted by row, then column.
-    there, back : ndarray of shape (e,), float64
-        The value of (row, column) and of (column, row); `back` is inf where that isn't given.
+    -> rows, columns (e,): Sorted by row, then column.
+    -> there, back (e,): The value of (row, column) and of (column, row); `back` is inf where that isn't given.
     """
     away = rows != columns
     rows, columns, values = rows[away], columns[away], np.asarray(values[away], np.float64)

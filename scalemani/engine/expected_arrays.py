@@ -27,18 +27,12 @@ Bound = int | str | None
 class Expected:
     """What an array has to be.
 
-    Attributes
-    ----------
-    dtypes : str
-        Names, or `REAL`.
-    shape : str
-        A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
-    least, below : int, str or None
-        No number is less than `least`, none as large as `below` (a size of the run). Floats are finite besides.
-    ascending : bool or "strictly"
-        Whether it begins with 0 and never falls; "strictly": rises from any number.
-    once : bool
-        Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
+    dtypes: Names, or `REAL`.
+    shape: A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
+    least, below: No number is less than `least`, none as large as `below` (a size of the run). Floats are finite
+        besides.
+    ascending: Whether it begins with 0 and never falls; "strictly": rises from any number.
+    once: Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
     """
 
     dtypes: str
@@ -85,10 +79,7 @@ NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
     """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
 
-    Parameters
-    ----------
-    stages : mapping
-        Of the run's document, which has its schema's form. A size that no finished stage says is any.
+    stages: Of the run's document, which has its schema's form. A size that no finished stage says is any.
     """
     expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
     if expected is None:
@@ -165,15 +156,10 @@ def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
 def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]) -> None:
     """Refuse lists (CSR) whose parts are not as long as their pointers say.
 
-    Parameters
-    ----------
-    path : str
-        Of the run.
-    what : str
-        Names them in the message.
-    indptr : ndarray of int, shape (m + 1,)
-        Ascending from 0.
-    parts : ndarray, shape (indptr[-1],)
+    path: Of the run.
+    what: Names them in the message.
+    indptr (m + 1,): Ascending from 0.
+    parts (indptr[-1],)
     """
     if any(len(part) != indptr[-1] for part in parts):
         lengths = " and ".join(f"{len(part):,}" for part in parts)

@@ -32,10 +32,7 @@ _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 def kind_of_node(folder: Place) -> tuple[int, str] | None:
     """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
 
-    Raises
-    ------
-    ScalemaniError
-        If its metadata can't be read.
+    Raises ScalemaniError: If its metadata can't be read.
     """
     if is_there(folder / "zarr.json"):
         kind = _read(folder / "zarr.json").get("node_type")
@@ -57,10 +54,7 @@ def arrays_in(folder: Place) -> list[str]:
 def check_array(folder: Place, zarr_format: int) -> None:
     """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
 
-    Raises
-    ------
-    ScalemaniError
-        In one line, before a chunk is read.
+    Raises ScalemaniError: In one line, before a chunk is read.
     """
     if zarr_format == 3:
         metadata = _read(folder / "zarr.json")
@@ -141,10 +135,7 @@ def _read(path: Place) -> dict[str, Any]:
 def _stored_bytes(folder: Place) -> int:
     """Bytes of the files below a folder; links are followed, each folder once.
 
-    Raises
-    ------
-    ScalemaniError
-        If a pipe, a socket or a device is there: reading it might never end.
+    Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
     """
     if isinstance(folder, ObjectPath):
         return folder.bytes_below()

@@ -35,10 +35,7 @@ MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
 class LandmarkWork(Asked):
     """What a fit by landmarks asks of a machine.
 
-    Attributes
-    ----------
-    m : int
-        Landmarks.
+    m: Landmarks.
     """
 
     m: int
@@ -91,10 +88,7 @@ def layouts(n: int, m: int, slots: int = 1) -> Iterator[Layout]:
 def choose_layout(work: LandmarkWork, limit: int) -> Layout:
     """The fastest layout that fits.
 
-    Raises
-    ------
-    DoesNotFitError
-        If none does; both numbers and the remedies are named.
+    Raises DoesNotFitError: If none does; both numbers and the remedies are named.
     """
     allowed = work.allowance(limit)
     for layout in layouts(work.n, work.m, work.threads * work.workers):
@@ -132,10 +126,7 @@ def model_bytes(work: LandmarkWork, listed: int) -> int:
 def check_landmark_disk(path: str, layout: Layout, more: int = 0) -> None:
     """Refuse a store that doesn't fit on its disk.
 
-    Raises
-    ------
-    DoesNotFitError
-        Naming what is needed and what is free.
+    Raises DoesNotFitError: Naming what is needed and what is free.
     """
     needed, free = distance_bytes(layout) + turning_bytes(layout) + more, free_disk(path)
     if needed > free:

@@ -19,16 +19,10 @@ UNCORRECTED = (None, "none")
 def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | None, idle_axes: int) -> list[Notice]:
     """What a reader of the map has to know: warnings, then remarks.
 
-    Parameters
-    ----------
-    spectrum : mapping
-        ``spectrum_`` of the model; what an older fit lacks is passed over.
-    tol : float
-        Of the fit.
-    residual_variance : float or None
-        With all axes.
-    idle_axes : int
-        Axes on which every point is at 0.
+    spectrum: ``spectrum_`` of the model; what an older fit lacks is passed over.
+    tol: Of the fit.
+    residual_variance: With all axes.
+    idle_axes: Axes on which every point is at 0.
     """
     found = [
         *_about_the_graph(spectrum),

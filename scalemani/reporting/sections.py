@@ -40,23 +40,14 @@ NO_SAMPLE = (
 class Findings:
     """What the report says.
 
-    Attributes
-    ----------
-    name : str
-        Of the run.
-    coordinates : ndarray, shape (rows with coordinates, p)
-    n_dropped_rows : int
-        Rows of the user's without coordinates.
-    sample : Sample or None
-        Sampled points with distances to all; None where there are none.
-    quality : mapping or None
-        As :func:`scalemani.quality.quality_account` gives it, of the sample.
-    histogram : DistanceHistogram or None
-        Of all geodesic distances, if the fit counted them.
-    dimension : mapping
-        As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
-    landmarks : ndarray of int or None
-        Rows of `coordinates` that are landmarks, of a fit by these.
+    name: Of the run.
+    coordinates (rows with coordinates, p)
+    n_dropped_rows: Rows of the user's without coordinates.
+    sample: Sampled points with distances to all; None where there are none.
+    quality: As :func:`scalemani.quality.quality_account` gives it, of the sample.
+    histogram: Of all geodesic distances, if the fit counted them.
+    dimension: As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
+    landmarks: Rows of `coordinates` that are landmarks, of a fit by these.
     """
 
     name: str

@@ -36,28 +36,15 @@ Values = NDArray[Any] | list[str]
 def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[str, Values]:
     """A column with a value for each row, in the order of the rows.
 
-    Parameters
-    ----------
-    spec : str
-        ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
+    spec: ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
         ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
-    n_rows : int
-        Of the fit. A table with a row more than that has a heading.
-    delimiter : str, optional
-        Of a .csv; a comma unless given.
-
-    Returns
-    -------
-    name : str
-        For the page.
-    values : ndarray of numbers, shape (n_rows,), or list of str
-        Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
+    n_rows: Of the fit. A table with a row more than that has a heading.
+    delimiter: Of a .csv; a comma unless given.
+    -> name: For the page.
+    -> values (n_rows,): Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
+    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
+        column.
     """
     path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
@@ -75,10 +62,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
 def read_row_numbers(spec: str) -> NDArray[np.int64]:
     """Row numbers from a file, shape (m,): a .npy or .npz:key of integers, or a .csv with one column.
 
-    Raises
-    ------
-    ScalemaniError
-        The file is missing, damaged or of an unknown kind, or holds other things.
+    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, or holds other things.
     """
     values = open_points(spec).values
     if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):

@@ -31,21 +31,10 @@ _MOST_SEEN = 10_000  # nodes of a file that are looked through for what could be
 def read_hdf5(path: Path, member: str | None) -> Any:
     """A matrix of an HDF5 file, opened for reading.
 
-    Parameters
-    ----------
-    member : str or None
-        Path of a dataset, or of a group that is a sparse matrix of AnnData's; may be left out where there is one.
-
-    Returns
-    -------
-    RowSource or scipy.sparse.csr_array
-        A CSR array in memory if the file has columns together (CSC) or a square matrix, which is a graph.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to be larger than
-        the file can hold, or leads out of it.
+    member: Path of a dataset, or of a group that is a sparse matrix of AnnData's; may be left out where there is one.
+    -> A CSR array in memory if the file has columns together (CSC) or a square matrix, which is a graph.
+    Raises ScalemaniError: The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to
+        be larger than the file can hold, or leads out of it.
     """
     with damage_said(path):
         file = file_of(path)
@@ -84,10 +73,7 @@ def damage_said(path: Path) -> Iterator[None]:
 def file_of(path: Path) -> Any:
     """An HDF5 file, open for reading.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is none, or h5py is not there.
+    Raises ScalemaniError: If it is none, or h5py is not there.
     """
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     with damage_said(path):
@@ -112,10 +98,7 @@ def node_at(file: Any, path: Path, member: str) -> Any:
 def checked_dataset(node: Any, name: str) -> Any:
     """The dataset, if its bytes are in this file and can be as many as it says.
 
-    Raises
-    ------
-    ScalemaniError
-        In one line, before any of it is read.
+    Raises ScalemaniError: In one line, before any of it is read.
     """
     h5py = needed("h5py", "hdf5", name)
     if not isinstance(node, h5py.Dataset) or node.shape is None:

@@ -267,10 +267,7 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
     place of a number of neighbours.
 
-    Raises
-    ------
-    click.UsageError
-        The method has no such option.
+    Raises click.UsageError: The method has no such option.
     """
     found = dict(parameters)
     if found["radius"] is not None and not _given("n_neighbors"):
@@ -299,8 +296,6 @@ def method_of(model: Any) -> str:
 def in_options(message: str) -> str:
     """A message of the library with the options' names for those of the parameters.
 
-    Examples
-    --------
     >>> in_options("n_neighbors=12 is the least, or give disconnected='join'; knn=None, overwrite=True")
     '--neighbors 12 is the least, or give --disconnected join; no --knn, --overwrite'
     >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")

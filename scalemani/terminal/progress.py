@@ -27,15 +27,10 @@ def terminal_reporter() -> "TerminalReporter | LineReporter":
 def reporting(progress: Any) -> Iterator[Reporter]:
     """The report function that an estimator's ``progress`` asks for, closed at the end of the block.
 
-    Parameters
-    ----------
-    progress : bool or callable
-        True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves
-        no bar and no hidden cursor; what the package logs meanwhile (a compilation) is said too. A callable is its
-        owner's to close. False gives one that says nothing.
+    progress: True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves no bar
+        and no hidden cursor; what the package logs meanwhile (a compilation) is said too. A callable is its owner's to
+        close. False gives one that says nothing.
 
-    Examples
-    --------
     >>> with reporting(lambda *stage: print(stage)) as report:
     ...     report("geodesics", 1, 4)
     ('geodesics', 1, 4)
@@ -73,8 +68,6 @@ def _silent(stage: str, done: int, total: int) -> None:
 def duration(seconds: float) -> str:
     """A duration for people.
 
-    Examples
-    --------
     >>> duration(4.2), duration(75), duration(7260)
     ('4 s', '1 min 15 s', '2 h 1 min')
     """

@@ -17,8 +17,6 @@ __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_reco
 def number(value: Any) -> str:
     """Four significant digits.
 
-    Examples
-    --------
     >>> number(1234.56), number(0.000123456), number(None)
     ('1,235', '0.0001235', 'none')
     """
@@ -34,8 +32,6 @@ def number(value: Any) -> str:
 def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     """Several numbers in one line and one style, with what bounds they are.
 
-    Examples
-    --------
     >>> numbers([2659820.0, 404.174]), numbers([2.5e9, 404.174]), numbers([0.5, 0.2], ["at most", ""])
     ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
     """
@@ -90,12 +86,8 @@ def begun_line(store: str) -> str | None:
 def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, worked: bool = True) -> list[str]:
     """The lines that ``scalemani fit`` ends with.
 
-    Parameters
-    ----------
-    before : tuple, optional
-        The :func:`result_in` the store when it began.
-    worked : bool
-        Whether any stage was run.
+    before: The :func:`result_in` the store when it began.
+    worked: Whether any stage was run.
     """
     lines = [*_spectrum_lines(model), f"store            {store}"]
     if before is not None and not worked:
@@ -108,12 +100,8 @@ def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, 
 def next_lines(model: Any, store: str, points: str, written: str | None, needed: Sequence[str] = ()) -> list[str]:
     """Where the coordinates are, and two commands that go on from there, as they are typed.
 
-    Parameters
-    ----------
-    written : str or None
-        The file that they were written to.
-    needed : sequence of str
-        Options that reading `points` takes.
+    written: The file that they were written to.
+    needed: Options that reading `points` takes.
     """
     name = store.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or "run"
     file = shlex.quote(_free(name, ".csv"))
