@@ -8,8 +8,6 @@ from scalemani.engine.resources import ENDLESS
 def size(count: float) -> str:
     """Bytes in the unit that leaves a few digits.
 
-    Examples
-    --------
     >>> size(512), size(7_123_456), size(1.5e12)
     ('512 B', '7.1 MB', '1.5 TB')
     """
@@ -23,8 +21,6 @@ def size(count: float) -> str:
 def duration(seconds: float) -> str:
     """Seconds as a person says them.
 
-    Examples
-    --------
     >>> duration(0.31), duration(42.4), duration(150), duration(7300)
     ('0.3 s', '42 s', '2 min 30 s', '2 h 2 min')
     """
