@@ -87,31 +87,18 @@ def find_neighbors(
     kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-    lists = _listed(search, n_neighbors, radius, knn, random_state, room, kept, progress)
-    out = search.apart(lists.distances)
-    return lists.without(out) if out.any() else lists
-
-
-def _listed(
-    search: Search,
-    n_neighbors: int | None,
-    radius: float | None,
-    knn: str,
-    random_state: int,
-    room: int | None,
-    kept: Kept,
-    progress: Progress,
-) -> NeighborLists:
-    """Lists as the cheapest way that is allowed gives them."""
-    if radius is None and isinstance(search, ExactSearch):
-        assert n_neighbors is not None
+    lists = None
+    if n_neighbors is not None and isinstance(search, ExactSearch):
         way = chosen_way(search, knn, n_neighbors, random_state, room)
         if isinstance(way, Sharded):
-            return _by_shards(way, random_state, kept, progress)
-        if way == DESCENT:
+            lists = _by_shards(way, random_state, kept, progress)
+        elif way == DESCENT:
             progress(0)
-            return _by_descent(search, n_neighbors, random_state, kept)
-    return _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+            lists = _by_descent(search, n_neighbors, random_state, kept)
+    if lists is None:
+        lists = _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+    out = search.apart(lists.distances)
+    return lists.without(out) if out.any() else lists
 
 
 def search_for(

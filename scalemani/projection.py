@@ -194,18 +194,14 @@ class Projector:
         """Edges from rows of distances to the training points: stored entries, or the nearest ones."""
         if sp.issparse(block):
             csr = sp.csr_array(block)
-            lengths = np.asarray(csr.data, np.float64)
+            indptr, indices, lengths = csr.indptr, csr.indices, np.asarray(csr.data, np.float64)
             if self._choose:
-                row_of = row_numbers(csr.indptr)
-                order, kept = shortest(row_of, csr.indices, lengths, self.n_neighbors, self.radius)
-                order = order[kept]
-                pointers = np.concatenate([[0], np.cumsum(np.bincount(row_of[order], minlength=csr.shape[0]))])
-                csr = sp.csr_array((lengths[order], csr.indices[order], pointers), shape=csr.shape)
-                lengths = csr.data
+                row_of, count = row_numbers(indptr), int(csr.shape[0])
+                indptr, indices, lengths = shortest(row_of, indices, lengths, count, self.n_neighbors, self.radius)
             zero: NDArray[np.int64] = np.flatnonzero(lengths == 0)[::-1]  # the first of several is set last
             own = np.full(csr.shape[0], -1)
-            own[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))[zero]] = csr.indices[zero]
-            return csr.indptr, csr.indices, lengths, own
+            own[row_numbers(indptr)[zero]] = indices[zero]
+            return indptr, indices, lengths, own
         rows = _dense(block)
         own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
         if self.radius is not None:
@@ -219,7 +215,7 @@ class Projector:
 
     def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: NDArray[np.int64]) -> Attachments:
         """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
-        row_of = np.repeat(np.arange(len(own)), np.diff(indptr))
+        row_of = row_numbers(indptr)
         known = own >= 0
         keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
         rows = np.concatenate([row_of[keep], np.flatnonzero(known)])

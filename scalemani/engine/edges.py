@@ -82,19 +82,22 @@ def shortest(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     lengths: NDArray[np.float64],
+    m: int,
     most: int | None,
     radius: float | None,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The order of edges by row, length and column, and which of them, in that order, are kept.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The `most` shortest edges of each of m rows, or those within `radius`: pointers, columns and lengths.
 
-    Those are the `most` shortest of each row, or those within `radius`.
+    They are sorted by length, then column.
     """
     order = np.lexsort((columns, lengths, rows))
     if most is None:
-        return order, lengths[order] <= (np.inf if radius is None else radius)
-    ordered = rows[order]
-    first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
-    return order, np.arange(len(order)) - first < most
+        order = order[lengths[order] <= (np.inf if radius is None else radius)]
+    else:
+        ordered = rows[order]
+        first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
+        order = order[np.arange(len(order)) - first < most]
+    return _pointers(rows[order], m), columns[order], lengths[order]
 
 
 def with_edges(matrix: csr_array, pairs: NDArray[np.int64], lengths: NDArray[np.float64]) -> csr_array:

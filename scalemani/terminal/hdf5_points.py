@@ -19,12 +19,12 @@ from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
+from scalemani.terminal.column_choice import short_list
 from scalemani.terminal.printable import cause
 from scalemani.terminal.sparse_hdf5 import form_of_sparse, read_sparse
 
 __all__ = ["checked_dataset", "damage_said", "file_of", "node_at", "read_hdf5"]
 
-_MOST_LISTED = 20
 _MOST_SEEN = 10_000  # nodes of a file that are looked through for what could be meant
 
 
@@ -165,8 +165,7 @@ def _choice(path: Path, found: list[str]) -> str:
     """What a file holds, for a message."""
     if not found:
         return "holds no matrix of numbers"
-    listed = ", ".join(found[:_MOST_LISTED]) + (" and more" if len(found) > _MOST_LISTED else "")
-    return f"holds {listed}; give one of them, as in {path}::{found[0]}"
+    return f"holds {short_list(found)}; give one of them, as in {path}::{found[0]}"
 
 
 def _encoding(node: Any) -> str | None:
