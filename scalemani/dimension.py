@@ -52,7 +52,6 @@ class DimensionEstimate:
         Statistics 17, 1989): how far the estimate hangs on where it is taken. What another sample would change is
         mostly less; what no scale shows (the shortfall in high dimensions) is not in it.
     shortest, longest: The range of distances, in the user's unit.
-    n_bins: In the range.
     n_pairs: Pairs of points nearer than `longest`.
     """
 
@@ -191,7 +190,6 @@ def broken_stick(pieces: int, count: int | None = None) -> Numbers:
     of the spectrum is no larger shows no more than chance would. The m of ape's pcoa is the number of
     positive eigenvalues after the correction: n - 2 with Cailliez' or Lingoes'.
 
-    pieces: m.
     count: Lengths to return; m by default.
 
     >>> broken_stick(3, 4).round(4).tolist()

@@ -73,7 +73,6 @@ class DistanceHistogram:
 def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
     """What the fit in a store counted; None where D is not finished yet, or was by a release that did not count.
 
-    store: Such as ``model.store_``.
     Raises ScalemaniError: If there is no run, or the counts are damaged.
     """
     store = store if isinstance(store, RunStore) else RunStore(store)

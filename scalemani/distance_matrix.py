@@ -27,7 +27,6 @@ class DistanceMatrix:
     """A validated square matrix of distances.
 
     matrix (n, n): NumPy, memmap, Dask or Zarr; real.
-    name: For messages.
     allow_inf: Whether inf may stand between components.
     fingerprint: Of its float64 content, without the rounding that is read as 0.
     labels (n,): Component of each point (all 0 where there is no inf).

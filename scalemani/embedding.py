@@ -134,8 +134,6 @@ def record_model(
 ) -> None:
     """Put a model that was checked in the place of the one that is there, as a new revision.
 
-    fields: What it was asked for.
-    account: Of the spectrum.
     more: Name -> array of what else follows from it.
     """
     store.forget("solve", "fit")

@@ -53,7 +53,6 @@ def far_rows(
 ) -> FarRows:
     """The few rows whose mean distance is more than 100 medians above the others', and what they leave of the rank.
 
-    median: Of the distances.
     between: Ascending vertices (k,) -> their distances from one another (k, k); called where there are few.
     """
     n, longest = sums.n, sums.maximum

@@ -42,7 +42,6 @@ def labelled_rows(X: Any, name: str) -> Any:
     """The numbers of a DataArray: its Dask array if it has one, else a matrix of which blocks of rows are read.
 
     X (rows, features): The first dimension is that of the rows.
-    name: What messages call it.
     Raises ScalemaniError: A Dataset, other than two dimensions, or values that are still packed.
     """
     if not hasattr(X, "isel") or hasattr(X, "data_vars"):

@@ -47,12 +47,10 @@ def nystrom_block(
 ) -> Vectors:
     """The first block (n, width): orthonormal, orthogonal to 1.
 
-    rows (m, n): Rows of D.
     vertices (m,): Whose they are.
     width: Columns; fewer than m.
     n_top: Pairs wanted: half the block and more is the low end's where a constant is sought, else all is the top's.
     correction ({"cailliez", "lingoes", "flip", None} or float): As :func:`scalemani.corrections.solve` takes it.
-    seed: Of the noise.
     """
     m, n = rows.shape
     square = rows[:, vertices].astype(np.float64)

@@ -44,7 +44,6 @@ class Packing:
 
     dtype: Of the cells, of real numbers.
     attributes: Those of the array that say something about it.
-    name: What messages call the array.
     Raises ScalemaniError: Naming an attribute that can't be read.
     """
 

@@ -35,12 +35,10 @@ class AnyPlan:
     """What any fit takes.
 
     n_rows, n_distinct, n_vertices, n_edges: Rows of X, distinct ones, those in the graph, edges of the graph.
-    method: Of the neighbour search.
     tasks, threads, workers: Pieces of work, those that a process of workers does at once, such processes.
     memory_limit: Bytes a process may hold above its size at the start.
     memory: Stage -> part -> bytes, of the process that holds most in that stage.
     disk, disk_distances, disk_free: Bytes of the store, of the distances in it, and free there.
-    folder: Where that is.
     refusal: Why the fit can't run, in one line.
     seconds: Stage -> seconds, where time was asked for.
     """
@@ -205,7 +203,6 @@ def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: A
     """The plan with the time by stage, from what was spent on the first stages and a calibration of the others.
 
     matrix: The graph, in vertex order and the user's unit; None where D is given.
-    spent: Stage -> seconds.
     """
     if plan.refusal is not None:
         return plan

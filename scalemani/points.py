@@ -63,11 +63,6 @@ class Points:
         """Number of columns, d."""
         return int(self.rows.shape[1])
 
-    @property
-    def n_merged(self) -> int:
-        """Number of rows that repeat an earlier one, N - m."""
-        return self.n_rows - self.n_distinct
-
     def fingerprint(self) -> str:
         """Hex digest of the shape and of every row's content, in the user's order."""
         state = blake2b(f"{self.n_rows},{self.n_features};".encode(), digest_size=16)
@@ -85,7 +80,6 @@ def read_points(
     """Read ``X`` by blocks of rows, once, and merge identical rows.
 
     X (N, d): NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
-    name: What messages call ``X``.
     memory: Bytes of dense rows that may be held. More than that stay where they are, if ``X`` is a memory map whose
         rows are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
     folder: Where there is room for that file; it has no name there, and is gone with the rows.

@@ -50,7 +50,6 @@ PIECES = 32  # of a group, where that gives no less: few are lost when a run is 
 class Placing:
     """One test set on its way through one model.
 
-    key: Of the fitted model.
     T (l, n_features): Anything with a shape that :meth:`Projector.blocks` reads.
     kept: Where results are kept and looked for; none are without.
     report: Called with the rows that are placed, those that were found first.

@@ -53,7 +53,6 @@ class RitzPairs:
     next_value: The Ritz value behind the last one (nan if there is none).
     asymmetry: Largest |v'A_i w - w'A_i v| over the basis, relative to the largest entry of A_i there: rounding, or a
         fault.
-    combination: The last one.
     change: What its value is estimated to rise by still, relative.
     """
 

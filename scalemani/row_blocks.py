@@ -34,7 +34,6 @@ def row_blocks(
     """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
 
     X (N, d): NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
-    name: What messages call ``X``.
     n_features: The number of columns that is required. When it (or ``like``) is given, ``X`` may have 0 rows.
     like: Rows whose kind, dense or CSR, and number of columns the blocks are to have.
     first: What messages call the first row, when ``X`` is itself a part of something.

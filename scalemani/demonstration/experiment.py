@@ -47,7 +47,6 @@ def demo_roll(n: int, seed: int) -> Manifold:
 class Outcome:
     """One method on the roll.
 
-    spectrum: ``spectrum_`` of the model.
     train, test (n, p) and (l, p): Coordinates of the training and of the test points.
     residual_variances (p,): 1 - r² of geodesic against embedded distances over all training pairs, with 1, 2, ... axes.
     test_residual_variance: 1 - r² of distances between true parameters against embedded distances of test points, 2

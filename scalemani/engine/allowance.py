@@ -59,7 +59,6 @@ class Asked:
     """What any fit asks of a machine.
 
     n, edges: Vertices, and stored entries of the graph (two an edge; 0 where D is given).
-    components: Axes of the embedding.
     threads, workers: Tasks that a process of workers runs at once, and such processes.
     embedded: Whether a worker is threads of the client's process.
     points: Bytes that the client holds all along: points, their digests, the search.

@@ -53,7 +53,6 @@ def measure(cluster: Cluster, graph: Any, tile: int, share: Use, folder: str) ->
 
     graph: Scaled to lengths near 1, in vertex order; None where D is given.
     share: What a read of D does with one tile that is not on the diagonal.
-    folder: On the store's disk.
     """
     threads = cluster.threads
     row = 0.0

@@ -28,7 +28,6 @@ class ChunkedMatrix:
     """A matrix of a run.
 
     path, identity: Of the run: its folder, and its id.
-    name: Of the array's folder.
     shape, chunk: Of the matrix and of its chunks, of which the last are filled up with NaN.
     """
 

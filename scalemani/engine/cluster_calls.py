@@ -121,10 +121,7 @@ class Calls:
         self.look()
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Run a function in each worker; gives what each answered, without those that died or don't answer.
-
-        Raises Exception: What the function raised.
-        """
+        """Run a function in each worker; gives what each answered, without those that died or don't answer."""
         self.watch.progress()
         found: dict[str, Any] = self.call(self._ask(list(self.workers()), function, arguments))
         for answer in found.values():

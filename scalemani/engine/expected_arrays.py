@@ -156,8 +156,6 @@ def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
 def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]) -> None:
     """Refuse lists (CSR) whose parts are not as long as their pointers say.
 
-    path: Of the run.
-    what: Names them in the message.
     indptr (m + 1,): Ascending from 0.
     parts (indptr[-1],)
     """

@@ -129,7 +129,6 @@ def digest(model: Sequence[str], *arrays: NDArray[Any]) -> str:
 def kept_results(out: Named, what: str = "projection") -> Iterator[KeptResults]:
     """The results kept for an output, found again by a run that was stopped; removed when the block ends well.
 
-    out: What will be written.
     what: What is at work, for messages.
     Raises StoreInUseError: If another process works for that output.
     Raises ScalemaniError: If something that is no folder has the name.

@@ -29,7 +29,6 @@ class Record:
 
     digests: Of what its parts were made from, in order.
     rows, blocks: Rows, and results that were kept for them.
-    crc: Of its numbers.
     numbers (rows, axes): These, where they are not in the output.
     """
 

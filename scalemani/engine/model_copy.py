@@ -28,7 +28,6 @@ def write_copy(
 
     target: Absolute; folders above it are made.
     document: Its "arrays" are replaced by those that are written.
-    names: Of the arrays.
     read: Name -> array, checked.
     more: Copies what else belongs to the run, into the folder that it is given, before there is a document.
     Raises ScalemaniError: If something is at `target`.

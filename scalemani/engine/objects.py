@@ -95,7 +95,6 @@ def room_for(path: Named, needed: int) -> Iterator[None]:
     """Turn the system's word that a disk is full into an error with numbers.
 
     path: What is written, for the message and the free bytes.
-    needed: Bytes that it takes.
     """
     try:
         yield

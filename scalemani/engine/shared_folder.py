@@ -26,7 +26,6 @@ class SharedFolder:
     """A store that workers see, or get no tasks.
 
     calls: Whose `blind` workers are those that don't.
-    path: Of the store.
     writing: Whether the caller writes there; else there must be a store, and nothing is written.
     token: A process that has seen the store knows it, and runs tasks that carry it.
     """

@@ -40,7 +40,6 @@ class OncePerProcess(Generic[Made]):
 
     make: (path, id) -> result; also as `__wrapped__`, for who wants it made anew.
     prefix: How the names of those arrays begin.
-    maxsize: Results that are kept.
     """
 
     def __init__(self, make: Callable[[str, str], Made], prefix: str, maxsize: int = 2) -> None:

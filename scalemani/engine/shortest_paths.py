@@ -83,7 +83,6 @@ def rows_from_seeds(
 
     graph, precision, work: As for :func:`geodesic_rows`.
     indptr (l + 1,): Point s is attached to ``seeds[indptr[s]:indptr[s + 1]]``; to none is allowed (a row of inf).
-    seeds: Vertices.
     starts: Length of the edge to each seed, >= 0.
     -> (l, n)
     Raises IndexError, TypeError, ValueError: If a seed is no vertex or no integer, or a start is negative or NaN.

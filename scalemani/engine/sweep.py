@@ -51,7 +51,6 @@ class Reader:
 class PartialRead:
     """The shares of some tiles, for the rows from those of block `first` on.
 
-    start: The first row.
     total (n - start, w)
     """
 

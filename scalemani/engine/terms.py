@@ -25,7 +25,6 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     """A neighbour search at work, besides the rows and the lists.
 
     width: Features of a row as the metric takes them.
-    neighbors: In a list.
     method: "kdtree" (a query for 8,192 rows), "brute" (six tables of bounds a thread, four arrays of gathered rows),
         "nndescent" or anything else (nothing).
     """

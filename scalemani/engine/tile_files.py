@@ -51,7 +51,6 @@ class TileFiles:
     """The folder of an array of tiles that is there.
 
     metadata_sum: CRC32C of its metadata's text, where that is known.
-    metadata_sum: What it is.
     Raises DamagedStoreError: If its metadata is not what was written, or not that of square float32 tiles.
     """
 

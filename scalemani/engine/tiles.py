@@ -126,7 +126,6 @@ class Tiles(ABC):
     def write_tile_row(self, row: int, upper: Tile, use: Use | None = None) -> None:
         """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
 
-        row: Block number.
         upper (rows of the block, n - start of the block): The diagonal tile's upper half is copied down: the sums of a
             path taken from its two ends can differ in the last bit, and D must be symmetric.
         use: Called as use(row, column, tile) with each tile as it was written; its memory is the next one's.

@@ -32,11 +32,6 @@ class PointsArray(zarr.Array[Any]):
             ) from error
 
 
-def is_zarr(X: Any) -> bool:
-    """Whether X is a Zarr array."""
-    return isinstance(X, zarr.Array)
-
-
 def _in_zarr(path: Place) -> Any:
     """What Zarr's functions take for a path."""
     if isinstance(path, ObjectPath):

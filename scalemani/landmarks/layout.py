@@ -60,10 +60,7 @@ class Layout:
 
 
 def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
-    """How landmarks were chosen, and how far any point is from one at most; nothing where there are none.
-
-    stages: Of a finished run.
-    """
+    """How landmarks were chosen, and how far any point is from one at most; nothing where there are none."""
     state = stages.get(STAGE)
     if state is None:
         return {}

@@ -33,10 +33,7 @@ MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkWork(Asked):
-    """What a fit by landmarks asks of a machine.
-
-    m: Landmarks.
-    """
+    """What a fit by landmarks asks of a machine."""
 
     m: int
 

@@ -60,7 +60,6 @@ class LandmarkPlacer:
     """A model of landmarks, ready to place points.
 
     store: With every point's distances to the landmarks.
-    embedding: Of the landmarks.
     form ({"continuous", "paper"})
     """
 

@@ -98,7 +98,6 @@ def with_landmark_seconds(
     """The plan with the time by stage, from what was spent on the first stages and a calibration of the others.
 
     matrix: The graph, in vertex order and the user's unit; None where D is given.
-    spent: Stage -> seconds.
     """
     if plan.refusal is not None:
         return plan

@@ -31,7 +31,6 @@ def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cl
     """Fill both matrices, and `landmark_square` (m, m), float32 as found; what a stopped run finished stays.
 
     given: X, needed where D was given.
-    scale: Of the store.
     Raises DamagedStoreError: If a landmark is not 0 from itself, or has no finite path to some point.
     """
     layout = Layout.of(store)

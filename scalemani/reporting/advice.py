@@ -20,7 +20,6 @@ def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | 
     """What a reader of the map has to know: warnings, then remarks.
 
     spectrum: ``spectrum_`` of the model; what an older fit lacks is passed over.
-    tol: Of the fit.
     residual_variance: With all axes.
     idle_axes: Axes on which every point is at 0.
     """

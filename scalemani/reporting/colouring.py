@@ -25,7 +25,6 @@ FAR = 4.0  # the whole range is this many times what lies between the tails: the
 class Colouring:
     """A colour for each row.
 
-    name: Of the column.
     numbers (n,): NaN where a row has none.
     limits: Ends of the scale of `numbers`; values beyond have the colour of the end.
     codes (n,): Number of the row's category in `categories`; ``len(categories)`` for the others, -1 without a value.

@@ -40,7 +40,6 @@ NO_SAMPLE = (
 class Findings:
     """What the report says.
 
-    name: Of the run.
     coordinates (rows with coordinates, p)
     n_dropped_rows: Rows of the user's without coordinates.
     sample: Sampled points with distances to all; None where there are none.

@@ -34,14 +34,13 @@ Values = NDArray[Any] | list[str]
 
 
 def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[str, Values]:
-    """A column with a value for each row, in the order of the rows.
+    """The name of a column for the page, and its value for each row, in the order of the rows.
 
     spec: ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
         ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
     n_rows: Of the fit. A table with a row more than that has a heading.
     delimiter: Of a .csv; a comma unless given.
-    -> name: For the page.
     -> values (n_rows,): Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
         column.

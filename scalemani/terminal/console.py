@@ -73,10 +73,7 @@ def give_missing_streams() -> None:
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
-    """Run a command as a program does and return its exit code; nothing is raised but with ``--debug``.
-
-    arguments: Without the program's name.
-    """
+    """Run a command as a program does and return its exit code; nothing is raised but with ``--debug``."""
     debug = "--debug" in arguments
     try:
         with _signals_raise(), _one_line_warnings(everything=debug):

@@ -44,7 +44,6 @@ class PointsFile:
     values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
         :class:`~scalemani.row_source.RowSource`; not validated here.
     ids: One id a row, if the file has them.
-    id_name: Heading of the ids.
     names: Headings of the features, if the file has them.
     notes: What was taken for what without being asked for, a line each.
     """

@@ -19,7 +19,6 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
     """A column of obs as text.
 
     column: Its name, or "obs_names" for the index.
-    n_rows: Of the matrix.
     Raises ScalemaniError: There is no such column, or it is not of text or whole numbers, or has another length.
     """
     with damage_said(path), file_of(path) as file:

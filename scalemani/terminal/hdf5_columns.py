@@ -27,7 +27,6 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
 
     member: Path of a dataset or of a column of obs, such as "obs/fate".
     number: From 1, of the columns of a dataset that has several.
-    n_rows: Of the fit.
     -> (n_rows,): Missing numbers are NaN, missing text is empty. Categories are text, whatever they are called.
     Raises ScalemaniError: The file is damaged or lacks the member, which has another number of rows or other than
         numbers and text.

@@ -159,9 +159,7 @@ def write_coordinates(
         ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``, as ``y.h5`` (``.hdf5``) always is.
         ``y.parquet``: a column an axis, ids first.
     coordinates (n, p)
-    id_name: Heading of the ids.
     names: Headings of the axes; ``axis_1`` and so on unless given.
-    overwrite: Replace what is there.
     folder: Of kept results, on the same disk: where files are written until they get their names; beside them unless
         given.
     Raises ScalemaniError: As :func:`check_output`, or ids that are not one a row.

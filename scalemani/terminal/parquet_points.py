@@ -28,14 +28,10 @@ _EXACT = 2**53  # below which integers are float64
 
 
 def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
-    """Columns of numbers of a table.
+    """Columns of numbers of a table: values (n, d), ids, what these are called, names, and notes.
 
     how: All columns but the ids and a data frame's index are read unless others are given.
-    -> values (n, d): Missing floats are NaN.
-    -> ids
-    -> id_name
-    -> names
-    -> notes: Which features look like none, by the statistics in the file.
+    Missing floats are NaN. Notes say which features look like none, by the statistics in the file.
     Raises ScalemaniError: The file is damaged, lacks a column, has two of one name or other than numbers in those that
         are read.
     """
@@ -50,11 +46,9 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
 
 
 def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
-    """One column of a table, for each row of a fit.
+    """The name of a column of a table, and its value for each row of a fit.
 
     name: May be left out where there is one column.
-    n_rows: Of the fit.
-    -> name
     -> values (n_rows,): Missing numbers are NaN, missing text is empty. A dictionary (categories of text) is text.
     Raises ScalemaniError: The file is damaged, lacks the column or has two of its name, has another number of rows, or
         dates or the like.

@@ -29,7 +29,6 @@ def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], 
 
     group (h5py.Group): With "data", "indices" and "indptr".
     form ({"csr", "csc"})
-    name: For messages.
     checked: Gives back a dataset (and its name) that can be read.
     Raises ScalemaniError: A part is missing or of another length, indices lead out of the shape, or memory is too small
         for a CSC or square matrix.
