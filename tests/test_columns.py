@@ -87,7 +87,6 @@ def test_a_colon_in_a_name_is_part_of_it():
         ("x.txt", "kind from its name"),
         ("none.csv:a", "none.csv does not exist"),
         ("x.csv:c", r"no column 'c' \(a, b\)"),
-        ("twins.csv:a", "2 columns called 'a'"),
         ("x.csv:3", "no column '3'"),
         ("x.csv:0", "no column '0'"),
         ("x.csv", r"has 2 columns \(a, b\)"),
@@ -111,7 +110,6 @@ def test_what_is_no_column_is_refused_in_one_line(spec, what):
     table("x.csv", "a,b", *["1,2"] * ROWS)
     table("short.csv", "a,b", "1,2", "3,4")
     table("torn.csv", "1,2", "1,2", "1", "1,2")
-    table("twins.csv", "a,a", *["1,2"] * ROWS)
     table("empty.csv")
     arrays = {
         "short": np.ones(3),

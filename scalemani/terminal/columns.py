@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scalemani.engine.places import at_home
 from scalemani.errors import ScalemaniError
 from scalemani.packed_rows import unpacked
-from scalemani.terminal.column_choice import position, short_list
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
 from scalemani.terminal.parquet_points import parquet_column
@@ -27,6 +26,7 @@ _READABLE = (
     "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY, FILE.zarr:PATH, FILE.h5ad::obs/COLUMN, FILE.h5::DATASET or "
     "FILE.parquet::COLUMN"
 )
+_MOST_LISTED = 20
 _MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
 _NO_NUMBER = ("", "na", "n/a", "null", "none", "-")  # what tables have where a number is missing
 
@@ -34,16 +34,30 @@ Values = NDArray[Any] | list[str]
 
 
 def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[str, Values]:
-    """The name of a column for the page, and its value for each row, in the order of the rows.
+    """A column with a value for each row, in the order of the rows.
 
-    spec: ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
+    Parameters
+    ----------
+    spec : str
+        ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
         ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
-    n_rows: Of the fit. A table with a row more than that has a heading.
-    delimiter: Of a .csv; a comma unless given.
-    -> values (n_rows,): Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
-    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
-        column.
+    n_rows : int
+        Of the fit. A table with a row more than that has a heading.
+    delimiter : str, optional
+        Of a .csv; a comma unless given.
+
+    Returns
+    -------
+    name : str
+        For the page.
+    values : ndarray of numbers, shape (n_rows,), or list of str
+        Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
     """
     path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
@@ -61,7 +75,10 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
 def read_row_numbers(spec: str) -> NDArray[np.int64]:
     """Row numbers from a file, shape (m,): a .npy or .npz:key of integers, or a .csv with one column.
 
-    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, or holds other things.
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, or holds other things.
     """
     values = open_points(spec).values
     if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):
@@ -106,15 +123,23 @@ def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | No
     for line, row in rows:
         if len(row) != width:
             raise ScalemaniError(f"{path}, line {line}: {len(row)} cells, {width} in the first line; mend it")
-    if column is None and width > 1:
-        known = short_list(heading) if heading else "no heading"
-        raise ScalemaniError(
-            f"{path} has {width} columns ({known}); give a heading or a number from 1 to {width}, as in {path}:1"
-        )
-    at = 0 if column is None else position(str(path), column, heading, width)
+    at = _position(path, column, heading, width)
     cells = [row[at].strip() for _, row in rows[heading is not None :]]
     name = heading[at] if heading else f"{path.name}, column {at + 1}" if width > 1 else path.name
     return name, _as_numbers(cells)
+
+
+def _position(path: Path, column: str | None, heading: list[str] | None, width: int) -> int:
+    if column is None and width == 1:
+        return 0
+    if column is not None and heading and column in heading:
+        return heading.index(column)
+    if column is not None and _is_number(column) and 1 <= int(column) <= width:
+        return int(column) - 1
+    names = heading[:_MOST_LISTED] if heading else []
+    known = (", ".join(names) + (" and more" if heading and len(heading) > len(names) else "")) or "no heading"
+    what = f"has no column {column!r}" if column is not None else f"has {width} columns"
+    raise ScalemaniError(f"{path} {what} ({known}); give a heading or a number from 1 to {width}, as in {path}:1")
 
 
 def _is_number(text: str) -> bool:
