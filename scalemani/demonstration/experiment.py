@@ -22,6 +22,7 @@ from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
 from scalemani.demonstration.pictures import four_panels, spectra, unrolling
 from scalemani.engine.places import named
 from scalemani.errors import ScalemaniError, ScalemaniWarning
+from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.quality import residual_variance, residual_variances
 from scalemani.reporting.drawing import png
 from scalemani.reporting.page import Picture, Section, Table, page
@@ -220,7 +221,7 @@ def table(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[str]]]:
 def _n_negative(outcome: Outcome) -> int:
     """Negative eigenvalues of the kernel matrix; D is kept in float32, so that the least are rounding."""
     values = outcome.kernel_eigenvalues
-    return int((values < -1e-6 * values[-1]).sum())
+    return int((values < -RANK_TOLERANCE * values[-1]).sum())
 
 
 def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
