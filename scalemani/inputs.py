@@ -32,15 +32,8 @@ from scalemani.search.shard_sizes import search_room
 class Input(Protocol):
     """What the pipeline needs of X.
 
-    Attributes
-    ----------
-    kind : str
-    n_rows, n_features : int
-        As the user gave them.
-    distinct : ndarray of int64, shape (n_rows,)
-        Distinct point of each row.
-    n_distinct : int
-    fingerprint : str
+    n_rows, n_features: As the user gave them.
+    distinct (n_rows,): Distinct point of each row.
     """
 
     kind: str
@@ -309,10 +302,7 @@ def read_input(
     Rows of features that take more than a fourth of `memory`, the bytes that the process may hold, are read where they
     are, or from a file without a name in `folder`.
 
-    Raises
-    ------
-    ScalemaniError
-        Also for parameters of a metric that has none.
+    Raises ScalemaniError: Also for parameters of a metric that has none.
     """
     if metric_params and isinstance(metric, str) and metric in GIVEN_METRICS:
         raise ScalemaniError(

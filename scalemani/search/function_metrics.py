@@ -21,19 +21,11 @@ _SAMPLED = 24  # rows between which a function is called both ways: 600 calls
 class FunctionForm(Form):
     """Distances by calling a function for each pair of rows.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    function : callable
-        ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
-    params : mapping
-        Further arguments: by keyword, or by position in this order.
-    positional : bool
-        Whether ``params`` go by position.
+    name: For messages.
+    function: ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
+    params: Further arguments: by keyword, or by position in this order.
+    positional: Whether ``params`` go by position.
 
-    Notes
-    -----
     A function with parallel regions of numba's is called from one thread of the process at a time, and runs on one.
     """
 
