@@ -14,24 +14,17 @@ from scalemani.engine.edges import csr_of, two_directions
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.labelled_rows import feature_labels, unnumbered
+from scalemani.parameters import PASSING
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
+from scalemani.search.metrics import GIVEN_METRICS
 
 __all__ = ["isomap", "kernel_isomap", "project"]
 
-_PASSING = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
 _FIGURES = (
     *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
-    *(
-        "eigenvalues_unshifted",
-        "next_eigenvalue",
-        "gap",
-        "residuals",
-        "knn_recall",
-        "n_passes",
-        "converged",
-        "warnings",
-    ),
+    *("eigenvalues_unshifted", "next_eigenvalue", "gap", "residuals", "knn_recall", "n_passes"),
+    *("converged", "warnings"),
 )
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
@@ -165,7 +158,7 @@ def project(
     fitted = model if isinstance(model, KernelIsomap) else load(model)
     in_obsm, in_uns = _keys(key_added)
     _check_writable(adata, copy)
-    if fitted.metric in ("precomputed", "geodesic"):
+    if fitted.metric in GIVEN_METRICS:
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
     said = f"adata.{where if where == 'X' else f'obsm[{where!r}]'}"
@@ -248,7 +241,7 @@ def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
 
 def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:
     """What goes into uns."""
-    parameters = {name: value for name, value in model.get_params().items() if name not in _PASSING}
+    parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     parameters["correction"] = "none" if model.correction is None else model.correction
     parameters["random_state"] = model.random_state_
     account = {

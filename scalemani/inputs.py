@@ -21,10 +21,10 @@ from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
-from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.parameters import Parameters
 from scalemani.points import Points, read_points, save_rows, warn_of_distances
 from scalemani.search.kept_blocks import Kept
-from scalemani.search.metrics import domain_check
+from scalemani.search.metrics import GIVEN_METRICS, domain_check
 from scalemani.search.precomputed import PrecomputedSearch
 from scalemani.search.shard_sizes import search_room
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from scalemani.search.account import Account
 
+LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
+
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
-from scalemani.neighbor_lists import NeighborLists, even_lists
+from scalemani.neighbor_lists import LEAST_RECALL, NeighborLists, even_lists
 from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.account import Account
 from scalemani.search.costs import exact_seconds
@@ -29,7 +29,6 @@ F64 = NDArray[np.float64]
 Search: TypeAlias = ExactSearch | PrecomputedSearch
 
 RECALL_SAMPLE = 200  # rows
-LEAST_RECALL = 0.95
 KNN = ("auto", "exact", "nndescent")
 _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 Progress = Callable[[int], None]

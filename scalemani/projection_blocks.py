@@ -31,7 +31,7 @@ from scalemani.engine.kept import KeptResults, digest
 from scalemani.engine.kept_groups import KeptGroups, Record
 from scalemani.engine.user_arrays import NewOutput
 from scalemani.errors import LowRecallWarning, warn
-from scalemani.neighbors import LEAST_RECALL
+from scalemani.neighbor_lists import LEAST_RECALL
 from scalemani.projection import Attachments
 from scalemani.projection_parts import Part, again, cut, sample, sizes
 from scalemani.projection_tasks import ModelKey, attach, place, project, recall_of, shared_projector, way_for

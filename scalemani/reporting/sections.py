@@ -20,7 +20,7 @@ from scalemani.reporting.map_section import map_sections
 from scalemani.reporting.page import Notice, Picture, Section, Table
 from scalemani.reporting.sample import Sample
 from scalemani.reporting.spectrum_tables import MOST_ROWS, tables_of_axes, whole_spectrum
-from scalemani.reporting.words import count, number, percent, said_of_given, setting
+from scalemani.reporting.words import SAID_OF_GIVEN, count, number, percent, setting
 
 __all__ = ["Findings", "sections", "title"]
 
@@ -99,7 +99,7 @@ def _in_short(f: Findings) -> Section:
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
         *landmark_rows(s),
-        *([["given", given]] if (given := said_of_given(s.get("knn_method"))) else []),
+        *([["given", given]] if (given := SAID_OF_GIVEN.get(str(s.get("knn_method")))) else []),
         ["axes", f"{f.n_axes}"],
         ["correction", _correction(s)],
     ]

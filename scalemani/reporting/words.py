@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["column", "count", "number", "percent", "said_of_given", "setting"]
+__all__ = ["SAID_OF_GIVEN", "column", "count", "number", "percent", "setting"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NOTHING = "–"
-_GIVEN = {
+SAID_OF_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
     "neighbours by them and measure along paths",
     "precomputed": "distances to choose neighbours by (metric precomputed), measured along paths; metric geodesic "
@@ -88,15 +88,6 @@ def count(number_of: int, noun: str, plural: str | None = None) -> str:
     ('1 row', '1,200 rows', '2 axes')
     """
     return f"{number_of:,} {noun if number_of == 1 else plural or noun + 's'}"
-
-
-def said_of_given(method: Any) -> str | None:
-    """How given distances were taken, by the neighbour search; None where rows of features were given.
-
-    >>> said_of_given("kdtree"), said_of_given("geodesic")[:34]
-    (None, 'the final distances (metric geodes')
-    """
-    return _GIVEN.get(method)
 
 
 def setting(value: Any) -> str:

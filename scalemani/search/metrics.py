@@ -115,7 +115,7 @@ _SHAPES = {
 }
 
 _CANONICAL = {alias: name for name, known in METRICS.items() for alias in (name, *known.aliases)}
-_GIVEN = ("precomputed", "geodesic")
+GIVEN_METRICS = ("precomputed", "geodesic")
 
 
 def metric_names() -> list[str]:
@@ -132,7 +132,7 @@ def canonical_name(metric: Any) -> str:
         return _CANONICAL[metric]
     if isinstance(metric, str) and metric in REFUSED:
         raise ScalemaniError(f"metric={metric!r} can't be used: {REFUSED[metric]}")
-    raise unknown("metric=", metric, (*metric_names(), *_GIVEN), "or a function of two rows")
+    raise unknown("metric=", metric, (*metric_names(), *GIVEN_METRICS), "or a function of two rows")
 
 
 def domain_check(metric: Any) -> Callable[[Any, int, str], None] | None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from scalemani.plan_text import duration
+
 __all__ = ["LineReporter", "Reporter", "TerminalReporter", "reporting", "terminal_reporter"]
 
 Reporter = Callable[[str, int, int], None]
@@ -63,20 +65,6 @@ class _Teller(logging.Handler):
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Reports nothing."""
-
-
-def duration(seconds: float) -> str:
-    """A duration for people.
-
-    >>> duration(4.2), duration(75), duration(7260)
-    ('4 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 class TerminalReporter:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from scalemani.bounds import much_negative, said_of_list, side, sides, two_digits
-from scalemani.reporting.words import said_of_given
+from scalemani.reporting.words import SAID_OF_GIVEN
 from scalemani.terminal.options import in_options, method_of
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
@@ -134,9 +134,9 @@ def info_lines(model: Any) -> list[str]:
 
 def info_record(model: Any) -> dict[str, Any]:
     """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
-    # What a run is called with each time, and not what it fitted.
-    passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
-    parameters = {name: value for name, value in model.get_params().items() if name not in passing}
+    from scalemani.parameters import PASSING
+
+    parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
     cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
@@ -167,7 +167,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *_landmark_lines(s),
-        *([f"given            {given}"] if (given := said_of_given(s.get("knn_method"))) else []),
+        *([f"given            {given}"] if (given := SAID_OF_GIVEN.get(s.get("knn_method"))) else []),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
