@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
-from scalemani.engine.edges import row_numbers, shortest
+from scalemani.engine.edges import pointers, row_numbers, shortest
 from scalemani.engine.shortest_paths import first_seeds, products_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_paths
@@ -206,8 +206,7 @@ class Projector:
         own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
         if self.radius is not None:
             csr_rows, indices = np.nonzero(rows <= self.radius)
-            indptr = np.concatenate([[0], np.cumsum(np.bincount(csr_rows, minlength=len(rows)))])
-            return indptr, indices, rows[csr_rows, indices], own
+            return pointers(csr_rows, len(rows)), indices, rows[csr_rows, indices], own
         k = min(self.n_neighbors, rows.shape[1])
         indices = np.lexsort((np.broadcast_to(self._tie_rank, rows.shape), rows), axis=1)[:, :k]
         lengths = np.take_along_axis(rows, indices, 1)
@@ -223,9 +222,8 @@ class Projector:
         distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
         inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
         order = np.argsort(rows[inside], kind="stable")
-        counts = np.bincount(rows[inside], minlength=len(own))
         return Attachments(
-            indptr=np.concatenate([[0], np.cumsum(counts)]),
+            indptr=pointers(rows[inside], len(own)),
             vertices=vertices[inside][order],
             lengths=distances[inside][order],
             own=np.where(known, self.vertex_of[np.maximum(own, 0)], -1),

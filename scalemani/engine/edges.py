@@ -35,14 +35,14 @@ def two_directions(
     if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
         rows, columns, values = rows[order], columns[order], values[order]
-    given = csr_array((values, columns, _pointers(rows, m)), shape=(m, m))
+    given = csr_array((values, columns, pointers(rows, m)), shape=(m, m))
     given.sort_indices()
     rows, columns, there = edges_of(given)
     repeats = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
     if repeats.any():
         first = np.flatnonzero(np.r_[True, ~repeats])
         rows, columns, there = rows[first], columns[first], np.minimum.reduceat(there, first)
-        given = csr_array((there, columns, _pointers(rows, m)), shape=(m, m))
+        given = csr_array((there, columns, pointers(rows, m)), shape=(m, m))
     other = given.tocsc()  # by columns, each with its rows ascending
     back = np.full(len(there), np.inf)
     _opposite(given.indptr, given.indices, other.indptr, other.indices, other.data, back)
@@ -61,7 +61,7 @@ def _opposite(indptr: Any, indices: Any, by_column: Any, rows: Any, values: Any,
                 back[e] = values[at]
 
 
-def _pointers(rows: NDArray[np.int64], m: int) -> NDArray[np.int64]:
+def pointers(rows: NDArray[np.int64], m: int) -> NDArray[np.int64]:
     """Where each row's entries begin, of ascending rows."""
     indptr = np.zeros(m + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
@@ -97,7 +97,7 @@ def shortest(
         ordered = rows[order]
         first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
         order = order[np.arange(len(order)) - first < most]
-    return _pointers(rows[order], m), columns[order], lengths[order]
+    return pointers(rows[order], m), columns[order], lengths[order]
 
 
 def with_edges(matrix: csr_array, pairs: NDArray[np.int64], lengths: NDArray[np.float64]) -> csr_array:

@@ -49,7 +49,7 @@ def read_hdf5(path: Path, member: str | None) -> Any:
         if form is not None:
             return read_sparse(node, form, name, checked_dataset)
         if hasattr(node, "keys"):
-            what = "a table (dataframe)" if _encoding(node) == "dataframe" else "a group"
+            what = "a table (dataframe)" if as_text(node.attrs.get("encoding-type")) == "dataframe" else "a group"
             raise ScalemaniError(f"{name} is {what}, not a matrix; {path} {_choice(path, _matrices(file))}")
         if len(node.shape or ()) != 2:
             raise ScalemaniError(f"{name} has the shape {node.shape}; a matrix (rows, features) is needed")
@@ -166,7 +166,3 @@ def _choice(path: Path, found: list[str]) -> str:
     if not found:
         return "holds no matrix of numbers"
     return f"holds {short_list(found)}; give one of them, as in {path}::{found[0]}"
-
-
-def _encoding(node: Any) -> str | None:
-    return as_text(node.attrs.get("encoding-type"))
