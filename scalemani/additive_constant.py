@@ -39,13 +39,8 @@ MOST_READS = {"power": 20_000, "arnoldi": 3_000}
 class CailliezOperator(LinearOperator):  # type: ignore[misc]
     """M = [[0, 2 K2], [-I, -4 K1]] by products: (x, y) -> (2 K2 y, -x - 4 K1 y), one read of D each.
 
-    Parameters
-    ----------
-    kernels : CentredKernels or DenseKernels
-        Operators of shape (n, n).
+    kernels: Operators of shape (n, n).
 
-    Notes
-    -----
     Its largest REAL eigenvalue is c*; its dominant eigenvalue is not (module docstring).
     """
 
@@ -71,21 +66,11 @@ def projected_constant(k1: Vectors, k2: Vectors, start: float = 0.0, tolerance: 
     Newton's iteration on the lowest eigenvalue of K(c): from below, each step takes the lowest eigenvector v of
     K(c) and goes to c(v), which never passes c*. Symmetric eigenproblems only: all eigenvalues are real.
 
-    Parameters
-    ----------
-    k1, k2 : ndarray, shape (m, m)
-    start : float
-        A lower bound of the answer to start from.
-    tolerance : float
-        τ (:mod:`scalemani.far_rows`).
+    k1, k2 (m, m)
+    start: A lower bound of the answer to start from.
+    tolerance: τ (:mod:`scalemani.far_rows`).
+    -> 0 where the lowest eigenvalue of K2 is within τ of 0, relative to the largest.
 
-    Returns
-    -------
-    float
-        0 where the lowest eigenvalue of K2 is within τ of 0, relative to the largest.
-
-    Examples
-    --------
     The star with three unit arms has c* = (sqrt(3) - 1)/2:
 
     >>> d = np.array([[0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0.0]])
@@ -116,10 +101,7 @@ def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_r
     The residual |M z - c z| / (c |z|) must reach `tol`, and c is read off z's lower half v as c(v),
     whose error is of second order.
 
-    Raises
-    ------
-    SolverError
-        If the reads run out, as they do on Euclidean data (c* = 0: no gap).
+    Raises SolverError: If the reads run out, as they do on Euclidean data (c* = 0: no gap).
     """
     operator = CailliezOperator(kernels)
     n = kernels.shape[0]
@@ -150,10 +132,7 @@ def power_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_r
 def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most_reads: int | None = None) -> float:
     """c* by ARPACK's Arnoldi iteration on M, asking for the largest real part.
 
-    Raises
-    ------
-    SolverError
-        If it does not converge, as on Euclidean data, or n is too small for it.
+    Raises SolverError: If it does not converge, as on Euclidean data, or n is too small for it.
     """
     operator = CailliezOperator(kernels)
     n = kernels.shape[0]

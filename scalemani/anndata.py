@@ -14,24 +14,17 @@ from scalemani.engine.edges import csr_of, two_directions
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
 from scalemani.labelled_rows import feature_labels, unnumbered
+from scalemani.parameters import PASSING
 from scalemani.row_source import RowSource
 from scalemani.search.metric_functions import function_name
+from scalemani.search.metrics import GIVEN_METRICS
 
 __all__ = ["isomap", "kernel_isomap", "project"]
 
-_PASSING = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
 _FIGURES = (
     *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
-    *(
-        "eigenvalues_unshifted",
-        "next_eigenvalue",
-        "gap",
-        "residuals",
-        "knn_recall",
-        "n_passes",
-        "converged",
-        "warnings",
-    ),
+    *("eigenvalues_unshifted", "next_eigenvalue", "gap", "residuals", "knn_recall", "n_passes"),
+    *("converged", "warnings"),
 )
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
@@ -122,7 +115,7 @@ def _embed(
         for name, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
             if given is not None:
                 raise ScalemaniError(f"{name}={given!r} is not used with use_distances=True: leave one of them out")
-        where, X = _distances(adata, neighbors_key, parameters.get("graph", "union"))
+        where, X = _distances(adata, neighbors_key)
         parameters = {**parameters, "metric": "precomputed"}
         source = {"use_distances": True, "distances_key": where}
     else:
@@ -165,7 +158,7 @@ def project(
     fitted = model if isinstance(model, KernelIsomap) else load(model)
     in_obsm, in_uns = _keys(key_added)
     _check_writable(adata, copy)
-    if fitted.metric in ("precomputed", "geodesic"):
+    if fitted.metric in GIVEN_METRICS:
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
     said = f"adata.{where if where == 'X' else f'obsm[{where!r}]'}"
@@ -225,8 +218,8 @@ class _Backed(RowSource):
         return csr_array(self._X[start:stop])
 
 
-def _distances(adata: Any, neighbors_key: str | None, graph: str) -> tuple[str, Any]:
-    """The key in obsp, and the graph with each edge in both directions."""
+def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
+    """The key in obsp, and the graph; where an edge has two lengths the shorter is that of both directions."""
     listed = {key: entry for key, entry in adata.uns.items() if isinstance(entry, Mapping) and "distances_key" in entry}
     if neighbors_key is not None and neighbors_key not in listed:
         known = ", ".join(map(repr, listed)) or "none; run sc.pp.neighbors"
@@ -236,24 +229,19 @@ def _distances(adata: Any, neighbors_key: str | None, graph: str) -> tuple[str, 
         known = ", ".join(map(repr, adata.obsp.keys())) or "nothing"
         raise ScalemaniError(f"obsp has no {where!r} but {known}; run sc.pp.neighbors, or leave use_distances out")
     given = adata.obsp[where]
-    if not issparse(given) or graph not in ("union", "mutual"):  # the second is refused by the fit
+    if not issparse(given):
         return where, given
     coo, m = given.tocoo(), int(given.shape[0])
     if not np.isfinite(coo.data).all():  # inf is what stands for an edge that is not there, below
         raise ScalemaniError(f"obsp[{where!r}] has entries that are not finite: leave those edges out of the graph")
     rows, columns = coo.row.astype(np.int64), coo.col.astype(np.int64)
     rows, columns, there, back = two_directions(rows, columns, coo.data.astype(np.float64), m)
-    alone = np.isinf(back)
-    shorter = np.minimum(there, back)
-    if graph == "mutual":
-        return where, csr_of(rows[~alone], columns[~alone], shorter[~alone], m)
-    sources, targets = np.concatenate([rows, columns[alone]]), np.concatenate([columns, rows[alone]])
-    return where, csr_of(sources, targets, np.concatenate([shorter, there[alone]]), m)
+    return where, csr_of(rows, columns, np.minimum(there, back), m)
 
 
 def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:
     """What goes into uns."""
-    parameters = {name: value for name, value in model.get_params().items() if name not in _PASSING}
+    parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     parameters["correction"] = "none" if model.correction is None else model.correction
     parameters["random_state"] = model.random_state_
     account = {

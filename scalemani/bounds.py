@@ -18,15 +18,9 @@ LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine o
 def sides(s: Mapping[str, Any], key: str) -> list[str]:
     """Of each number in ``spectrum_[key]``: "at most", "at least", or "" where it is exact.
 
-    Parameters
-    ----------
-    s : mapping
-        ``spectrum_`` of a model; a fit of an earlier version says less of what is exact.
-    key : str
-        Of a number, or of a list by axis.
+    s: ``spectrum_`` of a model; a fit of an earlier version says less of what is exact.
+    key: Of a number, or of a list by axis.
 
-    Examples
-    --------
     >>> sides({"correction": "flip", "complete": False, "shift": 0.0, "share": [0.5, 0.2]}, "share")
     ['at most', 'at most']
     """
@@ -43,8 +37,6 @@ def side(s: Mapping[str, Any], key: str) -> str:
 def much_negative(s: Mapping[str, Any]) -> str | None:
     """What it means that negative eigenvalues add up to more than a fifth of the trace; None where they don't.
 
-    Examples
-    --------
     >>> much_negative({"negative_mass": 3.0, "trace_unshifted": 10.0})
     'a closed or curved shape, or shortcut edges between what is far apart: try fewer neighbours'
     >>> much_negative({"negative_mass": 1.0, "trace_unshifted": 10.0})
@@ -80,8 +72,6 @@ def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:
 def said_of_list(words: list[str], which: list[str], between: str = "  ") -> str:
     """Numbers in words with their sides, each of which is said once for those that follow.
 
-    Examples
-    --------
     >>> said_of_list(["0.5", "0.2", "0.01"], ["at most", "at most", "at least"])
     'at most 0.5  0.2, at least 0.01'
     """
@@ -92,8 +82,6 @@ def said_of_list(words: list[str], which: list[str], between: str = "  ") -> str
 def two_digits(value: float) -> str:
     """Two significant digits, for what was found from a sample.
 
-    Examples
-    --------
     >>> [two_digits(value) for value in (4.031, 13.75, 137.2, 0.5, 45678.0, 3.2e-9, 0.0)]
     ['4.0', '14', '140', '0.50', '46,000', '3.2e-09', '0']
     """

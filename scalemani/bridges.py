@@ -59,22 +59,11 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
     in a round, so that ``search.nearest_between`` is called less than twice for each; where many
     components are strays of a few rows, one ``search.nearest`` for all of these spares most calls.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (m,), int64
-        The component, 0 to c - 1, of each distinct row.
-    search : BridgeSearch
-    small : int
-        Components of up to this many rows use the common query.
+    labels (m,): The component, 0 to c - 1, of each distinct row.
+    small: Components of up to this many rows use the common query.
+    -> bridges (c - 1, 2): Distinct rows, the smaller first; from the shortest bridge to the longest.
+    -> lengths (c - 1,)
 
-    Returns
-    -------
-    bridges : ndarray of shape (c - 1, 2), int64
-        Distinct rows, the smaller first; from the shortest bridge to the longest.
-    lengths : ndarray of shape (c - 1,), float64
-
-    Notes
-    -----
     Where a component has nothing in common with any other, not all bridges are found, but one that says so.
     """
     labels = labels.copy()

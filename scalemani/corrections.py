@@ -43,27 +43,17 @@ LARGEST = 1e75  # of a given c: the account of the spectrum takes its fourth pow
 class Solution:
     """A correction's constant with its kernel's leading pairs, in the unit of D.
 
-    Attributes
-    ----------
-    correction : {"cailliez", "lingoes", "flip", "none", "number"}
-    constant : float
-        c, what is added to distances; 0 for the others.
-    nugget : float
-        What the correction adds to every eigenvalue: c²/2, Lingoes' s, or 0.
-    pairs : RitzPairs
-        Of the corrected kernel: values descending, for "flip" by modulus and signed; vectors orthonormal and
+    correction ({"cailliez", "lingoes", "flip", "none", "number"})
+    constant: c, what is added to distances; 0 for the others.
+    nugget: What the correction adds to every eigenvalue: c²/2, Lingoes' s, or 0.
+    pairs: Of the corrected kernel: values descending, for "flip" by modulus and signed; vectors orthonormal and
         orthogonal to 1.
-    unshifted : ndarray, shape (p,)
-        v'K2v for each vector: its eigenvalue share without the shift.
-    negative, positive : float
-        Sums of the negative and of the positive Ritz values of K2 in the last basis; neither is larger in modulus
-        than the sum of K2's own eigenvalues of that sign (Cauchy's interlacing).
-    most_negative : float
-        The lowest of them: an upper bound of the smallest eigenvalue of K2, and converged for "lingoes".
-    n_reads : int
-        Reads of D that this took.
-    tolerance : float
-        τ, by which rounding was told from eigenvalues.
+    unshifted (p,): v'K2v for each vector: its eigenvalue share without the shift.
+    negative, positive: Sums of the negative and of the positive Ritz values of K2 in the last basis; neither is larger
+        in modulus than the sum of K2's own eigenvalues of that sign (Cauchy's interlacing).
+    most_negative: The lowest of them: an upper bound of the smallest eigenvalue of K2, and converged for "lingoes".
+    n_reads: Reads of D that this took.
+    tolerance: τ, by which rounding was told from eigenvalues.
     """
 
     correction: str
@@ -94,33 +84,15 @@ def solve(
 ) -> Solution:
     """The constant that `correction` asks for, and the leading pairs of its kernel.
 
-    Parameters
-    ----------
-    kernels : CentredKernels or DenseKernels
-    n_components : int
-        Pairs wanted, 1 to n - 1.
-    correction : {"cailliez", "lingoes", "flip", None} or float
-        Module docstring; a number is c, in the unit of D.
-    constant_solver : {"ritz", "power", "arnoldi"}
-        How c* is found (:mod:`scalemani.additive_constant`).
-    tol : float
-        Residual over eigenvalue, and relative error of the constant.
-    most_columns : int, optional
-        Columns at which the solver's basis restarts.
-    start : callable, optional
-        Gives the first block, where the kernels have no images of one already; a Gaussian one by default.
-    tolerance : callable, optional
-        Gives τ (:mod:`scalemani.far_rows`), once D has been read.
-
-    Raises
-    ------
-    SolverError
-        If "power" or "arnoldi" can't find c* here, or a number is out of range.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the reads ran out, or gained nothing any more; the residual is named.
+    n_components: Pairs wanted, 1 to n - 1.
+    correction ({"cailliez", "lingoes", "flip", None} or float): Module docstring; a number is c, in the unit of D.
+    constant_solver ({"ritz", "power", "arnoldi"}): How c* is found (:mod:`scalemani.additive_constant`).
+    tol: Residual over eigenvalue, and relative error of the constant.
+    most_columns: Columns at which the solver's basis restarts.
+    start: Gives the first block, where the kernels have no images of one already; a Gaussian one by default.
+    tolerance: Gives τ (:mod:`scalemani.far_rows`), once D has been read.
+    Raises SolverError: If "power" or "arnoldi" can't find c* here, or a number is out of range.
+    Warns by ConvergenceWarning: If the reads ran out, or gained nothing any more; the residual is named.
     """
     before = kernels.n_reads
     n = kernels.shape[0]

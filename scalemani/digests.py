@@ -14,14 +14,8 @@ from scipy.sparse import csr_array, issparse
 def row_digests(block: Any) -> NDArray[np.uint64]:
     """128-bit digests of the rows' content as float64, -0.0 counting as 0.0.
 
-    Parameters
-    ----------
-    block : NDArray or csr_array, shape (b, d)
-
-    Returns
-    -------
-    NDArray[uint64], shape (b, 2)
-        Equal rows have equal digests, whatever their dtype. Dense and CSR rows are digested differently.
+    block (b, d)
+    -> (b, 2): Equal rows have equal digests, whatever their dtype. Dense and CSR rows are digested differently.
     """
     if issparse(block):
         canonical = csr_array(block, copy=True)
@@ -86,10 +80,7 @@ def first_occurrences(digests: NDArray[np.uint64]) -> tuple[NDArray[np.int64], N
 class RowIndex:
     """Finds rows by content.
 
-    Parameters
-    ----------
-    digests : NDArray[uint64], shape (m, 2)
-        Digests of the known rows, as :func:`row_digests` gives them; all different.
+    digests (m, 2): Digests of the known rows, as :func:`row_digests` gives them; all different.
     """
 
     def __init__(self, digests: NDArray[np.uint64]) -> None:

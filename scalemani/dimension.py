@@ -48,19 +48,11 @@ BLOCKS = 4  # of a range, each left out in turn
 class DimensionEstimate:
     """A dimension, and from what.
 
-    Attributes
-    ----------
-    dimension : float
-    standard_error : float
-        By the jackknife over four blocks of the range's bins, each left out in turn (Künsch, Annals of Statistics 17,
-        1989): how far the estimate hangs on where it is taken. What another sample would change is mostly less;
-        what no scale shows (the shortfall in high dimensions) is not in it.
-    shortest, longest : float
-        The range of distances, in the user's unit.
-    n_bins : int
-        In the range.
-    n_pairs : int
-        Pairs of points nearer than `longest`.
+    standard_error: By the jackknife over four blocks of the range's bins, each left out in turn (Künsch, Annals of
+        Statistics 17, 1989): how far the estimate hangs on where it is taken. What another sample would change is
+        mostly less; what no scale shows (the shortfall in high dimensions) is not in it.
+    shortest, longest: The range of distances, in the user's unit.
+    n_pairs: Pairs of points nearer than `longest`.
     """
 
     dimension: float
@@ -78,10 +70,8 @@ class DimensionEstimate:
 def local_dimensions(histogram: DistanceHistogram) -> tuple[Numbers, Numbers]:
     """The correlation dimension scale by scale: slopes of log(number of pairs nearer than r) over log(r).
 
-    Returns
-    -------
-    r, slope : ndarray, shape (m - 1,)
-        r in the geometric middle of a bin. The first ones are of a few pairs; a plateau is the dimension.
+    -> r, slope (m - 1,): r in the geometric middle of a bin. The first ones are of a few pairs; a plateau is the
+        dimension.
     """
     nearer = np.log(histogram.nearer)
     logarithms = np.log(histogram.edges[1:])
@@ -93,18 +83,10 @@ def correlation_dimension(
 ) -> DimensionEstimate:
     """Grassberger and Procaccia's dimension from geodesic distances: the slope of log(pairs nearer than r) over log(r).
 
-    Parameters
-    ----------
-    histogram : DistanceHistogram
-    shortest, longest : float, optional
-        The range of r. By default from where as many pairs are nearer as the graph has edges (below,
-        distances are single edges) to where an eighth of all pairs is; half an octave at least. Pairs at
-        distance 0 are left out.
-
-    Raises
-    ------
-    ScalemaniError
-        Fewer than three bins are in the range.
+    shortest, longest: The range of r. By default from where as many pairs are nearer as the graph has edges (below,
+        distances are single edges) to where an eighth of all pairs is; half an octave at least. Pairs at distance 0 are
+        left out.
+    Raises ScalemaniError: Fewer than three bins are in the range.
     """
     nearer, edges = histogram.nearer, histogram.edges[1:]
     near = histogram.n_edges or NEAR_PAIRS * histogram.n_points
@@ -124,10 +106,7 @@ def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
     log p(r) is fitted with (d - 1) log sin(π r / 2 r_max) and a constant, from two standard deviations of the
     distances below r_max up to it, each bin by its pairs.
 
-    Raises
-    ------
-    ScalemaniError
-        Fewer than three bins are in the range.
+    Raises ScalemaniError: Fewer than three bins are in the range.
     """
     counts = histogram.counts
     if len(counts) < 3:
@@ -144,10 +123,7 @@ def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
 def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
     """Both estimates in plain numbers, and the whole number of axes that they suggest.
 
-    Returns
-    -------
-    dict
-        "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
+    -> "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
         distances; "suggested": the larger of them, rounded, at least 1 (None without either), since the one falls short
         at edges and in high dimensions and the other on long strips; "agree": whether both round to it.
     """
@@ -214,15 +190,8 @@ def broken_stick(pieces: int, count: int | None = None) -> Numbers:
     of the spectrum is no larger shows no more than chance would. The m of ape's pcoa is the number of
     positive eigenvalues after the correction: n - 2 with Cailliez' or Lingoes'.
 
-    Parameters
-    ----------
-    pieces : int
-        m.
-    count : int, optional
-        Lengths to return; m by default.
+    count: Lengths to return; m by default.
 
-    Examples
-    --------
     >>> broken_stick(3, 4).round(4).tolist()
     [0.6111, 0.2778, 0.1111, 0.0]
     """
@@ -234,8 +203,6 @@ def broken_stick(pieces: int, count: int | None = None) -> Numbers:
 def axes_above_broken_stick(shares: ArrayLike, pieces: int) -> int:
     """How many leading axes have a share above the broken stick's; the first that has not ends the count.
 
-    Examples
-    --------
     >>> axes_above_broken_stick([0.65, 0.31, 0.02], 3)
     2
     """

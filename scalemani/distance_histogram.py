@@ -22,18 +22,12 @@ Numbers = NDArray[np.float64]
 class DistanceHistogram:
     """How many pairs of points are how far apart; each pair counts once.
 
-    Attributes
-    ----------
-    edges : ndarray of float64, shape (m + 1,)
-        Ascending, in the user's unit, 8 bins an octave; shape (1,) where no distance is positive and finite.
-    counts : ndarray of int64, shape (m,)
-        Pairs with edges[i] <= d < edges[i + 1]; the first and the last are not 0.
-    n_points : int
-        Vertices of the graph: distinct points that the fit kept.
-    n_edges : int
-        Of the graph; 0 where distances were given.
-    zeros, unreached : int
-        Pairs at distance 0, and pairs without a path: counts.sum() + zeros + unreached is `n_pairs`.
+    edges (m + 1,): Ascending, in the user's unit, 8 bins an octave; shape (1,) where no distance is positive and
+        finite.
+    counts (m,): Pairs with edges[i] <= d < edges[i + 1]; the first and the last are not 0.
+    n_points: Vertices of the graph: distinct points that the fit kept.
+    n_edges: Of the graph; 0 where distances were given.
+    zeros, unreached: Pairs at distance 0, and pairs without a path: counts.sum() + zeros + unreached is `n_pairs`.
     """
 
     edges: Numbers
@@ -66,13 +60,8 @@ class DistanceHistogram:
     ) -> "DistanceHistogram":
         """From what :func:`scalemani.engine.distance_counts.count_distances` counted.
 
-        Parameters
-        ----------
-        counts : ndarray of int64, shape (2042,)
-        n_points : int
-        scale : float
-            The unit of the counted distances in the user's: a power of two, so that edges are exact.
-        n_edges : int
+        counts (2042,)
+        scale: The unit of the counted distances in the user's: a power of two, so that edges are exact.
         """
         finite = counts[1:-1]
         found = np.flatnonzero(finite)
@@ -84,15 +73,7 @@ class DistanceHistogram:
 def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
     """What the fit in a store counted; None where D is not finished yet, or was by a release that did not count.
 
-    Parameters
-    ----------
-    store : RunStore or path
-        Such as ``model.store_``.
-
-    Raises
-    ------
-    ScalemaniError
-        If there is no run, or the counts are damaged.
+    Raises ScalemaniError: If there is no run, or the counts are damaged.
     """
     store = store if isinstance(store, RunStore) else RunStore(store)
     counted = DISTANCE_COUNTS in store.document.get("arrays", {}) or store.has_array(DISTANCE_COUNTS)

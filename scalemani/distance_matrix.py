@@ -26,34 +26,15 @@ CORNER = 64  # points whose distances from one another are kept for a look at tr
 class DistanceMatrix:
     """A validated square matrix of distances.
 
-    Parameters
-    ----------
-    matrix : array-like, shape (n, n)
-        NumPy, memmap, Dask or Zarr; real.
-    name : str
-        For messages.
-    allow_inf : bool
-        Whether inf may stand between components.
-
-    Attributes
-    ----------
-    n : int
-    fingerprint : str
-        Of its float64 content, without the rounding that is read as 0.
-    labels : ndarray of int, shape (n,)
-        Component of each point (all 0 where there is no inf).
-    row_longest : ndarray, shape (n,)
-        Longest finite distance of each row.
-    sample, sample_rows : ndarray, shape (s,)
-        Seeded random off-diagonal finite distances and their rows: the same number of each row that has
-        any, at least 1,000 where no point is alone.
-    corner, corner_points : ndarray, shapes (k, k) and (k,)
-        The distances of some seeded points from one another, and which they are.
-
-    Raises
-    ------
-    ScalemaniError
-        Naming row and column, what is allowed and what to do.
+    matrix (n, n): NumPy, memmap, Dask or Zarr; real.
+    allow_inf: Whether inf may stand between components.
+    fingerprint: Of its float64 content, without the rounding that is read as 0.
+    labels (n,): Component of each point (all 0 where there is no inf).
+    row_longest (n,): Longest finite distance of each row.
+    sample, sample_rows (s,): Seeded random off-diagonal finite distances and their rows: the same number of each row
+        that has any, at least 1,000 where no point is alone.
+    corner, corner_points (k, k) and (k,): The distances of some seeded points from one another, and which they are.
+    Raises ScalemaniError: Naming row and column, what is allowed and what to do.
     """
 
     def __init__(self, matrix: Any, name: str = "X", *, allow_inf: bool = False) -> None:
@@ -303,16 +284,9 @@ def _partners(
 def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) -> Iterator[tuple[int, Any]]:
     """Validated blocks of rows of distances to n training rows, for the projection.
 
-    Parameters
-    ----------
-    T : array-like, shape (l, n)
-        Dense (NumPy, memmap, Dask, Zarr); with `sparse` also SciPy sparse, whose stored entries
-        (zeros too) are edges; repeated entries count by their minimum. inf means no path.
-
-    Raises
-    ------
-    ScalemaniError
-        Shape, dtype, NaN and negative values, named by row and column.
+    T (l, n): Dense (NumPy, memmap, Dask, Zarr); with `sparse` also SciPy sparse, whose stored entries (zeros too) are
+        edges; repeated entries count by their minimum. inf means no path.
+    Raises ScalemaniError: Shape, dtype, NaN and negative values, named by row and column.
     """
     if sp.issparse(T):
         if not sparse:

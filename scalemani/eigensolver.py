@@ -71,42 +71,23 @@ def block_rayleigh_ritz(
 ) -> RitzPairs:
     """The `n_top` largest eigenpairs of the combined operator on the complement of 1.
 
-    Parameters
-    ----------
-    products : callable
-        V (n, b) -> (A_1 V, A_2 V, ...).
-    n : int
-        Size; at least 2.
-    n_top : int
-        Pairs wanted, at most n - 1.
-    combine : callable
-        Projected matrices V'A_i V -> Combination.
-    low : bool
-        Whether the lowest Ritz vectors are followed too.
-    order : {"value", "modulus"}
-        What "largest" means.
-    tol : float
-        Residual over Ritz value at which a top pair is done, unless it is rounding before. The low end is done when
+    products: V (n, b) -> (A_1 V, A_2 V, ...).
+    n: Size; at least 2.
+    n_top: Pairs wanted, at most n - 1.
+    combine: Projected matrices V'A_i V -> Combination.
+    low: Whether the lowest Ritz vectors are followed too.
+    order ({"value", "modulus"}): What "largest" means.
+    tol: Residual over Ritz value at which a top pair is done, unless it is rounding before. The low end is done when
         the estimated errors of the value (relative) and of the lowest Ritz value (over `low_scale`) are at most tol/2
         (module docstring).
-    block : int
-        Columns of a read, unless more pairs are wanted; at least half of it is the low end's until that is done.
-    most_reads : int
-        Guard; the answer then has ``converged=False``.
-    most_columns : int, optional
-        Basis columns at which the iteration restarts; see :func:`basis_limits`.
-    seed : int
-        Of the Gaussian start block.
-    start : ReadBlock, optional
-        To begin from instead, of any width.
-    log : ReadLog, optional
-        Has the blocks that a run which was stopped has read, of which the first ones that fit are taken without a
+    block: Columns of a read, unless more pairs are wanted; at least half of it is the low end's until that is done.
+    most_reads: Guard; the answer then has ``converged=False``.
+    most_columns: Basis columns at which the iteration restarts; see :func:`basis_limits`.
+    seed: Of the Gaussian start block.
+    start: To begin from instead, of any width.
+    log: Has the blocks that a run which was stopped has read, of which the first ones that fit are taken without a
         read; new ones are put there.
-
-    Raises
-    ------
-    ValueError
-        If `n_top` is not in 1..n-1.
+    Raises ValueError: If `n_top` is not in 1..n-1.
     """
     if not 1 <= n_top <= n - 1:
         raise ValueError(f"{n_top} eigenpairs of an operator on {n} points: 1 to {n - 1} are allowed")

@@ -32,26 +32,16 @@ Vectors = NDArray[np.float64]
 class Embedding:
     """The fitted axes, in the unit of the tiles (user's unit = tile unit x scale).
 
-    Attributes
-    ----------
-    vectors : ndarray, shape (n, p)
-        V, orthonormal columns in vertex order, signs fixed.
-    eigenvalues : ndarray, shape (p,)
-        λ of the corrected kernel, descending; where `flipped`, of K2, signed, descending by modulus.
-    constant : float
-        c, what is added to distances: d + c.
-    nugget : float
-        g, what is added to every eigenvalue: c²/2, Lingoes' s, or 0.
-    flipped : bool
-        Whether the kernel has the moduli of its eigenvalues.
-    means : ndarray, shape (n,)
-        Mean of the corrected squared distances d² + 2c d + 2g (0 for j itself) over the training points i, for each j.
-    scale : float
-    counts : ndarray, shape (m,), optional
-        Of landmarks: how many points each stands for (:mod:`scalemani.landmarks.kernels`). n is their number then in
-        `vectors`, which are sums over these points, and in `means`, which are over all points and without 2g.
-    tolerance : float
-        τ.
+    vectors (n, p): V, orthonormal columns in vertex order, signs fixed.
+    eigenvalues (p,): λ of the corrected kernel, descending; where `flipped`, of K2, signed, descending by modulus.
+    constant: c, what is added to distances: d + c.
+    nugget: g, what is added to every eigenvalue: c²/2, Lingoes' s, or 0.
+    flipped: Whether the kernel has the moduli of its eigenvalues.
+    means (n,): Mean of the corrected squared distances d² + 2c d + 2g (0 for j itself) over the training points i, for
+        each j.
+    counts (m,): Of landmarks: how many points each stands for (:mod:`scalemani.landmarks.kernels`). n is their number
+        then in `vectors`, which are sums over these points, and in `means`, which are over all points and without 2g.
+    tolerance: τ.
     """
 
     vectors: Vectors
@@ -110,12 +100,7 @@ def fixed_signs(vectors: Vectors) -> Vectors:
 
 
 def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embedding:
-    """Coordinates from a solution; warns once of axes without geometry.
-
-    Warns
-    -----
-    RankWarning
-    """
+    """Coordinates from a solution; warns once of axes without geometry."""
     embedding = Embedding(
         vectors=fixed_signs(solution.pairs.vectors),
         eigenvalues=solution.pairs.values,
@@ -149,14 +134,7 @@ def record_model(
 ) -> None:
     """Put a model that was checked in the place of the one that is there, as a new revision.
 
-    Parameters
-    ----------
-    fields : dict
-        What it was asked for.
-    account : dict
-        Of the spectrum.
-    more : mapping, optional
-        Name -> array of what else follows from it.
+    more: Name -> array of what else follows from it.
     """
     store.forget("solve", "fit")
     save_embedding(store, embedding)
@@ -169,13 +147,9 @@ def record_model(
 def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Embedding:
     """Read the model's axes back.
 
-    Parameters
-    ----------
-    solved : dict
-        State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it is
-        c²/2 there. Earlier releases record no tolerance.
-    scale : float
-        As the graph stage recorded it.
+    solved: State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it
+        is c²/2 there. Earlier releases record no tolerance.
+    scale: As the graph stage recorded it.
     """
     constant = float(solved["constant"])
     return Embedding(

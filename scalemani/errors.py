@@ -19,6 +19,13 @@ class ScalemaniError(ValueError):
     """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
 
 
+def nearest(value: Any, names: Iterable[str]) -> str | None:
+    """The name that a value is nearest to, whatever the case of its letters; None where it is like none of them."""
+    lower = {name.lower(): name for name in reversed([*names])}
+    near = get_close_matches(value.lower(), lower, n=1) if isinstance(value, str) else []
+    return lower[near[0]] if near else None
+
+
 def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> ScalemaniError:
     """What is raised for a name that is not among those allowed: the nearest of them is named.
 
@@ -26,9 +33,8 @@ def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> Sc
     correction='Caillez': did you mean 'cailliez'? Allowed are 'cailliez', 'lingoes', None or a number
     """
     names = list(allowed)
-    lower = {name.lower(): name for name in reversed(names)}
-    near = get_close_matches(value.lower(), lower, n=1) if isinstance(value, str) else []
-    guess = f"did you mean {lower[near[0]]!r}? Allowed" if near else "allowed"
+    near = nearest(value, names)
+    guess = f"did you mean {near!r}? Allowed" if near else "allowed"
     listed = ", ".join([*map(repr, names), *([more] if more else [])])
     return ScalemaniError(f"{what}{value!r}: {guess} are {listed}")
 

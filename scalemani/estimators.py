@@ -14,10 +14,11 @@ from scalemani.engine.store import RunStore
 from scalemani.errors import naming_columns
 from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
 from scalemani.landmarks.planning import LandmarkPlan
-from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.parameters import Parameters
 from scalemani.plan import Plan
 from scalemani.run import Run
 from scalemani.search.metric_functions import function_of, is_function_name
+from scalemani.search.metrics import GIVEN_METRICS
 from scalemani.terminal.progress import reporting
 
 

@@ -39,20 +39,10 @@ def expected_reads(parameters: Parameters, n: int, most_columns: int) -> int:
 def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: int, scale: float) -> int | None:
     """Reads of D that the solver takes, from those that it takes on a sample of the vertices.
 
-    Parameters
-    ----------
-    distances : ndarray, shape (s, s)
-        Of vertices in their order.
-    scale : float
-        Their unit in the user's.
+    distances (s, s): Of vertices in their order.
+    scale: Their unit in the user's.
+    -> None where a sample can't tell.
 
-    Returns
-    -------
-    int or None
-        None where a sample can't tell.
-
-    Notes
-    -----
     From a sample of 320 the reads grow like (n / s)^0.13 where Cailliez' constant is sought, and hardly at all
     elsewhere: to a third mostly, and to 1.6 for Gaussian points in 30 dimensions, where they fall again as n grows.
     """

@@ -26,14 +26,9 @@ EPS = 2.0**-24  # of a float32, relative
 class FarRows:
     """Rows that are far from all others.
 
-    Attributes
-    ----------
-    vertices : ndarray of int64
-        Ascending; empty where there are none.
-    times : float
-        The longest distance over the median one.
-    tolerance : float
-        τ: eigenvalues up to τ λ1 are rounding.
+    vertices: Ascending; empty where there are none.
+    times: The longest distance over the median one.
+    tolerance: τ: eigenvalues up to τ λ1 are rounding.
     """
 
     vertices: NDArray[np.int64]
@@ -58,12 +53,7 @@ def far_rows(
 ) -> FarRows:
     """The few rows whose mean distance is more than 100 medians above the others', and what they leave of the rank.
 
-    Parameters
-    ----------
-    median : float
-        Of the distances.
-    between : callable
-        Ascending vertices (k,) -> their distances from one another (k, k); called where there are few.
+    between: Ascending vertices (k,) -> their distances from one another (k, k); called where there are few.
     """
     n, longest = sums.n, sums.maximum
     counts = np.ones(len(sums.row_sums)) if sums.counts is None else sums.counts

@@ -52,16 +52,8 @@ def power_of_two_scale(lengths: NDArray[np.float64]) -> float:
 def check_reach(reach: float, scale: float) -> None:
     """Refuse lengths that float32 can't hold beside the median ones.
 
-    Parameters
-    ----------
-    reach : float
-        No distance is longer; the unit is the user's.
-    scale : float
-        As :func:`power_of_two_scale` gives it.
-
-    Raises
-    ------
-    ScalemaniError
+    reach: No distance is longer; the unit is the user's.
+    scale: As :func:`power_of_two_scale` gives it.
     """
     if not reach / scale <= MOST_REACH:
         raise ScalemaniError(
@@ -73,10 +65,7 @@ def check_reach(reach: float, scale: float) -> None:
 def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
     """Write the graph that tasks and the projection use: weights / scale as float32.
 
-    Parameters
-    ----------
-    matrix : CSR, shape (n, n)
-        Symmetric, vertices in vertex order, user's unit.
+    matrix (n, n): Symmetric, vertices in vertex order, user's unit.
     """
     store.write_array("graph_indptr", np.asarray(matrix.indptr, np.int64))
     store.write_array("graph_indices", np.asarray(matrix.indices, np.int32))
@@ -87,11 +76,8 @@ def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
 def shared_graph(path: str, identity: str) -> sp.csr_array:
     """The scaled graph of a run, read once in each process.
 
-    Raises
-    ------
-    DamagedStoreError
-        If it is no graph, which would end the process in the search; or is not symmetric: the search follows edges
-        either way, and rows of a directed graph need not show it.
+    Raises DamagedStoreError: If it is no graph, which would end the process in the search; or is not symmetric: the
+        search follows edges either way, and rows of a directed graph need not show it.
     """
     store = shared_run(path, identity)
     weights, indices, indptr = (store.read_array(f"graph_{part}") for part in ("weights", "indices", "indptr"))
@@ -125,22 +111,11 @@ def sampled_median(graph: Any, seed: int) -> float:
 def compute_distances(cluster: Cluster, store: RunStore, report: Report, reader: Reader) -> NDArray[np.float64]:
     """Fill the missing tile rows of D; returns what `reader` takes of all of D, whose counts go into the store.
 
-    Returns
-    -------
-    ndarray of float64, shape (n, w)
-        Shares are combined in the order of the rows: the same bits for any number of workers, and
-        wherever an earlier run was stopped.
-
-    Raises
-    ------
-    DamagedStoreError
-        If the ledger does not name a tile row that its task has written. The task asks, on the host that wrote it: a
-        network's folder may be remembered elsewhere as it was.
-
-    Warns
-    -----
-    DamagedTilesWarning
-        If tiles that an earlier run wrote were damaged, and were made again.
+    -> (n, w): Shares are combined in the order of the rows: the same bits for any number of workers, and wherever an
+        earlier run was stopped.
+    Raises DamagedStoreError: If the ledger does not name a tile row that its task has written. The task asks, on the
+        host that wrote it: a network's folder may be remembered elsewhere as it was.
+    Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
     missing, blocks = set(store.missing_rows()), store.blocks
     total, identity = len(blocks), store.document["id"]
@@ -203,13 +178,7 @@ class RowMemory:
 
 @dataclass(frozen=True, eq=False)
 class RowWork:
-    """What the tasks of a stage share, sent to each worker once; it goes with the stage.
-
-    Attributes
-    ----------
-    reader : Reader
-    memory : RowMemory
-    """
+    """What the tasks of a stage share, sent to each worker once; it goes with the stage."""
 
     reader: Reader
     memory: RowMemory = field(default_factory=RowMemory)
@@ -246,12 +215,7 @@ def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> NDArray[np.floa
 
 
 def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Report) -> None:
-    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had.
-
-    Raises
-    ------
-    DiskFullError
-    """
+    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had."""
     for row in rows:
         store.unfinish(row)
     tasks = [(store.path, store.identity, row) for row in rows]

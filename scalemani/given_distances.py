@@ -28,14 +28,8 @@ def write_given(
 
     The counts of its distances go into the store.
 
-    Parameters
-    ----------
-    read_upper : callable
-        Slice of vertices -> their distances to the vertices from its start on, user's unit.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, w)
+    read_upper: Slice of vertices -> their distances to the vertices from its start on, user's unit.
+    -> (n, w)
     """
     blocks = store.blocks
     found, counts = np.zeros((blocks.n, reader.width)), new_counts()

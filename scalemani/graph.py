@@ -157,17 +157,15 @@ class GivenEdges:
 
     def nearest(self, n_neighbors: int | None, radius: float | None) -> NeighborLists:
         """Lists of the nearest of the stored neighbours of each row; as many as there are where they are fewer."""
-        order, kept = shortest(self.rows, self.columns, self.there, n_neighbors, radius)
-        if n_neighbors is not None and self.symmetric and not kept.all():
+        indptr, nearest, lengths = shortest(self.rows, self.columns, self.there, self.m, n_neighbors, radius)
+        if n_neighbors is not None and self.symmetric and len(nearest) < len(self.rows):
             warn(
                 f"X stores up to {int(np.bincount(self.rows).max())} neighbours of a row, and the nearest "
                 f"{n_neighbors} (n_neighbors) are used, since every row stores its own 0, as neighbour lists do; to "
                 "use every edge, leave the diagonal out",
                 ScalemaniWarning,
             )
-        order = order[kept]
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(self.rows[order], minlength=self.m))])
-        return NeighborLists(indptr, self.columns[order], self.there[order], "graph", 1.0)
+        return NeighborLists(indptr, nearest, lengths, "graph", 1.0)
 
 
 def graph_from_sparse(matrix: Any) -> csr_array:

@@ -21,10 +21,10 @@ from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.magnitudes import check_magnitude
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
-from scalemani.parameters import GIVEN_METRICS, Parameters
+from scalemani.parameters import Parameters
 from scalemani.points import Points, read_points, save_rows, warn_of_distances
 from scalemani.search.kept_blocks import Kept
-from scalemani.search.metrics import domain_check
+from scalemani.search.metrics import GIVEN_METRICS, domain_check
 from scalemani.search.precomputed import PrecomputedSearch
 from scalemani.search.shard_sizes import search_room
 
@@ -32,15 +32,8 @@ from scalemani.search.shard_sizes import search_room
 class Input(Protocol):
     """What the pipeline needs of X.
 
-    Attributes
-    ----------
-    kind : str
-    n_rows, n_features : int
-        As the user gave them.
-    distinct : ndarray of int64, shape (n_rows,)
-        Distinct point of each row.
-    n_distinct : int
-    fingerprint : str
+    n_rows, n_features: As the user gave them.
+    distinct (n_rows,): Distinct point of each row.
     """
 
     kind: str
@@ -309,10 +302,7 @@ def read_input(
     Rows of features that take more than a fourth of `memory`, the bytes that the process may hold, are read where they
     are, or from a file without a name in `folder`.
 
-    Raises
-    ------
-    ScalemaniError
-        Also for parameters of a metric that has none.
+    Raises ScalemaniError: Also for parameters of a metric that has none.
     """
     if metric_params and isinstance(metric, str) and metric in GIVEN_METRICS:
         raise ScalemaniError(

@@ -53,30 +53,16 @@ class Kernels(Protocol):
 class CentredKernels:
     """K1 and K2 over the tiles of a run.
 
-    Parameters
-    ----------
-    cluster : Cluster
-    store : RunStore
-        With every tile row finished.
-    precision : {"float32", "float64"}, optional
-        Of the products inside a tile (sums over tiles are float64). float32 leaves an error of
-        about 2e-9 λ1/c² in the constant, which one float64 product then takes out
+    store: With every tile row finished.
+    precision ({"float32", "float64"}): Of the products inside a tile (sums over tiles are float64). float32 leaves an
+        error of about 2e-9 λ1/c² in the constant, which one float64 product then takes out
         (:func:`scalemani.corrections.refined`). By default float64 up to 20,000 vertices.
-    on_read : callable, optional
-        Called with `n_reads` after every read.
-    first : FirstRead, optional
-        Made while D was written.
-    reads : StoredReads, optional
-        Where the blocks of a solve are kept, and those of one that was stopped are found.
-
-    Attributes
-    ----------
-    n_reads : int
-        Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
-    log : StoredReadLog or None
-        For the solver, over `reads`.
-    sums : DistanceSums
-        Known after the first read.
+    on_read: Called with `n_reads` after every read.
+    first: Made while D was written.
+    reads: Where the blocks of a solve are kept, and those of one that was stopped are found.
+    n_reads: Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
+    log: For the solver, over `reads`.
+    sums: Known after the first read.
     """
 
     def __init__(
@@ -113,10 +99,7 @@ class CentredKernels:
     def products(self, vectors: Vectors, precision: str | None = None) -> tuple[Vectors, Vectors]:
         """K1 V and K2 V for V (n, m), from one read of D; every read checks every tile.
 
-        Parameters
-        ----------
-        precision : {"float32", "float64"}, optional
-            Of these products alone.
+        precision ({"float32", "float64"}): Of these products alone.
         """
         m, precision = vectors.shape[1], precision or self.precision
         if self._sums is None:
@@ -146,11 +129,7 @@ class CentredKernels:
 class StoredReadLog:
     """The solver's log over the reads that a store keeps: one that is found counts as a read.
 
-    Parameters
-    ----------
-    reads : StoredReads
-    count : callable
-        Called with nothing for each.
+    count: Called with nothing for each.
     """
 
     def __init__(self, reads: StoredReads, count: Callable[[], None]) -> None:
@@ -172,10 +151,7 @@ class StoredReadLog:
 class DenseKernels:
     """K1 and K2 of a distance matrix in memory; the same products, in float64.
 
-    Parameters
-    ----------
-    distances : array-like, shape (n, n)
-        Symmetric, zero diagonal.
+    distances (n, n): Symmetric, zero diagonal.
     """
 
     def __init__(self, distances: Any) -> None:

@@ -29,16 +29,11 @@ PANEL = 128  # rows of a tile that are multiplied at once: their copies and squa
 class DistanceSums:
     """What the first read of D finds besides the products, in the units of the tiles.
 
-    Attributes
-    ----------
-    row_sums, row_sums_squared : ndarray, shape (n,)
-        Sums of each row of D and of D∘D.
-    row_maxima : ndarray, shape (n,)
-        The largest distance of each row: the eccentricity of its vertex.
-    cubes, fourths : float
-        Sums of d³ and d⁴ over all of D.
-    counts : ndarray, optional
-        Where a row stands for several points at one place: how many. All sums are over points then; else each is one.
+    row_sums, row_sums_squared (n,): Sums of each row of D and of D∘D.
+    row_maxima (n,): The largest distance of each row: the eccentricity of its vertex.
+    cubes, fourths: Sums of d³ and d⁴ over all of D.
+    counts: Where a row stands for several points at one place: how many. All sums are over points then; else each is
+        one.
     """
 
     row_sums: Vectors
@@ -65,12 +60,8 @@ class DistanceSums:
     def trace(self, constant: float = 0.0, nugget: float | None = None) -> float:
         """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1).
 
-        Parameters
-        ----------
-        constant : float
-            c.
-        nugget : float, optional
-            g; c²/2 unless given, as in K(c).
+        constant: c.
+        nugget: g; c²/2 unless given, as in K(c).
         """
         n, g = self.n, _nugget(constant, nugget)
         squares, distances = self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
@@ -122,11 +113,8 @@ def images_of(found: Vectors, m: int) -> tuple[Vectors, Vectors]:
 def first_reader(block: Vectors, precision: str | None = None) -> Reader:
     """What the first read of D takes of each tile for a block (n, m); its 2 m + 5 columns are a :class:`FirstRead`'s.
 
-    Parameters
-    ----------
-    block : ndarray, shape (n, m)
-    precision : {"float32", "float64"}, optional
-        Of the products; see :class:`scalemani.kernel.CentredKernels`.
+    block (n, m)
+    precision ({"float32", "float64"}): Of the products; see :class:`scalemani.kernel.CentredKernels`.
     """
     operand = centred(block).astype(precision or usual_precision(len(block)))
     return Reader(_products_and_sums, operand, 2 * block.shape[1] + SUMS, maxima=1)
@@ -142,12 +130,9 @@ def later_reader(vectors: Vectors, precision: str | None = None) -> Reader:
 class FirstRead:
     """What a read by :func:`first_reader` found.
 
-    Attributes
-    ----------
-    block : ndarray, shape (n, m)
-        Ω, orthonormal and orthogonal to 1.
-    found : ndarray, shape (n, 2 m + 5)
-        D Ω, (D∘D) Ω, the row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, the row maxima of D.
+    block (n, m): Ω, orthonormal and orthogonal to 1.
+    found (n, 2 m + 5): D Ω, (D∘D) Ω, the row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, the row
+        maxima of D.
     """
 
     block: Vectors

@@ -41,17 +41,8 @@ def is_frame(X: Any) -> bool:
 def labelled_rows(X: Any, name: str) -> Any:
     """The numbers of a DataArray: its Dask array if it has one, else a matrix of which blocks of rows are read.
 
-    Parameters
-    ----------
-    X : xarray.DataArray, shape (rows, features)
-        The first dimension is that of the rows.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ScalemaniError
-        A Dataset, other than two dimensions, or values that are still packed.
+    X (rows, features): The first dimension is that of the rows.
+    Raises ScalemaniError: A Dataset, other than two dimensions, or values that are still packed.
     """
     if not hasattr(X, "isel") or hasattr(X, "data_vars"):
         raise ScalemaniError(
@@ -95,10 +86,7 @@ def frame_rows(X: Any, name: str) -> Any:
 
     A frame as a whole would round integers beside floats, and make numbers of categories.
 
-    Raises
-    ------
-    ScalemaniError
-        Naming a column of another kind.
+    Raises ScalemaniError: Naming a column of another kind.
     """
     if hasattr(X, "to_dask_array"):
         made = np.empty((0, len(X.columns)))
@@ -145,10 +133,7 @@ class _Frame(RowSource):
 def feature_labels(X: Any) -> list[str] | None:
     """The labels of the features as text; None where there are none.
 
-    Parameters
-    ----------
-    X : any
-        A data frame, or a DataArray whose second dimension has coordinates.
+    X: A data frame, or a DataArray whose second dimension has coordinates.
     """
     if is_frame(X):
         return [label_text(label) for label in (X.column_names if hasattr(X, "column_names") else X.columns)]
@@ -176,22 +161,10 @@ def _counted(n: int) -> list[str]:
 def check_labels(known: Sequence[str] | None, given: Sequence[str] | None, name: str, fit: str) -> None:
     """Hold the labels of features against those of the fit.
 
-    Parameters
-    ----------
-    known, given : sequence of str, or None
-        Of the fit, and of what is to be placed; None where there are none.
-    name, fit : str
-        What messages call the latter, and the fit.
-
-    Raises
-    ------
-    ScalemaniError
-        They are others, or in another order.
-
-    Warns
-    -----
-    FeatureNamesWarning
-        One of the two has none, so that nobody can tell.
+    known, given: Of the fit, and of what is to be placed; None where there are none.
+    name, fit: What messages call the latter, and the fit.
+    Raises ScalemaniError: They are others, or in another order.
+    Warns by FeatureNamesWarning: One of the two has none, so that nobody can tell.
     """
     if known is None and given is None:
         return

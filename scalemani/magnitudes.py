@@ -24,12 +24,7 @@ def typical_distance(lengths: NDArray[np.float64]) -> float:
 
 
 def check_magnitude(values: Any, name: str = "X") -> None:
-    """Refuse numbers whose squares leave float64's range: distances would be inf, or all 0.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse numbers whose squares leave float64's range: distances would be inf, or all 0."""
     entries = values.data if sp.issparse(values) else values
     largest = max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
     if largest > LARGEST or 0 < largest < 1 / LARGEST:

@@ -137,12 +137,7 @@ def least_edges(given: Any, parameters: Parameters, n: int) -> int:
 
 
 def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
-    """Refuse, before the neighbour search, what can't fit whatever it finds.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """Refuse, before the neighbour search, what can't fit whatever it finds."""
     # The largest component may be small.
     n = given.n_distinct if parameters.disconnected != "largest" else parameters.n_components + 1
 
@@ -165,12 +160,7 @@ def make_search(given: Any, parameters: Parameters) -> bool:
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:
-    """Refuse more neighbours or axes than the distinct rows allow, and a metric that is none on these rows.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse more neighbours or axes than the distinct rows allow, and a metric that is none on these rows."""
     n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
     repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
     if n < 2:

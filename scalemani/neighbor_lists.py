@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from scalemani.search.account import Account
 
+LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
+
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
@@ -17,19 +19,13 @@ F64 = NDArray[np.float64]
 class NeighborLists:
     """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
 
-    Attributes
-    ----------
-    indptr : NDArray[int64], shape (m + 1,)
-    indices : NDArray[int64], shape (indptr[-1],)
-    distances : NDArray[float64], shape (indptr[-1],)
-    method : str
-        "kdtree", "brute", "precomputed" or "nndescent".
-    recall : float
-        Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
-    account : Account or None
-        How many distances that took, and what was skipped; without those that measured the recall.
-    left_out : int
-        Entries that are not in the lists, since their rows have nothing in common under the metric.
+    indptr (m + 1,)
+    indices (indptr[-1],)
+    distances (indptr[-1],)
+    method: "kdtree", "brute", "precomputed" or "nndescent".
+    recall: Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
+    account: How many distances that took, and what was skipped; without those that measured the recall.
+    left_out: Entries that are not in the lists, since their rows have nothing in common under the metric.
     """
 
     indptr: I64

@@ -25,26 +25,12 @@ def trustworthiness(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, 
     embedding that are no k nearest along the data, r(i, j) the rank of j among the n - 1 others by geodesic distance
     (Venna and Kaski 2001, where m = n). Equal distances share the best of their ranks.
 
-    Parameters
-    ----------
-    geodesic : array-like, shape (m, N)
-        Distances from `rows` to every row; any will do, such as those of the features. inf is allowed.
-    embedding : array-like, shape (N, p)
-        Rows that are not finite (of dropped components) are no points: they count in nothing.
-    rows : array-like of int, shape (m,)
-        Every row for the exact figure, a few hundred for an estimate.
-    n_neighbors : int
-        k, less than half of the n points.
-
-    Returns
-    -------
-    float
-        From 0 to 1, which is a neighbourhood without intruders.
-
-    Raises
-    ------
-    ScalemaniError
-        The shapes don't fit, k is too large, no row is a point, or a distance between points is NaN.
+    geodesic (m, N): Distances from `rows` to every row; any will do, such as those of the features. inf is allowed.
+    embedding (N, p): Rows that are not finite (of dropped components) are no points: they count in nothing.
+    rows (m,): Every row for the exact figure, a few hundred for an estimate.
+    n_neighbors: k, less than half of the n points.
+    -> From 0 to 1, which is a neighbourhood without intruders.
+    Raises ScalemaniError: The shapes don't fit, k is too large, no row is a point, or a distance between points is NaN.
     """
     return _preserved(geodesic, embedding, rows, n_neighbors)[0]
 
@@ -54,20 +40,9 @@ def continuity(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, *, n_
 
     Of the k nearest along the data, those that are no k nearest in the embedding count, by their rank there.
 
-    Parameters
-    ----------
-    geodesic, embedding, rows, n_neighbors
-        As for :func:`trustworthiness`.
-
-    Returns
-    -------
-    float
-        From 0 to 1, which is a neighbourhood that nobody has left.
-
-    Raises
-    ------
-    ScalemaniError
-        As for :func:`trustworthiness`.
+    geodesic, embedding, rows, n_neighbors: As for :func:`trustworthiness`.
+    -> From 0 to 1, which is a neighbourhood that nobody has left.
+    Raises ScalemaniError: As for :func:`trustworthiness`.
     """
     return _preserved(geodesic, embedding, rows, n_neighbors)[1]
 
@@ -95,12 +70,7 @@ def preserved(excess: Distances, k: int, n: int) -> tuple[float, float]:
 
 
 def check_neighbors(k: int, n: int) -> None:
-    """Refuse a neighbourhood of no point, or of half of n points and more, where the measures leave 0 to 1.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse a neighbourhood of no point, or of half of n points and more, where the measures leave 0 to 1."""
     if not 1 <= k < n / 2:
         raise ScalemaniError(f"n_neighbors={k}: 1 or more, and less than half of the {n} points, is allowed")
 
@@ -110,18 +80,10 @@ def ranked_excess(
 ) -> Iterator[tuple[int, int]]:
     """Σ max(0, rank - k) of each row's k neighbours: of those in the embedding, and of those along the data.
 
-    Parameters
-    ----------
-    distances : ndarray, shape (m, N)
-    points : ndarray, shape (N, p)
-    rows : ndarray of int, shape (m,)
-        Those that are no points are passed over.
-    k : int
-
-    Raises
-    ------
-    ScalemaniError
-        If k is too large, or a distance between points is NaN.
+    distances (m, N)
+    points (N, p)
+    rows (m,): Those that are no points are passed over.
+    Raises ScalemaniError: If k is too large, or a distance between points is NaN.
     """
     kept = np.asarray(np.isfinite(points).all(axis=1))
     n = int(kept.sum())

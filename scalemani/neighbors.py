@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
-from scalemani.neighbor_lists import NeighborLists, even_lists
+from scalemani.neighbor_lists import LEAST_RECALL, NeighborLists, even_lists
 from scalemani.points import Points, content_rank, row_digests
 from scalemani.search.account import Account
 from scalemani.search.costs import exact_seconds
@@ -29,7 +29,6 @@ F64 = NDArray[np.float64]
 Search: TypeAlias = ExactSearch | PrecomputedSearch
 
 RECALL_SAMPLE = 200  # rows
-LEAST_RECALL = 0.95
 KNN = ("auto", "exact", "nndescent")
 _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 Progress = Callable[[int], None]
@@ -57,49 +56,25 @@ def find_neighbors(
 ) -> NeighborLists:
     """Find each row's neighbours among the other rows.
 
-    Parameters
-    ----------
-    points : Points or array
-        Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
-    n_neighbors : int or None
-        Number of OTHER rows in each list; None with ``radius``.
-    radius : float, optional
-        All other rows at this distance or less, so that lists may be empty; always an exact search.
-    metric, metric_params
-        See :class:`scalemani.search.exact.ExactSearch`, or "precomputed".
-    knn : {"auto", "exact", "nndescent"}
-        "auto" takes the exact search while its projected cost is the smaller; the choice follows from the
-        rows, ``n_neighbors``, the metric and the seed alone, never from a clock or the number of threads.
-    random_state : int
-        Seed of NN-descent and of the sample for recall.
-    threads : int
-        Threads of the exact search; lists are bit-equal for any number.
-    search : ExactSearch or PrecomputedSearch, optional
-        A search made by :func:`search_for` from the same points, to be used again.
-    room : int, optional
-        Bytes that the search may take besides the points and two copies of the lists: rows are searched shard by shard
-        where it takes more at once (with a radius by blocks of rows).
-    kept : Kept, optional
-        Where finished pieces are kept, and found by the next call with the same arguments. NN-descent is one piece:
+    points: Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
+    n_neighbors: Number of OTHER rows in each list; None with ``radius``.
+    radius: All other rows at this distance or less, so that lists may be empty; always an exact search.
+    metric, metric_params: See :class:`scalemani.search.exact.ExactSearch`, or "precomputed".
+    knn ({"auto", "exact", "nndescent"}): "auto" takes the exact search while its projected cost is the smaller; the
+        choice follows from the rows, ``n_neighbors``, the metric and the seed alone, never from a clock or the number
+        of threads.
+    random_state: Seed of NN-descent and of the sample for recall.
+    threads: Threads of the exact search; lists are bit-equal for any number.
+    search: A search made by :func:`search_for` from the same points, to be used again.
+    room: Bytes that the search may take besides the points and two copies of the lists: rows are searched shard by
+        shard where it takes more at once (with a radius by blocks of rows).
+    kept: Where finished pieces are kept, and found by the next call with the same arguments. NN-descent is one piece:
         it can't be taken up half done, but what follows it (recall, completion of short lists) can.
-    progress : callable, optional
-        Called with the number of rows that are done, from those that were kept to less than all.
-
-    Returns
-    -------
-    NeighborLists
-        Without rows that have nothing in common under the metric, so that lists may be shorter than asked for.
-
-    Raises
-    ------
-    ScalemaniError
-        ``n_neighbors`` and ``radius`` both given, neither, or out of range; too few distinct rows; a metric
-        that is unknown.
-
-    Warns
-    -----
-    LowRecallWarning
-        NN-descent missed more than 5 % of the true neighbours on a sample.
+    progress: Called with the number of rows that are done, from those that were kept to less than all.
+    -> Without rows that have nothing in common under the metric, so that lists may be shorter than asked for.
+    Raises ScalemaniError: ``n_neighbors`` and ``radius`` both given, neither, or out of range; too few distinct rows; a
+        metric that is unknown.
+    Warns by LowRecallWarning: NN-descent missed more than 5 % of the true neighbours on a sample.
     """
     if knn not in KNN:
         raise unknown("knn=", knn, KNN)
@@ -111,31 +86,18 @@ def find_neighbors(
     kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-    lists = _listed(search, n_neighbors, radius, knn, random_state, room, kept, progress)
-    out = search.apart(lists.distances)
-    return lists.without(out) if out.any() else lists
-
-
-def _listed(
-    search: Search,
-    n_neighbors: int | None,
-    radius: float | None,
-    knn: str,
-    random_state: int,
-    room: int | None,
-    kept: Kept,
-    progress: Progress,
-) -> NeighborLists:
-    """Lists as the cheapest way that is allowed gives them."""
-    if radius is None and isinstance(search, ExactSearch):
-        assert n_neighbors is not None
+    lists = None
+    if n_neighbors is not None and isinstance(search, ExactSearch):
         way = chosen_way(search, knn, n_neighbors, random_state, room)
         if isinstance(way, Sharded):
-            return _by_shards(way, random_state, kept, progress)
-        if way == DESCENT:
+            lists = _by_shards(way, random_state, kept, progress)
+        elif way == DESCENT:
             progress(0)
-            return _by_descent(search, n_neighbors, random_state, kept)
-    return _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+            lists = _by_descent(search, n_neighbors, random_state, kept)
+    if lists is None:
+        lists = _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+    out = search.apart(lists.distances)
+    return lists.without(out) if out.any() else lists
 
 
 def search_for(
@@ -147,12 +109,8 @@ def search_for(
 ) -> Search:
     """The exact search among distinct rows, ties broken by content.
 
-    Parameters
-    ----------
-    points : Points or array
-        Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
-    metric, metric_params, threads, hold
-        See :class:`scalemani.search.exact.ExactSearch`.
+    points: Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
+    metric, metric_params, threads, hold: See :class:`scalemani.search.exact.ExactSearch`.
     """
     if isinstance(metric, str) and metric == "precomputed":
         if metric_params:
@@ -277,10 +235,7 @@ def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tu
 def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> float:
     """Share of true neighbours found on a seeded sample: listed rows no farther than the true k-th.
 
-    Parameters
-    ----------
-    lengths : NDArray[float64], shape (m, k)
-        Distances in each row's list.
+    lengths (m, k): Distances in each row's list.
     """
     count, k = lengths.shape
     rng = np.random.default_rng([abs(int(random_state)), 1])

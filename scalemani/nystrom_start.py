@@ -27,15 +27,9 @@ PANEL = 1024  # points at once
 def start_vertices(n: int, most_columns: int, seed: int) -> NDArray[np.int64]:
     """One vertex out of each of m equal ranges of the vertex order, in which what is near in number is near in space.
 
-    Parameters
-    ----------
-    most_columns : int
-        Of the solver's basis. Their rows (float32) take less memory than it does, and are gone before it is there.
-
-    Returns
-    -------
-    ndarray of int64, shape (m,)
-        Ascending; m is n/16, within 128 and 512, and at most n/2 and 2 `most_columns`.
+    most_columns: Of the solver's basis. Their rows (float32) take less memory than it does, and are gone before it is
+        there.
+    -> (m,): Ascending; m is n/16, within 128 and 512, and at most n/2 and 2 `most_columns`.
     """
     count = min(max(FEWEST, n // POINTS_A_VERTEX), MOST, 2 * most_columns, n // 2)
     edges = np.linspace(0, n, count + 1).astype(np.int64)
@@ -53,20 +47,10 @@ def nystrom_block(
 ) -> Vectors:
     """The first block (n, width): orthonormal, orthogonal to 1.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (m, n)
-        Rows of D.
-    vertices : ndarray of int, shape (m,)
-        Whose they are.
-    width : int
-        Columns; fewer than m.
-    n_top : int
-        Pairs wanted: half the block and more is the low end's where a constant is sought, else all is the top's.
-    correction : {"cailliez", "lingoes", "flip", None} or float
-        As :func:`scalemani.corrections.solve` takes it.
-    seed : int
-        Of the noise.
+    vertices (m,): Whose they are.
+    width: Columns; fewer than m.
+    n_top: Pairs wanted: half the block and more is the low end's where a constant is sought, else all is the top's.
+    correction ({"cailliez", "lingoes", "flip", None} or float): As :func:`scalemani.corrections.solve` takes it.
     """
     m, n = rows.shape
     square = rows[:, vertices].astype(np.float64)

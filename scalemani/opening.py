@@ -32,12 +32,8 @@ def recorded_graph(store: RunStore) -> dict[str, int]:
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.
 
-    Raises
-    ------
-    StoreMismatchError
-        Naming the first field in which the run that is there differs.
-    ScalemaniError
-        If something else is there.
+    Raises StoreMismatchError: Naming the first field in which the run that is there differs.
+    Raises ScalemaniError: If something else is there.
     """
     identity = {
         "kind": given.kind,
@@ -73,10 +69,7 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
 def sole_writer(folder: StoreFolder) -> Writer:
     """The right to write at a user's path, for a ``with`` block; nobody else knows of a temporary one.
 
-    Raises
-    ------
-    StoreInUseError
-        On entering, while another fit lives that writes there.
+    Raises StoreInUseError: On entering, while another fit lives that writes there.
     """
     return Writer(folder.path, beats=not folder.temporary)
 

@@ -11,21 +11,10 @@ __all__ = ["needed"]
 def needed(module: str, extra: str, purpose: str) -> Any:
     """Import a module of an optional extra.
 
-    Parameters
-    ----------
-    module : str
-    extra : str
-        That brings it, as pyproject.toml calls it.
-    purpose : str
-        What needs it: the beginning of the message.
+    extra: That brings it, as pyproject.toml calls it.
+    purpose: What needs it: the beginning of the message.
+    Raises ScalemaniError: It is not installed, or can't be imported.
 
-    Raises
-    ------
-    ScalemaniError
-        It is not installed, or can't be imported.
-
-    Examples
-    --------
     >>> needed("json", "json", "a .json").dumps([1])
     '[1]'
     """

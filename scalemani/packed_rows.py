@@ -42,19 +42,9 @@ _KNOWN = (*TAKEN_AWAY, *_BOUNDS)
 class Packing:
     """How the cells of an array are to be taken.
 
-    Parameters
-    ----------
-    dtype : dtype
-        Of the cells, of real numbers.
-    attributes : mapping
-        Those of the array that say something about it.
-    name : str
-        What messages call the array.
-
-    Raises
-    ------
-    ScalemaniError
-        Naming an attribute that can't be read.
+    dtype: Of the cells, of real numbers.
+    attributes: Those of the array that say something about it.
+    Raises ScalemaniError: Naming an attribute that can't be read.
     """
 
     def __init__(self, dtype: np.dtype[Any], attributes: dict[str, Any], name: str) -> None:
@@ -148,10 +138,7 @@ class Packing:
     def values_of_rows(self, stored: Any, first: int) -> Cells:
         """The values of rows of cells, of which none is missing; `first` is the number of the first row.
 
-        Raises
-        ------
-        ScalemaniError
-            Naming row, column and attribute.
+        Raises ScalemaniError: Naming row, column and attribute.
         """
         cells = np.asarray(stored).astype(self.dtype, copy=False)
         for said, test in self._tests:
@@ -190,10 +177,6 @@ def packing_of(X: Any, name: str) -> Packing | None:
     """How the cells of an array with attributes (Zarr, HDF5, netCDF4; or Dask's of these) are to be taken.
 
     None: as they are.
-
-    Raises
-    ------
-    ScalemaniError
     """
     if hasattr(X, "ncattrs"):  # a netCDF4 variable unpacks itself, unless it is told not to
         if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):

@@ -17,23 +17,16 @@ from scalemani.corrections import CORRECTIONS
 from scalemani.engine.tile_files import COMPRESSIONS
 from scalemani.errors import ScalemaniError, unknown
 from scalemani.graph import KINDS, POLICIES
+from scalemani.magnitudes import LARGEST
 from scalemani.neighbors import KNN
 from scalemani.projection_axes import PROJECTIONS
 from scalemani.search.metric_functions import function_name
-from scalemani.search.metrics import canonical_name, function_parameters
+from scalemani.search.metrics import GIVEN_METRICS, canonical_name, function_parameters
 
 LANDMARK_METHODS = ("maxmin", "random")
-GIVEN_METRICS = ("precomputed", "geodesic")
-NOT_RECORDED = (
-    "store",
-    "scheduler",
-    "memory_limit",
-    "overwrite",
-    "compression",
-    "tile_size",
-)  # of the machine, not of the model
+NOT_RECORDED = ("store", "scheduler", "memory_limit", "overwrite", "compression", "tile_size")  # of the machine
+PASSING = (*NOT_RECORDED, "progress", "keep_distances")  # what a run is called with each time, and not what it fitted
 LEAST_TOL = 1e-12  # of relative residuals: float64 knows no better
-LARGEST = 1e150  # squares stay in float64's range
 CHOICES = {
     "graph": KINDS,
     "disconnected": POLICIES,
@@ -77,10 +70,7 @@ class Parameters:
     def check(self) -> None:
         """Refuse what can't be meant.
 
-        Raises
-        ------
-        ScalemaniError
-            One line: what was given, what is allowed.
+        Raises ScalemaniError: One line: what was given, what is allowed.
         """
         for name, allowed in CHOICES.items():
             value = getattr(self, name)

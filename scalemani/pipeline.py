@@ -62,22 +62,11 @@ def quiet(stage: str, done: int, total: int) -> None:
 def fit(X: Any, parameters: Parameters, report: Report = quiet, kind: str = "KernelIsomap") -> Run:
     """Fit kernel Isomap.
 
-    Parameters
-    ----------
-    X : array-like
-        What `parameters.metric` says it is.
-    report : callable
-        Called as report(stage, done, total).
-    kind : str
-        Name of the estimator class, recorded for `load`.
+    X: What `parameters.metric` says it is.
+    report: Called as report(stage, done, total).
+    kind: Name of the estimator class, recorded for `load`.
+    Raises ScalemaniError: Wrong use, before any file is made (a disconnected graph: after the neighbour search).
 
-    Raises
-    ------
-    ScalemaniError
-        Wrong use, before any file is made (a disconnected graph: after the neighbour search).
-
-    Notes
-    -----
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.engine.writer`).
     """
     parameters.check()
@@ -117,11 +106,8 @@ def plan(X: Any, parameters: Parameters, report: Report = quiet) -> Plan | Landm
 
     Nothing stays on the disk. A run that is at the store's path already is not looked at.
 
-    Raises
-    ------
-    ScalemaniError
-        What `fit` would raise before it makes a file; a fit that does not fit is a plan with a `refusal`
-        where that depends on the graph.
+    Raises ScalemaniError: What `fit` would raise before it makes a file; a fit that does not fit is a plan with a
+        `refusal` where that depends on the graph.
     """
     limit, given = _read(X, parameters, report)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path

@@ -34,26 +34,13 @@ STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the f
 class AnyPlan:
     """What any fit takes.
 
-    Attributes
-    ----------
-    n_rows, n_distinct, n_vertices, n_edges : int
-        Rows of X, distinct ones, those in the graph, edges of the graph.
-    method : str
-        Of the neighbour search.
-    tasks, threads, workers : int
-        Pieces of work, those that a process of workers does at once, such processes.
-    memory_limit : int
-        Bytes a process may hold above its size at the start.
-    memory : dict
-        Stage -> part -> bytes, of the process that holds most in that stage.
-    disk, disk_distances, disk_free : int
-        Bytes of the store, of the distances in it, and free there.
-    folder : str
-        Where that is.
-    refusal : str or None
-        Why the fit can't run, in one line.
-    seconds : dict
-        Stage -> seconds, where time was asked for.
+    n_rows, n_distinct, n_vertices, n_edges: Rows of X, distinct ones, those in the graph, edges of the graph.
+    tasks, threads, workers: Pieces of work, those that a process of workers does at once, such processes.
+    memory_limit: Bytes a process may hold above its size at the start.
+    memory: Stage -> part -> bytes, of the process that holds most in that stage.
+    disk, disk_distances, disk_free: Bytes of the store, of the distances in it, and free there.
+    refusal: Why the fit can't run, in one line.
+    seconds: Stage -> seconds, where time was asked for.
     """
 
     n_rows: int
@@ -92,17 +79,13 @@ class AnyPlan:
 class Plan(AnyPlan):
     """What a fit that has all of D takes; as :class:`AnyPlan` has it, and:
 
-    Attributes
-    ----------
-    tile_size, tile_rows, most_columns : int
-        Side of a tile of D, rows of tiles, columns at which the solver's basis restarts.
-    start_vertices : int
-        Points whose rows of D are found before the others, for the solver's first block; 0 for a few hundred points.
-    reads, tasks_a_read : int
-        Reads of D that are expected after it is written, and pieces of work of each. `tasks` are these, one for 32 of
-        the points to start from and one a row of tiles (none of the last two where D is given).
-    disk_solving : int
-        Bytes more on the disk while it is solved: reads that are kept until then.
+    tile_size, tile_rows, most_columns: Side of a tile of D, rows of tiles, columns at which the solver's basis
+        restarts.
+    start_vertices: Points whose rows of D are found before the others, for the solver's first block; 0 for a few
+        hundred points.
+    reads, tasks_a_read: Reads of D that are expected after it is written, and pieces of work of each. `tasks` are
+        these, one for 32 of the points to start from and one a row of tiles (none of the last two where D is given).
+    disk_solving: Bytes more on the disk while it is solved: reads that are kept until then.
     """
 
     tile_size: int
@@ -132,14 +115,9 @@ def make_plan(
 ) -> Plan:
     """The plan of a fit whose graph is known; one that does not fit says so in `refusal`.
 
-    Parameters
-    ----------
-    n, edges : int
-        Vertices and stored entries of the graph.
-    tile : int, optional
-        The tile size of D where it was begun.
-    done : tuple of str
-        Stages, of "search", "start", "geodesics" and "solve", that the store has.
+    n, edges: Vertices and stored entries of the graph.
+    tile: The tile size of D where it was begun.
+    done: Stages, of "search", "start", "geodesics" and "solve", that the store has.
     """
     work, refusal = work_of(given, parameters, cluster, n, edges, done), None
     try:
@@ -224,12 +202,7 @@ def plan_of_store(
 def with_seconds(plan: Plan, parameters: Parameters, cluster: Cluster, matrix: Any, spent: dict[str, float]) -> Plan:
     """The plan with the time by stage, from what was spent on the first stages and a calibration of the others.
 
-    Parameters
-    ----------
-    matrix : CSR or None
-        The graph, in vertex order and the user's unit; None where D is given.
-    spent : dict
-        Stage -> seconds.
+    matrix: The graph, in vertex order and the user's unit; None where D is given.
     """
     if plan.refusal is not None:
         return plan

@@ -8,8 +8,6 @@ from scalemani.engine.resources import ENDLESS
 def size(count: float) -> str:
     """Bytes in the unit that leaves a few digits.
 
-    Examples
-    --------
     >>> size(512), size(7_123_456), size(1.5e12)
     ('512 B', '7.1 MB', '1.5 TB')
     """
@@ -20,23 +18,20 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them.
+def duration(seconds: float, tenths: bool = False) -> str:
+    """Seconds as a person says them, if they are few with `tenths` of one.
 
-    Examples
-    --------
-    >>> duration(0.31), duration(42.4), duration(150), duration(7300)
-    ('0.3 s', '42 s', '2 min 30 s', '2 h 2 min')
+    >>> duration(4.2, tenths=True), duration(4.2), duration(75), duration(7260)
+    ('4.2 s', '4 s', '1 min 15 s', '2 h 1 min')
     """
-    if seconds < 10:
+    if tenths and seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 120:
+    if whole < 60:
         return f"{whole} s"
-    if whole < 7200:
+    if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    minutes = round(whole / 60)
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 METHODS = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent": "NN-descent", "graph": "given"}
@@ -125,6 +120,7 @@ def _disk_and_time(plan: Any, while_: str, more: int) -> list[str]:
     if more:
         lines.append(f"  {while_:<29}{size(more):>10}")
     if plan.seconds:
-        lines.append(f"time             about {duration(sum(plan.seconds.values()))}")
-        lines += [f"  {STAGES.get(name, name):<29}{duration(spent):>10}" for name, spent in plan.seconds.items()]
+        lines.append(f"time             about {duration(sum(plan.seconds.values()), tenths=True)}")
+        spent = {STAGES.get(name, name): duration(seconds, tenths=True) for name, seconds in plan.seconds.items()}
+        lines += [f"  {name:<29}{said:>10}" for name, said in spent.items()]
     return lines

@@ -39,14 +39,9 @@ __all__ = [
 class Points:
     """Distinct rows, in the order of their first occurrence.
 
-    Attributes
-    ----------
-    rows : NDArray or csr_array, shape (m, d)
-        Distinct rows; a real dtype that is exact as float64.
-    distinct : NDArray[int64], shape (N,)
-        Distinct index of each row the user gave.
-    digests : NDArray[uint64], shape (m, 2)
-        128-bit digest of each distinct row's float64 content.
+    rows (m, d): Distinct rows; a real dtype that is exact as float64.
+    distinct (N,): Distinct index of each row the user gave.
+    digests (m, 2): 128-bit digest of each distinct row's float64 content.
     """
 
     rows: Any
@@ -68,11 +63,6 @@ class Points:
         """Number of columns, d."""
         return int(self.rows.shape[1])
 
-    @property
-    def n_merged(self) -> int:
-        """Number of rows that repeat an earlier one, N - m."""
-        return self.n_rows - self.n_distinct
-
     def fingerprint(self) -> str:
         """Hex digest of the shape and of every row's content, in the user's order."""
         state = blake2b(f"{self.n_rows},{self.n_features};".encode(), digest_size=16)
@@ -89,32 +79,15 @@ def read_points(
 ) -> Points:
     """Read ``X`` by blocks of rows, once, and merge identical rows.
 
-    Parameters
-    ----------
-    X : array-like, shape (N, d)
-        NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
-    name : str
-        What messages call ``X``.
-    memory : int, optional
-        Bytes of dense rows that may be held. More than that stay where they are, if ``X`` is a memory map whose rows
-        are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
-    folder : str, optional
-        Where there is room for that file; it has no name there, and is gone with the rows.
-    check : callable, optional
-        As for :func:`scalemani.row_blocks.row_blocks`.
-
-    Returns
-    -------
-    Points
-
-    Raises
-    ------
-    ScalemaniError
-        ``X`` is empty, not two-dimensional, not real and numeric, or not finite (row and column are named).
-    TypeError
-        An object array holds something that is no number.
-    DiskFullError
-        No room for the rows.
+    X (N, d): NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
+    memory: Bytes of dense rows that may be held. More than that stay where they are, if ``X`` is a memory map whose
+        rows are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
+    folder: Where there is room for that file; it has no name there, and is gone with the rows.
+    check: As for :func:`scalemani.row_blocks.row_blocks`.
+    Raises ScalemaniError: ``X`` is empty, not two-dimensional, not real and numeric, or not finite (row and column are
+        named).
+    Raises TypeError: An object array holds something that is no number.
+    Raises DiskFullError: No room for the rows.
     """
     source = as_source(X, name)
     check_shape(source.shape, name, None)
@@ -144,12 +117,7 @@ def save_rows(store: RunStore, rows: Any) -> None:
 
 
 def load_rows(store: RunStore) -> Any:
-    """Read the distinct training rows back.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Read the distinct training rows back."""
     if not store.has_array("points_shape"):
         return store.read_array("points")
     data, indices, indptr = (store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
@@ -163,15 +131,8 @@ def load_rows(store: RunStore) -> Any:
 def looks_like_distances(X: Any) -> bool:
     """Whether a matrix given as features is square, symmetric, non-negative and zero on its diagonal.
 
-    Parameters
-    ----------
-    X : array-like, shape (N, d), or Points
-        For more than 512 rows, 256 evenly spaced ones are compared.
-
-    Returns
-    -------
-    bool
-        Always False below three rows, where symmetry says little.
+    X (N, d): For more than 512 rows, 256 evenly spaced ones are compared.
+    -> Always False below three rows, where symmetry says little.
     """
     points = X if isinstance(X, Points) else None
     source = points.rows if points is not None else as_source(X, "X")

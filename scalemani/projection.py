@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import distance_rows
 from scalemani.embedding import Embedding, load_embedding
-from scalemani.engine.edges import row_numbers, shortest
+from scalemani.engine.edges import pointers, row_numbers, shortest
 from scalemani.engine.shortest_paths import first_seeds, products_from_seeds
 from scalemani.engine.store import RunStore
 from scalemani.geodesics import shared_paths
@@ -56,12 +56,8 @@ BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, floa
 class Attachments:
     """Where test points touch the training points: CSR-like seeds in vertex numbers.
 
-    Attributes
-    ----------
-    indptr, vertices, lengths : ndarray
-        Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
-    own : ndarray of int64, shape (l,)
-        The vertex that a row equals, or -1.
+    indptr, vertices, lengths: Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
+    own (l,): The vertex that a row equals, or -1.
     """
 
     indptr: NDArray[np.int64]
@@ -105,11 +101,8 @@ class Attachments:
 class Projector:
     """A fitted run, ready to place test points.
 
-    Parameters
-    ----------
-    store : RunStore
-        With a finished "solve" stage.
-    form : {"continuous", "paper"}
+    store: With a finished "solve" stage.
+    form ({"continuous", "paper"})
     """
 
     def __init__(self, store: RunStore, form: str) -> None:
@@ -201,24 +194,19 @@ class Projector:
         """Edges from rows of distances to the training points: stored entries, or the nearest ones."""
         if sp.issparse(block):
             csr = sp.csr_array(block)
-            lengths = np.asarray(csr.data, np.float64)
+            indptr, indices, lengths = csr.indptr, csr.indices, np.asarray(csr.data, np.float64)
             if self._choose:
-                row_of = row_numbers(csr.indptr)
-                order, kept = shortest(row_of, csr.indices, lengths, self.n_neighbors, self.radius)
-                order = order[kept]
-                pointers = np.concatenate([[0], np.cumsum(np.bincount(row_of[order], minlength=csr.shape[0]))])
-                csr = sp.csr_array((lengths[order], csr.indices[order], pointers), shape=csr.shape)
-                lengths = csr.data
+                row_of, count = row_numbers(indptr), int(csr.shape[0])
+                indptr, indices, lengths = shortest(row_of, indices, lengths, count, self.n_neighbors, self.radius)
             zero: NDArray[np.int64] = np.flatnonzero(lengths == 0)[::-1]  # the first of several is set last
             own = np.full(csr.shape[0], -1)
-            own[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))[zero]] = csr.indices[zero]
-            return csr.indptr, csr.indices, lengths, own
+            own[row_numbers(indptr)[zero]] = indices[zero]
+            return indptr, indices, lengths, own
         rows = _dense(block)
         own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
         if self.radius is not None:
             csr_rows, indices = np.nonzero(rows <= self.radius)
-            indptr = np.concatenate([[0], np.cumsum(np.bincount(csr_rows, minlength=len(rows)))])
-            return indptr, indices, rows[csr_rows, indices], own
+            return pointers(csr_rows, len(rows)), indices, rows[csr_rows, indices], own
         k = min(self.n_neighbors, rows.shape[1])
         indices = np.lexsort((np.broadcast_to(self._tie_rank, rows.shape), rows), axis=1)[:, :k]
         lengths = np.take_along_axis(rows, indices, 1)
@@ -226,7 +214,7 @@ class Projector:
 
     def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: NDArray[np.int64]) -> Attachments:
         """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
-        row_of = np.repeat(np.arange(len(own)), np.diff(indptr))
+        row_of = row_numbers(indptr)
         known = own >= 0
         keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
         rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
@@ -234,9 +222,8 @@ class Projector:
         distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
         inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
         order = np.argsort(rows[inside], kind="stable")
-        counts = np.bincount(rows[inside], minlength=len(own))
         return Attachments(
-            indptr=np.concatenate([[0], np.cumsum(counts)]),
+            indptr=pointers(rows[inside], len(own)),
             vertices=vertices[inside][order],
             lengths=distances[inside][order],
             own=np.where(known, self.vertex_of[np.maximum(own, 0)], -1),

@@ -16,17 +16,9 @@ PROJECTIONS = ("continuous", "paper")
 class Axes:
     """The model's axes, as a row of D is placed on them.
 
-    Parameters
-    ----------
-    embedding : Embedding
-    form : {"continuous", "paper"}
-
-    Attributes
-    ----------
-    vectors : ndarray, shape (n, a)
-        V of the axes that carry geometry, less its column means.
-    gains : ndarray, shape (a,)
-        What V'k_t is multiplied by, the user's unit included.
+    form ({"continuous", "paper"})
+    vectors (n, a): V of the axes that carry geometry, less its column means.
+    gains (a,): What V'k_t is multiplied by, the user's unit included.
     """
 
     def __init__(self, embedding: Embedding, form: str) -> None:
@@ -45,12 +37,8 @@ class Axes:
     def place_rows(self, distances: NDArray[Any], own: NDArray[np.int64], beyond: Vectors | float = 0.0) -> Vectors:
         """Coordinates (l, p) of rows of distances (l, n), in the unit of the tiles; each row by itself.
 
-        Parameters
-        ----------
-        own : ndarray of int64, shape (l,)
-            The training point that a row equals, or -1.
-        beyond : ndarray, shape (l,), optional
-            What all distances of a row are longer by.
+        own (l,): The training point that a row equals, or -1.
+        beyond (l,): What all distances of a row are longer by.
         """
         count, wide = len(own), self.vectors.shape[1]
         nearest, first, second = np.empty(count), np.empty((count, wide)), np.empty((count, wide))

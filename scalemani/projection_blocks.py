@@ -31,7 +31,7 @@ from scalemani.engine.kept import KeptResults, digest
 from scalemani.engine.kept_groups import KeptGroups, Record
 from scalemani.engine.user_arrays import NewOutput
 from scalemani.errors import LowRecallWarning, warn
-from scalemani.neighbors import LEAST_RECALL
+from scalemani.neighbor_lists import LEAST_RECALL
 from scalemani.projection import Attachments
 from scalemani.projection_parts import Part, again, cut, sample, sizes
 from scalemani.projection_tasks import ModelKey, attach, place, project, recall_of, shared_projector, way_for
@@ -50,17 +50,9 @@ PIECES = 32  # of a group, where that gives no less: few are lost when a run is 
 class Placing:
     """One test set on its way through one model.
 
-    Parameters
-    ----------
-    key : tuple
-        Of the fitted model.
-    T : array-like, shape (l, n_features)
-        Anything with a shape that :meth:`Projector.blocks` reads.
-    cluster : Cluster
-    kept : KeptResults, optional
-        Where results are kept and looked for; none are without.
-    report : callable, optional
-        Called with the rows that are placed, those that were found first.
+    T (l, n_features): Anything with a shape that :meth:`Projector.blocks` reads.
+    kept: Where results are kept and looked for; none are without.
+    report: Called with the rows that are placed, those that were found first.
     """
 
     def __init__(
@@ -79,10 +71,7 @@ class Placing:
     def way(self) -> str:
         """How neighbours are searched for: it follows from the model and from how many rows there are.
 
-        Warns
-        -----
-        LowRecallWarning
-            By an index that misses more than 5 % of the true neighbours of some of the rows.
+        Warns by LowRecallWarning: By an index that misses more than 5 % of the true neighbours of some of the rows.
         """
         if not self._projector.is_long(self._total):
             return EXACT
@@ -251,8 +240,6 @@ def _results(cluster: Cluster, function: Callable[..., Any], tasks: Iterator[Any
 def _piece_rows(rows: int) -> int:
     """Rows of a piece of so many: eight pieces of a few, so that cores share them, and 32 of more.
 
-    Examples
-    --------
     >>> [_piece_rows(rows) for rows in (0, 7, 1000, 2048, 10_000, 100_000, 1_000_000)]
     [1, 1, 125, 256, 313, 2048, 2048]
     """

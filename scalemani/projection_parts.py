@@ -27,19 +27,11 @@ SAMPLES, SAMPLED = 8, 25  # runs of rows, for an index's recall, and rows in eac
 def sizes(total: int, piece: int, group: int, features: int, axes: int, way: str) -> tuple[int, int, int]:
     """Rows of a part, of a chunk of the output and of a group, each a whole number of the one before it.
 
-    Parameters
-    ----------
-    total : int
-        Rows of the test set.
-    piece, group : int
-        Rows of a part and of a group, at most.
-    features, axes : int
-        Columns of the test set and of the output.
-    way : str
-        See :mod:`scalemani.search.query_ways`.
+    total: Rows of the test set.
+    piece, group: Rows of a part and of a group, at most.
+    features, axes: Columns of the test set and of the output.
+    way: See :mod:`scalemani.search.query_ways`.
 
-    Examples
-    --------
     >>> sizes(10**8, 2048, 1 << 18, 3, 2, "exact"), sizes(10**6, 2048, 1 << 18, 784, 50, "parts")
     ((2048, 262144, 262144), (5349, 16047, 256752))
     """
@@ -55,8 +47,6 @@ def sizes(total: int, piece: int, group: int, features: int, axes: int, way: str
 def cut(blocks: Iterable[Part], size: int) -> Iterator[Part]:
     """Parts of so many rows, of blocks that follow each other; the last may have fewer.
 
-    Examples
-    --------
     >>> blocks = [(0, np.zeros((3, 1))), (3, np.ones((4, 1)))]
     >>> [(at, rows.ravel().tolist()) for at, rows in cut(blocks, 5)]
     [(0, [0.0, 0.0, 0.0, 1.0, 1.0]), (5, [1.0, 1.0])]

@@ -176,7 +176,6 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
 
     Parameters
     ----------
-    model : KernelIsomap
     n_rows : int
         How many at most.
     n_neighbors : int, optional

@@ -41,18 +41,9 @@ ROUNDS = 4  # what was hidden behind damage shows when that is mended
 def repair(path: str, scheduler: Any = None, report: Report | None = None) -> tuple[list[str], Verification]:
     """Verify a store, mend what is wrong and verify it again.
 
-    Returns
-    -------
-    done : list of str
-        What was done, a sentence each.
-    left : Verification
-        What is wrong still; "graph" and what was given need the fit.
-
-    Raises
-    ------
-    StoreInUseError
-        If a fit is at work there.
-    DiskFullError
+    -> done: What was done, a sentence each.
+    -> left: What is wrong still; "graph" and what was given need the fit.
+    Raises StoreInUseError: If a fit is at work there.
     """
     done: list[str] = []
     with Writer(path, "fit or repair") as writer:

@@ -13,12 +13,8 @@ Vectors = NDArray[np.float64]
 class ReadBlock:
     """A block of vectors whose images are known: the iteration takes it without a read.
 
-    Attributes
-    ----------
-    basis : ndarray, shape (n, b)
-        Orthonormal columns, orthogonal to 1.
-    images : tuple of ndarray, each (n, b)
-        A_i of the basis, for each A_i.
+    basis (n, b): Orthonormal columns, orthogonal to 1.
+    images: A_i of the basis, for each A_i.
     """
 
     basis: Vectors
@@ -29,18 +25,11 @@ class ReadBlock:
 class Combination:
     """What `combine` answers: K = Σ coefficients[i] A_i + identity · I, and how well the low end must be known.
 
-    Attributes
-    ----------
-    coefficients : tuple of float
-    identity : float
-    value : float
-        What must settle (the additive constant); where the low end is wanted, the iteration goes on while it is
+    value: What must settle (the additive constant); where the low end is wanted, the iteration goes on while it is
         estimated to rise by more than tol/2 of itself.
-    low_scale : float
-        Error of the lowest eigenvalue that is allowed, divided by tol/2; inf if the low end is not wanted.
-    floor : float
-        Eigenvalues up to here carry nothing (past the rank, or nugget only): a pair is done as soon as
-        its Ritz value plus residual is below.
+    low_scale: Error of the lowest eigenvalue that is allowed, divided by tol/2; inf if the low end is not wanted.
+    floor: Eigenvalues up to here carry nothing (past the rank, or nugget only): a pair is done as soon as its Ritz
+        value plus residual is below.
     """
 
     coefficients: tuple[float, ...]
@@ -54,31 +43,17 @@ class Combination:
 class RitzPairs:
     """The answer.
 
-    Attributes
-    ----------
-    values : ndarray, shape (p,)
-        Largest eigenvalues, descending.
-    vectors : ndarray, shape (n, p)
-        Orthonormal, orthogonal to 1.
-    forms : tuple of ndarray, each (p,)
-        v'A_i v of each vector, for each A_i.
-    residuals : ndarray, shape (p,)
-        |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
-    lowest : float
-        Smallest Ritz value found (an upper bound of the smallest eigenvalue).
-    low_vector : ndarray, shape (n,)
-        Its vector.
-    low_residual : float
-        |K v - λ v| of that.
-    next_value : float
-        The Ritz value behind the last one (nan if there is none).
-    asymmetry : float
-        Largest |v'A_i w - w'A_i v| over the basis, relative to the largest entry of A_i there: rounding, or a fault.
-    combination : Combination
-        The last one.
-    change : float
-        What its value is estimated to rise by still, relative.
-    converged : bool
+    values (p,): Largest eigenvalues, descending.
+    vectors (n, p): Orthonormal, orthogonal to 1.
+    forms: v'A_i v of each vector, for each A_i.
+    residuals (p,): |K v - λ v| / max(|λ|, rounding level of K); 0 for a pair below the floor.
+    lowest: Smallest Ritz value found (an upper bound of the smallest eigenvalue).
+    low_vector (n,): Its vector.
+    low_residual: |K v - λ v| of that.
+    next_value: The Ritz value behind the last one (nan if there is none).
+    asymmetry: Largest |v'A_i w - w'A_i v| over the basis, relative to the largest entry of A_i there: rounding, or a
+        fault.
+    change: What its value is estimated to rise by still, relative.
     """
 
     values: Vectors

@@ -33,34 +33,16 @@ def row_blocks(
 ) -> Iterator[tuple[int, Block]]:
     """Yield the rows of ``X`` as ``(start, block)``, validated, in order, each row once.
 
-    Parameters
-    ----------
-    X : array-like, shape (N, d)
-        NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
-    name : str
-        What messages call ``X``.
-    n_features : int, optional
-        The number of columns that is required. When it (or ``like``) is given, ``X`` may have 0 rows.
-    like : array or csr_array, optional
-        Rows whose kind, dense or CSR, and number of columns the blocks are to have.
-    first : int
-        What messages call the first row, when ``X`` is itself a part of something.
-    check : callable, optional
-        Called with each block, the number of its first row and `name`: raises where a metric can't take those rows.
-
-    Yields
-    ------
-    start : int
-        Index of the block's first row.
-    block : NDArray or csr_array, shape (b, d)
-        Rows with a dtype that is exact as float64; CSR blocks are canonical and without stored zeros.
-
-    Raises
-    ------
-    ScalemaniError
-        ``X`` is not two-dimensional, real, numeric and finite, or has other than the required columns.
-    TypeError
-        An object array holds something that is no number.
+    X (N, d): NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
+    n_features: The number of columns that is required. When it (or ``like``) is given, ``X`` may have 0 rows.
+    like: Rows whose kind, dense or CSR, and number of columns the blocks are to have.
+    first: What messages call the first row, when ``X`` is itself a part of something.
+    check: Called with each block, the number of its first row and `name`: raises where a metric can't take those rows.
+    -> start: Index of the block's first row.
+    -> block (b, d): Rows with a dtype that is exact as float64; CSR blocks are canonical and without stored zeros.
+    Raises ScalemaniError: ``X`` is not two-dimensional, real, numeric and finite, or has other than the required
+        columns.
+    Raises TypeError: An object array holds something that is no number.
     """
     source = as_source(X, name, first)
     expected = like.shape[1] if like is not None else n_features
@@ -128,10 +110,7 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> No
 def row_numbers(rows: ArrayLike, total: int) -> NDArray[np.int64]:
     """Numbers of some of `total` rows as int64, shape (m,); negative ones count from the end.
 
-    Raises
-    ------
-    ScalemaniError
-        If they are none, or outside.
+    Raises ScalemaniError: If they are none, or outside.
     """
     wanted = np.atleast_1d(np.asarray(unmasked(np.asanyarray(rows), "rows")))
     if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):

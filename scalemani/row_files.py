@@ -25,10 +25,7 @@ COPIED = 32 << 20  # bytes of rows on their way at once
 class RowFile:
     """Dense rows in a file, one block after the other.
 
-    Parameters
-    ----------
-    folder : str or None
-        Where there is room; the system's folder for temporary files if None, or if nothing can be written there.
+    folder: Where there is room; the system's folder for temporary files if None, or if nothing can be written there.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -38,12 +35,7 @@ class RowFile:
         self.n_rows = self.n_features = 0
 
     def add(self, block: NDArray[Any]) -> None:
-        """Append rows (b, d); a dtype that the earlier ones don't have makes all of them its common one.
-
-        Raises
-        ------
-        DiskFullError
-        """
+        """Append rows (b, d); a dtype that the earlier ones don't have makes all of them its common one."""
         if self.dtype is None:
             self.dtype, self.n_features = block.dtype, block.shape[1]
         common = np.promote_types(self.dtype, block.dtype)

@@ -17,18 +17,8 @@ __all__ = ["RowSource"]
 class RowSource(ABC):
     """A matrix of which consecutive rows are read when they are asked for.
 
-    Parameters
-    ----------
-    shape : tuple of int, (rows, columns)
-    dtype : dtype
-    chunk_rows : int, optional
-        Rows that are stored, and so decoded, together.
-
-    Attributes
-    ----------
-    shape, dtype, ndim
-    chunks : tuple of int, (rows, columns), or None
-        Of the first chunk, as Zarr and HDF5 have it.
+    chunk_rows: Rows that are stored, and so decoded, together.
+    chunks: Of the first chunk, as Zarr and HDF5 have it.
     """
 
     ndim = 2
@@ -48,10 +38,7 @@ class RowSource(ABC):
     def __getitem__(self, selection: Any) -> Any:
         """Consecutive rows, and of these any columns that NumPy can select.
 
-        Raises
-        ------
-        ScalemaniError
-            If the rows are not a slice of step 1.
+        Raises ScalemaniError: If the rows are not a slice of step 1.
         """
         rows, *columns = selection if isinstance(selection, tuple) else (selection,)
         if not isinstance(rows, slice) or rows.step not in (None, 1):

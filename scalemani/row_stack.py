@@ -15,14 +15,9 @@ from scalemani.row_files import RowFile, map_of
 class RowStack:
     """Rows of a source, as they come.
 
-    Parameters
-    ----------
-    source : array-like, shape (N, d)
-        As :func:`scalemani.row_blocks.as_source` gives it.
-    memory : int or None
-        Bytes of dense rows that may be held; None for any number. CSR rows are held always.
-    folder : str or None
-        Where a file of rows may be.
+    source (N, d): As :func:`scalemani.row_blocks.as_source` gives it.
+    memory: Bytes of dense rows that may be held; None for any number. CSR rows are held always.
+    folder: Where a file of rows may be.
     """
 
     def __init__(self, source: Any, memory: int | None, folder: str | None) -> None:

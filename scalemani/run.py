@@ -39,16 +39,8 @@ PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
 class Run:
     """A store whose fit is finished.
 
-    Parameters
-    ----------
-    store : RunStore
-    folder : StoreFolder, optional
-        Kept alive by this object.
-
-    Raises
-    ------
-    ScalemaniError
-        If the fit in the store did not finish.
+    folder: Kept alive by this object.
+    Raises ScalemaniError: If the fit in the store did not finish.
     """
 
     def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
@@ -139,12 +131,8 @@ class Run:
     def name_features(self, names: list[str] | None) -> None:
         """Record the names of the features in the store.
 
-        Raises
-        ------
-        StoreInUseError
-            If a fit is at work there.
-        ScalemaniError
-            If it was fitted again since, or is gone.
+        Raises StoreInUseError: If a fit is at work there.
+        Raises ScalemaniError: If it was fitted again since, or is gone.
         """
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
@@ -179,10 +167,8 @@ class Run:
         landmarks keeps no rows of D: they are found from the graph whatever `stored` says, and where D was given, rows
         that are landmarks are read from the distances to these.
 
-        Raises
-        ------
-        ScalemaniError
-            If rows are not row numbers, or D was given, then dropped, or kept to landmarks that these rows are not.
+        Raises ScalemaniError: If rows are not row numbers, or D was given, then dropped, or kept to landmarks that
+            these rows are not.
         """
         self._check_current()
         total = len(self.vertex)
@@ -218,12 +204,7 @@ class Run:
         return str(self.stages["neighbors"]["fields"]["metric"])
 
     def _check_current(self) -> None:
-        """Refuse to answer from a store that is gone, or holds another fit by now.
-
-        Raises
-        ------
-        ScalemaniError
-        """
+        """Refuse to answer from a store that is gone, or holds another fit by now."""
         if not place(self.store.path).is_dir():
             raise ScalemaniError(
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
@@ -246,10 +227,7 @@ class Run:
 
         With `kept`, finished blocks are kept and found there (not those of a lazy result).
 
-        Warns
-        -----
-        UnreachableWarning
-            Once, if rows have no path to the training points; they are NaN.
+        Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
         """
         T = self._test_set(T)
         if hasattr(T, "rechunk"):
@@ -309,10 +287,7 @@ class Run:
     def export(self, path: Any) -> None:
         """Copy the model without D to a new folder; one of landmarks with the distances to these, by which it places.
 
-        Raises
-        ------
-        ScalemaniError
-            If something is at `path`.
+        Raises ScalemaniError: If something is at `path`.
         """
         path = named(path, "path")
         self._check_current()

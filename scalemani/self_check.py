@@ -69,21 +69,9 @@ def check_fit(
 ) -> dict[str, Any]:
     """Make every check of the module docstring.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (m, n)
-        Rows of D for `vertices`, found again, in the unit of the tiles.
-    precision : {"float32", "float64"}
-        Of the products.
-
-    Returns
-    -------
-    dict
-        The largest relative deviation of each check.
-
-    Raises
-    ------
-    SelfCheckError
+    rows (m, n): Rows of D for `vertices`, found again, in the unit of the tiles.
+    precision ({"float32", "float64"}): Of the products.
+    -> The largest relative deviation of each check.
     """
     with _before_it_is_recorded():
         found = {
@@ -109,23 +97,10 @@ def check_landmark_fit(
 ) -> dict[str, Any]:
     """The checks of a fit by landmarks, of which all but the first are those of its block.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (l, m)
-        Distances of some landmarks to all, as every point's are read, in the unit of the tiles.
-    square : ndarray, shape (m, m)
-        What was solved.
-    landmarks : ndarray of int64, shape (l,)
-        Which they are, of the m.
-
-    Returns
-    -------
-    dict
-        The largest relative deviation of each check.
-
-    Raises
-    ------
-    SelfCheckError
+    rows (l, m): Distances of some landmarks to all, as every point's are read, in the unit of the tiles.
+    square (m, m): What was solved.
+    landmarks (l,): Which they are, of the m.
+    -> The largest relative deviation of each check.
     """
     with _before_it_is_recorded():
         found = {
@@ -152,20 +127,10 @@ def check_stored(
 ) -> dict[str, float]:
     """The checks that a run as it lies on the disk allows: pairs of D, sums, constants, and the projection.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (m, n)
-        Rows of D for `vertices`, found again, in the unit of the tiles.
-    embedding, sums
-        What the store has of them; what it lacks is not checked.
-    residuals : ndarray, shape (p,)
-        Of the pairs, as they were recorded.
-    distances : bool
-        Whether D is there, and whole.
-
-    Raises
-    ------
-    SelfCheckError
+    rows (m, n): Rows of D for `vertices`, found again, in the unit of the tiles.
+    embedding, sums: What the store has of them; what it lacks is not checked.
+    residuals (p,): Of the pairs, as they were recorded.
+    distances: Whether D is there, and whole.
     """
     found = {"pairs": _pairs(store, rows, vertices, seed)} if distances else {}
     if sums is not None:

@@ -47,26 +47,14 @@ def solve_run(
 ) -> None:
     """Solve for the correction that is asked for, and record the model; nothing if that is there already.
 
-    Parameters
-    ----------
-    store : RunStore
-        With D, and what was read of it while it was written.
-    given : Input or None
-        X, whose rows are D's where D was given; not needed elsewhere.
-    most_columns : int
-        Columns at which the solver's basis restarts.
-    fields : dict
-        What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    report : callable
-    keep_reads : bool
-        Whether each read of D is kept in the store until the model is recorded there.
-    again : bool
-        Whether a model for this correction that is there is solved for again: it stays until the new one is recorded.
-
-    Raises
-    ------
-    SelfCheckError
-        If what was found contradicts itself; nothing is recorded then.
+    store: With D, and what was read of it while it was written.
+    given: X, whose rows are D's where D was given; not needed elsewhere.
+    most_columns: Columns at which the solver's basis restarts.
+    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    keep_reads: Whether each read of D is kept in the store until the model is recorded there.
+    again: Whether a model for this correction that is there is solved for again: it stays until the new one is
+        recorded.
+    Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
     """
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"] and not again:

@@ -50,23 +50,13 @@ def spectrum_account(
 ) -> dict[str, Any]:
     """What the spectrum says, in the user's unit, as JSON values; keys are defined in :class:`scalemani.KernelIsomap`.
 
-    Parameters
-    ----------
-    median : float
-        Median off-diagonal distance, in the unit of the tiles.
-    n_passes : int
-        Reads of D.
-    tol : float
-        To which the pairs were found.
-    more : sequence, optional
-        What else there is to say, as a warning of a class; None where that was done before.
-
-    Warns
-    -----
-    AdditiveConstantWarning
-        When the correction puts equal points further apart than median(D): c, or sqrt(2s) for Lingoes.
-    UndeterminedAxesWarning
-        When the gap behind the last axis is below 10 `tol`.
+    median: Median off-diagonal distance, in the unit of the tiles.
+    n_passes: Reads of D.
+    tol: To which the pairs were found.
+    more: What else there is to say, as a warning of a class; None where that was done before.
+    Warns by AdditiveConstantWarning: When the correction puts equal points further apart than median(D): c, or sqrt(2s)
+        for Lingoes.
+    Warns by UndeterminedAxesWarning: When the gap behind the last axis is below 10 `tol`.
     """
     pairs, values, sizes = solution.pairs, solution.pairs.values, embedding.sizes
     n, c, nugget, area = sums.n, solution.constant, solution.nugget, embedding.scale**2
@@ -149,8 +139,6 @@ def _own_eigenvalues(solution: Solution) -> Vectors | None:
 def gap_behind(sizes: Vectors, following: float) -> float | None:
     """(λ_p - λ_{p+1}) / λ_p; None if there is no next eigenvalue, or none to compare it with.
 
-    Examples
-    --------
     >>> gap_behind(np.array([5.0, 4.0]), 3.0), gap_behind(np.array([5.0]), float("nan"))
     (0.25, None)
     """

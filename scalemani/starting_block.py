@@ -30,12 +30,8 @@ def starting_block(
 ) -> Vectors:
     """The first block for `parameters.correction`, orthonormal and orthogonal to 1.
 
-    Parameters
-    ----------
-    given : Input or None
-        X, needed where D was given.
-    most_columns : int
-        Of the solver's basis, as planned.
+    given: X, needed where D was given.
+    most_columns: Of the solver's basis, as planned.
     """
     state = store.stage("graph")
     assert state is not None

@@ -19,24 +19,13 @@ SMALLEST = 1e-3  # of a normalised direction: what is left of less than that, ou
 class Subspace:
     """The basis, its images and the projections.
 
-    Parameters
-    ----------
-    basis : ndarray, shape (n, b)
-        Orthonormal, orthogonal to 1.
-    images : tuple of ndarray, each (n, b)
-        A_i of the basis.
-    most : int
-        Columns that it may grow to.
-
-    Attributes
-    ----------
-    columns : int
-        m, in use.
-    projected : tuple of ndarray, each (m, m)
-        V'A_i V, symmetric.
-    asymmetry : float
-        Largest difference of an entry of a V'A_i V from its mirror image, relative to the largest entry: rounding of
-        the products, or a fault of the operator.
+    basis (n, b): Orthonormal, orthogonal to 1.
+    images: A_i of the basis.
+    most: Columns that it may grow to.
+    columns: m, in use.
+    projected: V'A_i V, symmetric.
+    asymmetry: Largest difference of an entry of a V'A_i V from its mirror image, relative to the largest entry:
+        rounding of the products, or a fault of the operator.
     """
 
     def __init__(self, basis: Vectors, images: tuple[Vectors, ...], most: int) -> None:

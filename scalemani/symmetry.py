@@ -19,10 +19,7 @@ _SLAB = 16  # blocks' bytes that rows of whole chunks may take, in the matrix's 
 class SymmetrySketch:
     """The products of a square matrix and of its transpose with seeded random vectors.
 
-    Parameters
-    ----------
-    n : int
-        Rows and columns.
+    n: Rows and columns.
     """
 
     def __init__(self, n: int) -> None:

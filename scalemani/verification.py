@@ -92,18 +92,10 @@ MENDS = {  # by kind of fault or stage of the array: what --repair does
 class Verification:
     """What was found.
 
-    Attributes
-    ----------
-    path : str
-    faults : tuple of Fault
-    tile_rows, arrays : int
-        How many were looked at; of a run by landmarks blocks of distances to these.
-    finished : bool
-        Whether a fit is recorded; if not, the same fit goes on.
-    marked : bool
-        Whether a repair has left the graph to the same fit.
-    landmarks : bool
-        Whether it is a run by landmarks.
+    tile_rows, arrays: How many were looked at; of a run by landmarks blocks of distances to these.
+    finished: Whether a fit is recorded; if not, the same fit goes on.
+    marked: Whether a repair has left the graph to the same fit.
+    landmarks: Whether it is a run by landmarks.
     """
 
     path: str
@@ -141,14 +133,9 @@ def needed_arrays(store: RunStore) -> set[str]:
 def remedy(fault: Fault, *, given: bool, repaired: bool = False, landmarks: bool = False) -> str:
     """What to do about a fault, in a few words.
 
-    Parameters
-    ----------
-    given : bool
-        Whether D was given, so that its rows are not found from a graph.
-    repaired : bool
-        Whether the repair has done what it can.
-    landmarks : bool
-        Whether it is a run by landmarks.
+    given: Whether D was given, so that its rows are not found from a graph.
+    repaired: Whether the repair has done what it can.
+    landmarks: Whether it is a run by landmarks.
     """
     if fault.kind == "stray":
         return "remove it, if it is not yours"
@@ -162,20 +149,10 @@ def remedy(fault: Fault, *, given: bool, repaired: bool = False, landmarks: bool
 def verify(path: str, scheduler: Any = None, report: Report | None = None) -> Verification:
     """Look at every byte of a store.
 
-    Parameters
-    ----------
-    path : str
-    scheduler : None, str or distributed.Client
-        Tiles are read by its workers; by threads of this process unless given.
-    report : callable, optional
-        Called as report("verify", rows of tiles done, all of them).
-
-    Raises
-    ------
-    ScalemaniError
-        If there is no run at `path`.
-    DamagedStoreError
-        If a link leads out of it.
+    scheduler: Tiles are read by its workers; by threads of this process unless given.
+    report: Called as report("verify", rows of tiles done, all of them).
+    Raises ScalemaniError: If there is no run at `path`.
+    Raises DamagedStoreError: If a link leads out of it.
     """
     if kind_of(path) != "run":
         RunStore(path)  # says what is there

@@ -27,12 +27,8 @@ def write_distances(
 ) -> None:
     """Write D as tiles, read for the first time while they are written; a run that stopped goes on.
 
-    Parameters
-    ----------
-    tile : int
-        Side of a tile, where D is not begun.
-    most_columns : int
-        Of the solver's basis, which the first block follows from.
+    tile: Side of a tile, where D is not begun.
+    most_columns: Of the solver's basis, which the first block follows from.
     """
     if store.stage("geodesics") is not None:
         if store.has_distances or store.stage("solve") is not None:

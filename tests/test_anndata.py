@@ -139,15 +139,14 @@ def test_the_graph_of_scanpy_is_used_in_both_directions_with_its_zeros(adata):
     )
 
 
-def test_edges_of_one_direction_are_joined_or_left_out(adata):
+def test_edges_of_one_direction_are_left_to_the_fit_and_those_of_two_lengths_take_the_shorter(adata):
     one = sp.csr_matrix(([1.0, 2.0, 3.0, 0.0], ([0, 1, 2, 3], [1, 0, 0, 2])), shape=(60, 60))
     adata.obsp["far"], adata.uns["other"] = one, {"distances_key": "far"}
-    both = {(0, 1): 1.0, (1, 0): 1.0}
-    for graph, edges in (("union", both | {(2, 0): 3.0, (0, 2): 3.0, (3, 2): 0.0, (2, 3): 0.0}), ("mutual", both)):
-        where, found = scalemani.anndata._distances(adata, "other", graph)
-        coo = found.tocoo()
-        assert where == "far"
-        assert dict(zip(zip(coo.row.tolist(), coo.col.tolist(), strict=True), coo.data, strict=True)) == edges
+    where, found = scalemani.anndata._distances(adata, "other")
+    coo = found.tocoo()
+    assert where == "far"
+    edges = dict(zip(zip(coo.row.tolist(), coo.col.tolist(), strict=True), coo.data, strict=True))
+    assert edges == {(0, 1): 1.0, (1, 0): 1.0, (2, 0): 3.0, (3, 2): 0.0}
 
 
 def test_what_a_file_has_no_form_for_is_left_out_of_the_account_or_named(tmp_path):

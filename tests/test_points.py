@@ -72,7 +72,7 @@ def test_every_kind_of_array_gives_the_same_points(sources, monkeypatch):
         points = read_points(source)
         assert np.array_equal(dense(points.rows), X[first]), kind
         assert np.array_equal(points.distinct, distinct), kind
-        assert (points.n_rows, points.n_features, points.n_merged) == (80, 3, 80 - len(first)), kind
+        assert (points.n_rows, points.n_features, points.n_distinct) == (80, 3, len(first)), kind
         assert np.array_equal(points.digests, row_digests(points.rows)), kind
 
 

@@ -90,8 +90,6 @@ def semi_sphere(
         Number of points.
     noise_variance : float
         Variance of the Gaussian noise added to each coordinate.
-    radius : float
-    random_state : int, Generator or None
 
     Examples
     --------

@@ -22,6 +22,7 @@ from scalemani.demonstration.datasets import Manifold, swiss_roll, write_table
 from scalemani.demonstration.pictures import four_panels, spectra, unrolling
 from scalemani.engine.places import named
 from scalemani.errors import ScalemaniError, ScalemaniWarning
+from scalemani.far_rows import RANK_TOLERANCE
 from scalemani.quality import residual_variance, residual_variances
 from scalemani.reporting.drawing import png
 from scalemani.reporting.page import Picture, Section, Table, page
@@ -47,22 +48,14 @@ def demo_roll(n: int, seed: int) -> Manifold:
 class Outcome:
     """One method on the roll.
 
-    Attributes
-    ----------
-    spectrum : dict
-        ``spectrum_`` of the model.
-    train, test : ndarray, shapes (n, p) and (l, p)
-        Coordinates of the training and of the test points.
-    residual_variances : ndarray, shape (p,)
-        1 - r² of geodesic against embedded distances over all training pairs, with 1, 2, ... axes.
-    test_residual_variance : float
-        1 - r² of distances between true parameters against embedded distances of test points, 2 axes.
-    recovered : dict of str to float
-        Correlation of each true parameter of the test points with what a straight line makes of their first two axes.
-    kernel_eigenvalues : ndarray, shape (n,)
-        Of the whole kernel matrix, rising.
-    seconds : tuple of float
-        Of the fit and of the projection, everything compiled before.
+    train, test (n, p) and (l, p): Coordinates of the training and of the test points.
+    residual_variances (p,): 1 - r² of geodesic against embedded distances over all training pairs, with 1, 2, ... axes.
+    test_residual_variance: 1 - r² of distances between true parameters against embedded distances of test points, 2
+        axes.
+    recovered: Correlation of each true parameter of the test points with what a straight line makes of their first two
+        axes.
+    kernel_eigenvalues (n,): Of the whole kernel matrix, rising.
+    seconds: Of the fit and of the projection, everything compiled before.
     """
 
     spectrum: dict[str, Any]
@@ -228,14 +221,12 @@ def table(outcomes: dict[str, Outcome]) -> tuple[list[str], list[list[str]]]:
 def _n_negative(outcome: Outcome) -> int:
     """Negative eigenvalues of the kernel matrix; D is kept in float32, so that the least are rounding."""
     values = outcome.kernel_eigenvalues
-    return int((values < -1e-6 * values[-1]).sum())
+    return int((values < -RANK_TOLERANCE * values[-1]).sum())
 
 
 def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
     """A table as lines of text, the first column to the left and the others to the right.
 
-    Examples
-    --------
     >>> aligned(["", "a"], [["x", "10"], ["long", "2"]])
     ['       a', 'x     10', 'long   2']
     """

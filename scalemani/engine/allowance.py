@@ -14,11 +14,7 @@ Parts = Mapping[str, int]
 class Allowance:
     """Bytes that processes may hold above their size at the start.
 
-    Attributes
-    ----------
-    client, worker : int
-    worker_memory : int
-        The memory limit that a worker was started with, where that is what bounds `worker`; else 0.
+    worker_memory: The memory limit that a worker was started with, where that is what bounds `worker`; else 0.
     """
 
     client: int
@@ -62,26 +58,15 @@ class Allowance:
 class Asked:
     """What any fit asks of a machine.
 
-    Attributes
-    ----------
-    n, edges : int
-        Vertices, and stored entries of the graph (two an edge; 0 where D is given).
-    components : int
-        Axes of the embedding.
-    threads, workers : int
-        Tasks that a process of workers runs at once, and such processes.
-    embedded : bool
-        Whether a worker is threads of the client's process.
-    points : int
-        Bytes that the client holds all along: points, their digests, the search.
-    search : int
-        Bytes of the neighbour search and of the graph's making at their most, besides those.
-    given : bool
-        Whether D is given, and copied by the client.
-    done : tuple of str
-        Stages that the store has, which take nothing.
-    worker_limit, worker_memory : int or None, int
-        Bytes that a process of workers may add, if others than the user's, and the worker's memory limit behind it.
+    n, edges: Vertices, and stored entries of the graph (two an edge; 0 where D is given).
+    threads, workers: Tasks that a process of workers runs at once, and such processes.
+    embedded: Whether a worker is threads of the client's process.
+    points: Bytes that the client holds all along: points, their digests, the search.
+    search: Bytes of the neighbour search and of the graph's making at their most, besides those.
+    given: Whether D is given, and copied by the client.
+    done: Stages that the store has, which take nothing.
+    worker_limit, worker_memory: Bytes that a process of workers may add, if others than the user's, and the worker's
+        memory limit behind it.
     """
 
     n: int

@@ -28,15 +28,11 @@ TILES = ("distances", "ledger")  # the folders of D
 class Fault(NamedTuple):
     """One thing that is wrong.
 
-    Attributes
-    ----------
-    kind : {"document", "copy", "behind", "array", "metadata", "row", "chunk", "matrix", "model", "stray", "leftover"}
+    kind ({"document", "copy", "behind", "array", "metadata", "row", "chunk", "matrix", "model", "stray", "leftover"}):
         "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of the distances to
         landmarks and their metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
         "behind" a copy of the document that it had not put yet, "stray" a file that no run makes.
-    name : str
-        The array's, the row's number, or the path below the folder.
-    problem : str
+    name: The array's, the row's number, or the path below the folder.
     """
 
     kind: str
@@ -80,12 +76,8 @@ def document_faults(folder: Place) -> list[Fault]:
 def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Entries of the folder that are none of a run's, or what a stopped run left.
 
-    Parameters
-    ----------
-    finished : callable
-        Name of an array -> whether it is of a stage that is finished: the document ought to have it.
-    elsewhere : collection of str
-        Folders that are the run's and are looked at elsewhere.
+    finished: Name of an array -> whether it is of a stage that is finished: the document ought to have it.
+    elsewhere: Folders that are the run's and are looked at elsewhere.
     """
     known = {ROOT, COPY, *elsewhere, *store.document.get("arrays", {})}
     older = "arrays" not in store.document
@@ -190,10 +182,7 @@ def ledger_faults(store: RunStore) -> Iterator[Fault]:
 def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault]:
     """One task: the line of a row of tiles, and each tile: checksum, finite, not negative, the diagonal's symmetric.
 
-    Parameters
-    ----------
-    finished : bool
-        Whether D is said to be whole: a row without a line is a fault then.
+    finished: Whether D is said to be whole: a row without a line is a fault then.
     """
     store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
     store.identity = identity

@@ -16,10 +16,7 @@ RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 class Blocks:
     """`n` items in aligned blocks of `size`.
 
-    Raises
-    ------
-    ValueError
-        If `n` is negative or `size` is below 1.
+    Raises ValueError: If `n` is negative or `size` is below 1.
     """
 
     n: int

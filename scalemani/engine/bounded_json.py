@@ -31,12 +31,8 @@ def damaged(where: str, what: str) -> DamagedStoreError:
 def read_plain(path: Named, most_bytes: int) -> bytes:
     """The bytes of a plain file, or an object, of a store, no more than `most_bytes`.
 
-    Raises
-    ------
-    DamagedStoreError
-        If it is missing, larger, or anything but a plain file.
-    StoreUnreachableError
-        If nobody can say which.
+    Raises DamagedStoreError: If it is missing, larger, or anything but a plain file.
+    Raises StoreUnreachableError: If nobody can say which.
     """
     where = repr(str(path))
     if isinstance(path, ObjectPath):
@@ -63,12 +59,8 @@ def read_plain(path: Named, most_bytes: int) -> bytes:
 def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> io.FileIO:
     """A plain file, open without a buffer; nothing is waited for, and no link is followed at the end of the path.
 
-    Raises
-    ------
-    OSError
-        As the system says; a link is ELOOP.
-    ValueError
-        If it is anything but a plain file.
+    Raises OSError: As the system says; a link is ELOOP.
+    Raises ValueError: If it is anything but a plain file.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe waits for its other end
     try:
@@ -83,12 +75,8 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> io.Fil
 def read_into(path: Named, memory: Any) -> int:
     """Read a plain file or an object of a store into memory; its bytes, of which no more than there is room are read.
 
-    Raises
-    ------
-    OSError
-        As :func:`open_plain`.
-    ValueError
-        If it has more, or is anything but a plain file.
+    Raises OSError: As :func:`open_plain`.
+    Raises ValueError: If it has more, or is anything but a plain file.
     """
     if isinstance(path, ObjectPath):
         return path.read_into(memory)
@@ -110,20 +98,10 @@ def _up_to(file: io.FileIO, most: int) -> bytes:
 def read_json(path: Named, most_bytes: int) -> Any:
     """The value in a JSON file of a store.
 
-    Parameters
-    ----------
-    path : path
-    most_bytes : int
-        A larger file is refused before it is read.
+    most_bytes: A larger file is refused before it is read.
+    Raises DamagedStoreError: As :func:`read_plain`; or not UTF-8, not JSON, NaN or an infinity (but below
+        "metric_params"), a key twice in one object, more than 32 levels, an integer of more than 400 digits.
 
-    Raises
-    ------
-    DamagedStoreError
-        As :func:`read_plain`; or not UTF-8, not JSON, NaN or an infinity (but below "metric_params"), a key twice in
-        one object, more than 32 levels, an integer of more than 400 digits.
-
-    Examples
-    --------
     >>> import os, tempfile
     >>> name = os.path.join(tempfile.mkdtemp(), "x.json")
     >>> with open(name, "w") as file: _ = file.write('{"a": [1, 2]}')
@@ -136,10 +114,7 @@ def read_json(path: Named, most_bytes: int) -> Any:
 def parsed(content: bytes, where: str) -> Any:
     """The JSON value of bytes that were read; `where` names them in errors.
 
-    Raises
-    ------
-    DamagedStoreError
-        As :func:`read_json`.
+    Raises DamagedStoreError: As :func:`read_json`.
     """
     try:
         value = json.loads(
@@ -164,16 +139,8 @@ def check_no_links(folder: Named, levels: int = DEPTH) -> None:
 
     One entry costs no more than its name: kinds come with the listing.
 
-    Parameters
-    ----------
-    folder : path
-    levels : int
-        Of folders that are listed.
-
-    Raises
-    ------
-    DamagedStoreError
-        Naming the first that is found.
+    levels: Of folders that are listed.
+    Raises DamagedStoreError: Naming the first that is found.
     """
     if isinstance(folder, ObjectPath):
         return  # there are none
@@ -196,12 +163,7 @@ def check_no_links(folder: Named, levels: int = DEPTH) -> None:
 
 
 def check_inside(folder: Named, name: str) -> Place:
-    """The path of a store's entry, whose parts are checked one by one: no links, no way up.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """The path of a store's entry, whose parts are checked one by one: no links, no way up."""
     path = place(folder)
     for part in name.split("/"):
         path = path / part

@@ -59,21 +59,11 @@ def search(
 ) -> tuple[int, int]:
     """Distances from `source` over the vertices whose `part` is `label`; they go to order[filled:] as they are reached.
 
-    Parameters
-    ----------
-    distance : ndarray of int32, shape (n,)
-        FAR on the part.
-    heads : ndarray of int32, shape (BUCKETS,)
-        -1, and so again afterwards.
-    after, before : ndarray of int32, shape (n,)
-        Scratch: neighbours in a vertex's bucket.
-
-    Returns
-    -------
-    filled : int
-        Where they end in `order`; the last one is a farthest.
-    waited : int
-        Vertices that wait in buckets, summed over those that are reached.
+    distance (n,): FAR on the part.
+    heads (BUCKETS,): -1, and so again afterwards.
+    after, before (n,): Scratch: neighbours in a vertex's bucket.
+    -> filled: Where they end in `order`; the last one is a farthest.
+    -> waited: Vertices that wait in buckets, summed over those that are reached.
     """
     distance[source] = 0
     heads[0] = source

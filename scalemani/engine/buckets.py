@@ -29,14 +29,7 @@ OF_CLIENTS = ("allow_http", "allow_invalid_certificates", "connect_timeout", "pr
 class Bucket:
     """What holds objects: a bucket, a container or this process's memory.
 
-    Parameters
-    ----------
-    scheme, name : str
-
-    Raises
-    ------
-    ScalemaniError
-        If obstore is not installed, or settings are missing or wrong.
+    Raises ScalemaniError: If obstore is not installed, or settings are missing or wrong.
     """
 
     def __init__(self, scheme: str, name: str) -> None:
@@ -81,12 +74,8 @@ class Bucket:
     def ask(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Call obstore's function of that name; until the bucket has once answered, without trying for long.
 
-        Raises
-        ------
-        FileNotFoundError, FileExistsError
-            Of objects.
-        StoreUnreachableError
-            Of anything else that went wrong.
+        Raises FileNotFoundError, FileExistsError: Of objects.
+        Raises StoreUnreachableError: Of anything else that went wrong.
         """
         from obstore.exceptions import AlreadyExistsError, BaseError
 

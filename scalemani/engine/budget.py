@@ -28,18 +28,12 @@ Parts = dict[str, int]
 class Work(Asked):
     """What a fit that has all of D asks of a machine.
 
-    Attributes
-    ----------
-    columns : int
-        The most vectors that a read of D multiplies by, which are also those of the first read.
-    size : int
-        Bytes of a number in the products of a read.
-    compressed : bool
-        Whether D is, on the disk.
-    least_columns, usual_columns : int
-        Columns of the solver's basis: the fewest that it works with, and those it takes unless told.
-    start_vertices : int
-        Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
+    columns: The most vectors that a read of D multiplies by, which are also those of the first read.
+    size: Bytes of a number in the products of a read.
+    compressed: Whether D is, on the disk.
+    least_columns, usual_columns: Columns of the solver's basis: the fewest that it works with, and those it takes
+        unless told.
+    start_vertices: Rows of D that give the solver's first block, at most; a smaller basis takes fewer (two a column).
     """
 
     columns: int
@@ -170,15 +164,8 @@ class Choice:
 def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
     """The largest basis, which saves reads of D, and of the tiles that go with it the largest, within `limit`.
 
-    Parameters
-    ----------
-    limit : int
-        Bytes a process may hold above its size at the start.
-
-    Raises
-    ------
-    DoesNotFitError
-        If nothing fits; both numbers and the remedies are named.
+    limit: Bytes a process may hold above its size at the start.
+    Raises DoesNotFitError: If nothing fits; both numbers and the remedies are named.
     """
     sizes, allowed = list(tile_sizes(work.n)) if tile is None else [tile], work.allowance(limit)
     for columns in _bases(work):
@@ -248,15 +235,8 @@ def stored_bytes(n: int, tile: int, compressed: bool) -> int:
 def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0, compressed: bool = False) -> None:
     """Refuse a store that doesn't fit on its disk.
 
-    Parameters
-    ----------
-    model : int
-        Bytes of what is kept besides the distances.
-
-    Raises
-    ------
-    DoesNotFitError
-        Naming what is needed and what is free.
+    model: Bytes of what is kept besides the distances.
+    Raises DoesNotFitError: Naming what is needed and what is free.
     """
     needed, free = stored_bytes(n, tile, compressed) + model, free_disk(path)
     if needed > free:

@@ -36,16 +36,10 @@ ALGEBRA_ENTRIES = 4 << 20  # of a basis: 32 MiB, beyond what the processor's cac
 class Rates:
     """What one thread does while the others do the same.
 
-    Attributes
-    ----------
-    row : float
-        Seconds a geodesic row from adjacent sources; from scattered ones it is up to ten times as much.
-    entry_written : float
-        Seconds an entry of D: checked, copied, counted, summed up, handed to the system.
-    entry_read : float
-        Seconds an entry of D in a read: fetched from memory, multiplied for both of its blocks.
-    disk : float
-        Bytes a second that reach the disk.
+    row: Seconds a geodesic row from adjacent sources; from scattered ones it is up to ten times as much.
+    entry_written: Seconds an entry of D: checked, copied, counted, summed up, handed to the system.
+    entry_read: Seconds an entry of D in a read: fetched from memory, multiplied for both of its blocks.
+    disk: Bytes a second that reach the disk.
     """
 
     row: float
@@ -57,15 +51,8 @@ class Rates:
 def measure(cluster: Cluster, graph: Any, tile: int, share: Use, folder: str) -> Rates:
     """Measure the rates; nothing stays on the disk.
 
-    Parameters
-    ----------
-    graph : CSR or None
-        Scaled to lengths near 1, in vertex order; None where D is given.
-    tile : int
-    share : callable
-        What a read of D does with one tile that is not on the diagonal.
-    folder : str
-        On the store's disk.
+    graph: Scaled to lengths near 1, in vertex order; None where D is given.
+    share: What a read of D does with one tile that is not on the diagonal.
     """
     threads = cluster.threads
     row = 0.0
@@ -98,10 +85,7 @@ def _row_seconds(start: int, graph: Any) -> float:
 def scattered_row_seconds(cluster: Cluster, graph: Any, sources: int, together: int = SOURCES_A_TASK) -> float:
     """Seconds a row from sources that are as far apart as `sources` spread over the graph, on every thread at once.
 
-    Parameters
-    ----------
-    together : int
-        Sources of a batch of the search, next to each other in that order.
+    together: Sources of a batch of the search, next to each other in that order.
     """
     spread = np.linspace(0, graph.shape[0], sources, endpoint=False).astype(np.int64)
     count = min(together, sources)
@@ -121,12 +105,8 @@ def _scattered_seconds(sources: NDArray[np.int64], graph: Any) -> float:
 class Sample:
     """Distances among vertices that are spread over the graph.
 
-    Attributes
-    ----------
-    distances : ndarray of float64, shape (s, s)
-        In the order of the vertices.
-    row : float
-        Seconds a row took a thread, from sources as far apart as that.
+    distances (s, s): In the order of the vertices.
+    row: Seconds a row took a thread, from sources as far apart as that.
     """
 
     distances: NDArray[np.float64]
@@ -136,10 +116,7 @@ class Sample:
 def sample_distances(cluster: Cluster, graph: Any, count: int, together: int, seed: int = 0) -> Sample:
     """Geodesic distances among `count` vertices spread over the graph; among fewer where that takes too long.
 
-    Parameters
-    ----------
-    together : int
-        Sources, next to each other in the sample, whose rows are found at once.
+    together: Sources, next to each other in the sample, whose rows are found at once.
     """
     n = graph.shape[0]
     spread = np.linspace(0, n, min(n, count), endpoint=False).astype(np.int64)

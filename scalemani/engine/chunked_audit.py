@@ -56,10 +56,7 @@ def folder_faults(matrix: ChunkedMatrix) -> Iterator[Fault]:
 def row_problem(matrix: ChunkedMatrix, row: int, *, finished: bool) -> str | None:
     """What is wrong with the ledger's line of a row of chunks; None of a whole one, or of one that is not made yet.
 
-    Parameters
-    ----------
-    finished : bool
-        Whether the matrix is said to be whole: a row without a line is a fault then.
+    finished: Whether the matrix is said to be whole: a row without a line is a fault then.
     """
     line = place(matrix.path) / matrix.name / "ledger" / f"{row}.json"
     if not line.exists():
@@ -76,10 +73,7 @@ def row_problem(matrix: ChunkedMatrix, row: int, *, finished: bool) -> str | Non
 def checked_chunk(matrix: ChunkedMatrix, row: int, column: int, buffer: Matrix | None = None) -> Matrix:
     """A chunk whose numbers are distances.
 
-    Raises
-    ------
-    DamagedStoreError
-        With what is wrong and no more.
+    Raises DamagedStoreError: With what is wrong and no more.
     """
     try:
         found = matrix.read(row, column, buffer)

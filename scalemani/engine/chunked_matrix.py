@@ -27,14 +27,8 @@ Matrix = NDArray[np.float32]
 class ChunkedMatrix:
     """A matrix of a run.
 
-    Parameters
-    ----------
-    path, identity : str
-        Of the run: its folder, and its id.
-    name : str
-        Of the array's folder.
-    shape, chunk : tuple of int
-        Of the matrix and of its chunks, of which the last are filled up with NaN.
+    path, identity: Of the run: its folder, and its id.
+    shape, chunk: Of the matrix and of its chunks, of which the last are filled up with NaN.
     """
 
     def __init__(self, path: str, identity: str, name: str, shape: tuple[int, int], chunk: tuple[int, int]) -> None:
@@ -103,9 +97,7 @@ class ChunkedMatrix:
     def write(self, row: int, values: Matrix) -> None:
         """Write a row of chunks, then its line in the ledger.
 
-        Parameters
-        ----------
-        values : ndarray of float32, shape (rows of the block, columns)
+        values (rows of the block, columns)
         """
         sums, buffer = [], np.empty(self.chunk, np.float32)
         for column, there in enumerate(self.columns):
@@ -166,10 +158,7 @@ class ChunkedMatrix:
     def sums(self, row: int) -> list[int]:
         """The checksums of a row's chunks.
 
-        Raises
-        ------
-        DamagedStoreError
-            If the ledger has no whole line of it.
+        Raises DamagedStoreError: If the ledger has no whole line of it.
         """
         return list(self._recorded(row))
 
@@ -188,15 +177,8 @@ class ChunkedMatrix:
     def read(self, row: int, column: int, buffer: Matrix | None = None) -> Matrix:
         """One chunk's part of the matrix, checked.
 
-        Parameters
-        ----------
-        buffer : ndarray of float32, of the chunks' shape, optional
-            The chunk is read into it, and is gone with the next one.
-
-        Raises
-        ------
-        DamagedStoreError
-            If the ledger lacks it, or its file is not the one that the ledger knows.
+        buffer: The chunk is read into it, and is gone with the next one.
+        Raises DamagedStoreError: If the ledger lacks it, or its file is not the one that the ledger knows.
         """
         buffer = np.empty(self.chunk, np.float32) if buffer is None else buffer
         line = self._recorded(row)

@@ -80,21 +80,12 @@ def tasks_in_flight(threads: int) -> int:
 class Cluster:
     """A client for the length of a ``with`` block.
 
-    Parameters
-    ----------
-    scheduler : None, str or distributed.Client
-        None: the active client if there is one, else an embedded in-process worker. A string is the
-        address of a scheduler, such as "tcp://10.0.0.1:8786".
-    threads : int, optional
-        Threads of the embedded worker; the cores by default.
-
-    Raises
-    ------
-    ScalemaniError
-        If no scheduler answers at the address, or it has no workers, or they have another version; if the client
-        is not connected, works on this thread's event loop, or was made before this process was forked.
-    ClusterLostError
-        Later, from any method: the scheduler is gone, or no worker works for longer than
+    scheduler: None: the active client if there is one, else an embedded in-process worker. A string is the address of a
+        scheduler, such as "tcp://10.0.0.1:8786".
+    threads: Threads of the embedded worker; the cores by default.
+    Raises ScalemaniError: If no scheduler answers at the address, or it has no workers, or they have another version;
+        if the client is not connected, works on this thread's event loop, or was made before this process was forked.
+    Raises ClusterLostError: Later, from any method: the scheduler is gone, or no worker works for longer than
         `cluster_watch.NO_WORKER_SECONDS`.
     """
 
@@ -205,10 +196,7 @@ class Cluster:
     def _meet_the_workers(self) -> None:
         """Ask each worker what it is.
 
-        Raises
-        ------
-        ScalemaniError
-            If there are none, or one lacks this version of the package: another may give other bits.
+        Raises ScalemaniError: If there are none, or one lacks this version of the package: another may give other bits.
         """
         if not self._calls.workers():
             raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
@@ -288,11 +276,7 @@ class Cluster:
 
         A worker that joins later must see it before its first task; one that can't gets no tasks.
 
-        Raises
-        ------
-        ScalemaniError
-            Saying how many workers don't see it.
-        DiskFullError
+        Raises ScalemaniError: Saying how many workers don't see it.
         """
         if self.embedded:
             return
@@ -305,10 +289,7 @@ class Cluster:
         At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
         each worker once. An error in a task is raised here, after the others in flight are cancelled.
 
-        Raises
-        ------
-        ClusterLostError
-            As the class says, or if a task's workers died `cluster_watch.TRIES` times.
+        Raises ClusterLostError: As the class says, or if a task's workers died `cluster_watch.TRIES` times.
         """
         yield from TaskWindow(self._calls, function, shared, self._in_flight, self._folder).results(tasks)
 

@@ -22,16 +22,8 @@ Cancelled = (asyncio.CancelledError, concurrent.futures.CancelledError)
 class Calls:
     """Calls of one client.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    watched : bool
-        Whether the cluster can be lost: not where it is in this process.
-
-    Attributes
-    ----------
-    blind : set of str
-        Workers that don't see the store, and so count for nothing.
+    watched: Whether the cluster can be lost: not where it is in this process.
+    blind: Workers that don't see the store, and so count for nothing.
     """
 
     def __init__(self, client: Any, *, watched: bool) -> None:
@@ -44,15 +36,8 @@ class Calls:
     def call(self, coroutine: Coroutine[Any, Any, Any], each_look: Callable[[], None] = lambda: None) -> Any:
         """Run a coroutine on the client's loop and wait for it.
 
-        Parameters
-        ----------
-        each_look : callable
-            Called whenever the workers have been looked at; what it raises ends the wait.
-
-        Raises
-        ------
-        ClusterLostError
-            If the scheduler or the workers are lost in the meantime.
+        each_look: Called whenever the workers have been looked at; what it raises ends the wait.
+        Raises ClusterLostError: If the scheduler or the workers are lost in the meantime.
         """
         answer = self._start(coroutine)
         try:
@@ -91,10 +76,7 @@ class Calls:
     def workers(self) -> Mapping[str, Mapping[str, Any]]:
         """The workers by address, as the scheduler knows them now.
 
-        Raises
-        ------
-        ClusterLostError
-            If it gives no answer for `cluster_watch.SCHEDULER_SECONDS`.
+        Raises ClusterLostError: If it gives no answer for `cluster_watch.SCHEDULER_SECONDS`.
         """
         self.check()
         answer = self._start(self.client.scheduler.identity(n_workers=-1))
@@ -139,13 +121,7 @@ class Calls:
         self.look()
 
     def ask(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Run a function in each worker; gives what each answered, without those that died or don't answer.
-
-        Raises
-        ------
-        Exception
-            What the function raised.
-        """
+        """Run a function in each worker; gives what each answered, without those that died or don't answer."""
         self.watch.progress()
         found: dict[str, Any] = self.call(self._ask(list(self.workers()), function, arguments))
         for answer in found.values():

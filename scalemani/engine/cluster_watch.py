@@ -39,10 +39,7 @@ def lost_task(tries: int) -> str:
 def no_worker_seconds() -> float:
     """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual.
 
-    Raises
-    ------
-    ScalemaniError
-        If that is no time.
+    Raises ScalemaniError: If that is no time.
     """
     asked = dask.config.get(NO_WORKER_KEY, None)
     if asked is None:
@@ -59,10 +56,7 @@ def no_worker_seconds() -> float:
 class Watch:
     """The time since anything last went on.
 
-    Parameters
-    ----------
-    clock : callable
-        Seconds, of which only differences count.
+    clock: Seconds, of which only differences count.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

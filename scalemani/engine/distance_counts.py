@@ -41,17 +41,10 @@ def bin_edges() -> NDArray[np.float64]:
 def count_distances(tile: NDArray[np.float32], counts: NDArray[np.int64], *, diagonal: bool = False) -> None:
     """Add the entries of a tile to `counts`.
 
-    Parameters
-    ----------
-    tile : ndarray of float32, shape (b, w), C-contiguous
-        Of distances: 0 or more, no NaN.
-    counts : ndarray of int64, shape (2042,)
-        As :func:`new_counts` makes it.
-    diagonal : bool
-        Whether the tile is on the diagonal of D: its entries above the diagonal are counted, each pair once.
+    tile (b, w): Of distances: 0 or more, no NaN.
+    counts (2042,): As :func:`new_counts` makes it.
+    diagonal: Whether the tile is on the diagonal of D: its entries above the diagonal are counted, each pair once.
 
-    Examples
-    --------
     >>> counts = new_counts()
     >>> count_distances(np.array([[0.0, 1.0, 1.1], [1.0, 0.0, np.inf], [1.1, np.inf, 0.0]], np.float32),
     ...                 counts, diagonal=True)

@@ -24,14 +24,7 @@ ROOT, COPY = "zarr.json", "document.json"
 class RunDocument:
     """The two files of a run's document.
 
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-
-    Attributes
-    ----------
-    held : bool
-        Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
+    held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
     """
 
     def __init__(self, folder: Place) -> None:
@@ -53,10 +46,7 @@ class RunDocument:
     def write(self, document: dict[str, Any]) -> None:
         """Put a document in place of the one that is there.
 
-        Raises
-        ------
-        DiskFullError
-            The one that is there stays.
+        Raises DiskFullError: The one that is there stays.
         """
         sealed, self._content = seal(document), None
         found = checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read

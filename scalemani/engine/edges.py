@@ -27,26 +27,22 @@ def two_directions(
 
     Edges from a row to itself are left out; of repeats the smallest value counts.
 
-    Returns
-    -------
-    rows, columns : ndarray of shape (e,), int64
-        Sorted by row, then column.
-    there, back : ndarray of shape (e,), float64
-        The value of (row, column) and of (column, row); `back` is inf where that isn't given.
+    -> rows, columns (e,): Sorted by row, then column.
+    -> there, back (e,): The value of (row, column) and of (column, row); `back` is inf where that isn't given.
     """
     away = rows != columns
     rows, columns, values = rows[away], columns[away], np.asarray(values[away], np.float64)
     if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
         rows, columns, values = rows[order], columns[order], values[order]
-    given = csr_array((values, columns, _pointers(rows, m)), shape=(m, m))
+    given = csr_array((values, columns, pointers(rows, m)), shape=(m, m))
     given.sort_indices()
     rows, columns, there = edges_of(given)
     repeats = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
     if repeats.any():
         first = np.flatnonzero(np.r_[True, ~repeats])
         rows, columns, there = rows[first], columns[first], np.minimum.reduceat(there, first)
-        given = csr_array((there, columns, _pointers(rows, m)), shape=(m, m))
+        given = csr_array((there, columns, pointers(rows, m)), shape=(m, m))
     other = given.tocsc()  # by columns, each with its rows ascending
     back = np.full(len(there), np.inf)
     _opposite(given.indptr, given.indices, other.indptr, other.indices, other.data, back)
@@ -65,7 +61,7 @@ def _opposite(indptr: Any, indices: Any, by_column: Any, rows: Any, values: Any,
                 back[e] = values[at]
 
 
-def _pointers(rows: NDArray[np.int64], m: int) -> NDArray[np.int64]:
+def pointers(rows: NDArray[np.int64], m: int) -> NDArray[np.int64]:
     """Where each row's entries begin, of ascending rows."""
     indptr = np.zeros(m + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=m), out=indptr[1:])
@@ -86,19 +82,22 @@ def shortest(
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     lengths: NDArray[np.float64],
+    m: int,
     most: int | None,
     radius: float | None,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The order of edges by row, length and column, and which of them, in that order, are kept.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The `most` shortest edges of each of m rows, or those within `radius`: pointers, columns and lengths.
 
-    Those are the `most` shortest of each row, or those within `radius`.
+    They are sorted by length, then column.
     """
     order = np.lexsort((columns, lengths, rows))
     if most is None:
-        return order, lengths[order] <= (np.inf if radius is None else radius)
-    ordered = rows[order]
-    first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
-    return order, np.arange(len(order)) - first < most
+        order = order[lengths[order] <= (np.inf if radius is None else radius)]
+    else:
+        ordered = rows[order]
+        first = np.searchsorted(ordered, ordered)  # the place of each row's shortest
+        order = order[np.arange(len(order)) - first < most]
+    return pointers(rows[order], m), columns[order], lengths[order]
 
 
 def with_edges(matrix: csr_array, pairs: NDArray[np.int64], lengths: NDArray[np.float64]) -> csr_array:

@@ -27,18 +27,12 @@ Bound = int | str | None
 class Expected:
     """What an array has to be.
 
-    Attributes
-    ----------
-    dtypes : str
-        Names, or `REAL`.
-    shape : str
-        A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
-    least, below : int, str or None
-        No number is less than `least`, none as large as `below` (a size of the run). Floats are finite besides.
-    ascending : bool or "strictly"
-        Whether it begins with 0 and never falls; "strictly": rises from any number.
-    once : bool
-        Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
+    dtypes: Names, or `REAL`.
+    shape: A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
+    least, below: No number is less than `least`, none as large as `below` (a size of the run). Floats are finite
+        besides.
+    ascending: Whether it begins with 0 and never falls; "strictly": rises from any number.
+    once: Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
     """
 
     dtypes: str
@@ -85,10 +79,7 @@ NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
     """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
 
-    Parameters
-    ----------
-    stages : mapping
-        Of the run's document, which has its schema's form. A size that no finished stage says is any.
+    stages: Of the run's document, which has its schema's form. A size that no finished stage says is any.
     """
     expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
     if expected is None:
@@ -148,12 +139,7 @@ def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
 
 
 def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
-    """An array of the run at `path`, unless something is wrong with it.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """An array of the run at `path`, unless something is wrong with it."""
     fault = fault_of(name, array, stages)
     if fault is not None:
         raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
@@ -161,12 +147,7 @@ def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str
 
 
 def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
-    """Refuse distances of another number of vertices than the graph's.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Refuse distances of another number of vertices than the graph's."""
     vertices = _sizes(stages)["vertices"]
     if vertices not in (None, n):
         raise DamagedStoreError(f"{path!r}: D is of {n} vertices and the graph of {vertices}; {REMEDY}")
@@ -175,19 +156,8 @@ def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
 def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]) -> None:
     """Refuse lists (CSR) whose parts are not as long as their pointers say.
 
-    Parameters
-    ----------
-    path : str
-        Of the run.
-    what : str
-        Names them in the message.
-    indptr : ndarray of int, shape (m + 1,)
-        Ascending from 0.
-    parts : ndarray, shape (indptr[-1],)
-
-    Raises
-    ------
-    DamagedStoreError
+    indptr (m + 1,): Ascending from 0.
+    parts (indptr[-1],)
     """
     if any(len(part) != indptr[-1] for part in parts):
         lengths = " and ".join(f"{len(part):,}" for part in parts)

@@ -20,13 +20,9 @@ RUN = 1024  # vertices whose largest distance is kept, so that a new one looks a
 class Farthest(NamedTuple):
     """Vertices in the order of choice.
 
-    Attributes
-    ----------
-    vertices : ndarray of int64, shape (m,)
-    distances : ndarray of float64, shape (m,)
-        Of each to the nearest of those before it; inf for the first.
-    reach : float
-        No vertex is farther from the nearest chosen one.
+    vertices (m,)
+    distances (m,): Of each to the nearest of those before it; inf for the first.
+    reach: No vertex is farther from the nearest chosen one.
     """
 
     vertices: NDArray[np.int64]
@@ -37,15 +33,9 @@ class Farthest(NamedTuple):
 def farthest_points(graph: Any, count: int) -> Farthest:
     """Choose vertices; the first is the one farthest from vertex 0. Of equally far ones that with the least number.
 
-    Parameters
-    ----------
-    graph : CSR, shape (n, n)
-        Symmetric, connected; weights >= 0, stored zeros are edges.
-    count : int
-        1 to n.
+    graph (n, n): Symmetric, connected; weights >= 0, stored zeros are edges.
+    count: 1 to n.
 
-    Examples
-    --------
     Ten points on a line: the far end, the near one, the middle, ...
 
     >>> import scipy.sparse as sp

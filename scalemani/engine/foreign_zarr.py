@@ -32,10 +32,7 @@ _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 def kind_of_node(folder: Place) -> tuple[int, str] | None:
     """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
 
-    Raises
-    ------
-    ScalemaniError
-        If its metadata can't be read.
+    Raises ScalemaniError: If its metadata can't be read.
     """
     if is_there(folder / "zarr.json"):
         kind = _read(folder / "zarr.json").get("node_type")
@@ -49,12 +46,7 @@ def kind_of_node(folder: Place) -> tuple[int, str] | None:
 
 
 def arrays_in(folder: Place) -> list[str]:
-    """Names of the arrays that a group holds at its top level, sorted.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Names of the arrays that a group holds at its top level, sorted."""
     entries = (entry for entry in folder.iterdir() if entry.is_dir())
     return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
 
@@ -62,10 +54,7 @@ def arrays_in(folder: Place) -> list[str]:
 def check_array(folder: Place, zarr_format: int) -> None:
     """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
 
-    Raises
-    ------
-    ScalemaniError
-        In one line, before a chunk is read.
+    Raises ScalemaniError: In one line, before a chunk is read.
     """
     if zarr_format == 3:
         metadata = _read(folder / "zarr.json")
@@ -146,10 +135,7 @@ def _read(path: Place) -> dict[str, Any]:
 def _stored_bytes(folder: Place) -> int:
     """Bytes of the files below a folder; links are followed, each folder once.
 
-    Raises
-    ------
-    ScalemaniError
-        If a pipe, a socket or a device is there: reading it might never end.
+    Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
     """
     if isinstance(folder, ObjectPath):
         return folder.bytes_below()

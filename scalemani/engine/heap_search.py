@@ -140,21 +140,13 @@ def settling_order(
 
     Vertices that no seed reaches come last, by number.
 
-    Parameters
-    ----------
-    sources : ndarray of int64
-        Source of each seed, numbered from 0, ascending; a source may have none.
-    keys, names, distance, owner : ndarray
-        Scratch: int64 and int32 (one more than all seeds and edges), float32 (n,), int32 (n,).
-
-    Returns
-    -------
-    separate : float
-        Fronts that have not met the rest yet, in the mean over the settled vertices. Each of these is
-        settled again by every front that reaches it later: near 0 for neighbours, and for scattered
-        sources about the relaxations of a vertex that solving them together takes.
-    waiting : float
-        Entries in the heap, in the mean.
+    sources: Source of each seed, numbered from 0, ascending; a source may have none.
+    keys, names, distance, owner: Scratch: int64 and int32 (one more than all seeds and edges), float32 (n,), int32
+        (n,).
+    -> separate: Fronts that have not met the rest yet, in the mean over the settled vertices. Each of these is settled
+        again by every front that reaches it later: near 0 for neighbours, and for scattered sources about the
+        relaxations of a vertex that solving them together takes.
+    -> waiting: Entries in the heap, in the mean.
     """
     n = distance.shape[0]
     number = np.empty(1, np.float64)

@@ -40,16 +40,8 @@ _CRC_DIGITS = 8
 class KeptResults:
     """The results in one folder.
 
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-    writer : Writer
-        The right to write there.
-
-    Attributes
-    ----------
-    found, made : int
-        Results that were there, and that were put, since this object was made.
+    writer: The right to write there.
+    found, made: Results that were there, and that were put, since this object was made.
     """
 
     def __init__(self, folder: Place, writer: Writer) -> None:
@@ -63,13 +55,8 @@ class KeptResults:
     def get(self, name: str, of: str, counts: int = 1) -> list[NDArray[Any]] | None:
         """The arrays of a result, or None where it has to be made.
 
-        Parameters
-        ----------
-        name : str
-        of : str
-            What :func:`digest` says of everything it is made from.
-        counts : int
-            As how many it counts among those that were found.
+        of: What :func:`digest` says of everything it is made from.
+        counts: As how many it counts among those that were found.
         """
         try:
             arrays = _unpacked(read_plain(self.folder / f"{name}{SUFFIX}", MOST_BYTES), name, of)
@@ -142,19 +129,9 @@ def digest(model: Sequence[str], *arrays: NDArray[Any]) -> str:
 def kept_results(out: Named, what: str = "projection") -> Iterator[KeptResults]:
     """The results kept for an output, found again by a run that was stopped; removed when the block ends well.
 
-    Parameters
-    ----------
-    out : path
-        What will be written.
-    what : str
-        What is at work, for messages.
-
-    Raises
-    ------
-    StoreInUseError
-        If another process works for that output.
-    ScalemaniError
-        If something that is no folder has the name.
+    what: What is at work, for messages.
+    Raises StoreInUseError: If another process works for that output.
+    Raises ScalemaniError: If something that is no folder has the name.
     """
     target, folder = place(out).absolute(), _folder_of(out)
     target.parent.mkdir(parents=True, exist_ok=True)

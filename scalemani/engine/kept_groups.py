@@ -27,16 +27,9 @@ F64 = NDArray[np.float64]
 class Record:
     """What is known of a group that was finished.
 
-    Attributes
-    ----------
-    digests : list of str
-        Of what its parts were made from, in order.
-    rows, blocks : int
-        Rows, and results that were kept for them.
-    crc : int
-        Of its numbers.
-    numbers : ndarray, shape (rows, axes), or None
-        These, where they are not in the output.
+    digests: Of what its parts were made from, in order.
+    rows, blocks: Rows, and results that were kept for them.
+    numbers (rows, axes): These, where they are not in the output.
     """
 
     digests: list[str]
@@ -49,13 +42,8 @@ class Record:
 class KeptGroups:
     """The groups of one output.
 
-    Parameters
-    ----------
-    kept : KeptResults
-    output : NewOutput or None
-        Where finished groups go; else their numbers are kept.
-    of : str
-        Digest of what all groups are made from besides their rows.
+    output: Where finished groups go; else their numbers are kept.
+    of: Digest of what all groups are made from besides their rows.
     """
 
     def __init__(self, kept: KeptResults, output: NewOutput | None, of: str) -> None:

@@ -22,11 +22,7 @@ _BEGINNING = "piece_"
 class KeptPieces:
     """Pieces of one stage of one fit.
 
-    Parameters
-    ----------
-    store : RunStore
-    fields : mapping
-        JSON values of all that the pieces follow from: parameters and the data's fingerprint.
+    fields: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
     """
 
     def __init__(self, store: RunStore, fields: Mapping[str, Any]) -> None:

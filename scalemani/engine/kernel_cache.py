@@ -36,10 +36,7 @@ def compiled(**options: Any) -> Callable[[Kernel], Kernel]:
     of what the kept code is valid for. (Numba alone looks at the decorated function's own file, and goes on with
     the old code when what it inlined from another one has changed.)
 
-    Parameters
-    ----------
-    **options
-        Of ``numba.njit``, such as ``fastmath``.
+    **options: Of ``numba.njit``, such as ``fastmath``.
     """
 
     def decorate(function: Kernel) -> Kernel:

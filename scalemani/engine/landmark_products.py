@@ -15,12 +15,10 @@ from scalemani.engine.kernel_cache import compiled
 def take_least(best: Any, rows: Any, starts: Any, known: Any, inside: Any) -> None:
     """best[rows[s]] = min(itself, starts[s] + known[inside[s]]), entry by entry, for each s.
 
-    Parameters
-    ----------
-    best : ndarray of float64, shape (l, m)
-    rows, inside : ndarray of int64, shape (s,)
-    starts : ndarray of float64, shape (s,)
-    known : ndarray of float32, shape (b, m)
+    best (l, m)
+    rows, inside (s,)
+    starts (s,)
+    known (b, m)
     """
     m = best.shape[1]
     for s in range(rows.shape[0]):
@@ -33,11 +31,8 @@ def take_least(best: Any, rows: Any, starts: Any, known: Any, inside: Any) -> No
 def row_products(distances: Any, axes: Any, nearest: Any, first: Any, second: Any) -> None:
     """Fill nearest (l,) with the least entry of each row, first and second (l, p) with V'e and V'e², e what is above.
 
-    Parameters
-    ----------
-    distances : ndarray, shape (l, m)
-    axes : ndarray of float64, shape (m, p)
-        V.
+    distances (l, m)
+    axes (m, p): V.
     """
     count, m = distances.shape
     p = axes.shape[1]

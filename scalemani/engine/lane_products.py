@@ -19,12 +19,9 @@ def lane_products(distance: Any, rank: Any, axes: Any, batch: Any, nearest: Any,
     Distances are rounded to float32, as rows are, and summed over the vertices in their order, in float64: a
     source's results have the same bits in any batch. A vertex that is not reached makes them inf or NaN.
 
-    Parameters
-    ----------
-    distance : ndarray, shape (n, lanes)
-    rank : ndarray of int, shape (n,)
-        Row of each vertex in `distance`.
-    axes : ndarray of float64, shape (n, p)
+    distance (n, lanes)
+    rank (n,): Row of each vertex in `distance`.
+    axes (n, p)
     """
     n, lanes = distance.shape
     count = batch.shape[0]

@@ -26,26 +26,12 @@ def write_copy(
 ) -> None:
     """Write a run, whole or not at all.
 
-    Parameters
-    ----------
-    target : Path or ObjectPath
-        Absolute; folders above it are made.
-    document : dict
-        Its "arrays" are replaced by those that are written.
-    names : iterable of str
-        Of the arrays.
-    read : callable
-        Name -> array, checked.
-    more : callable
-        Copies what else belongs to the run, into the folder that it is given, before there is a document.
-
-    Raises
-    ------
-    ScalemaniError
-        If something is at `target`.
-    StoreInUseError
-        If a fit is at work there.
-    DiskFullError
+    target: Absolute; folders above it are made.
+    document: Its "arrays" are replaced by those that are written.
+    read: Name -> array, checked.
+    more: Copies what else belongs to the run, into the folder that it is given, before there is a document.
+    Raises ScalemaniError: If something is at `target`.
+    Raises StoreInUseError: If a fit is at work there.
     """
     check_writable(target)
     with Writer(target):

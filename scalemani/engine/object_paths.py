@@ -33,11 +33,7 @@ class ObjectPath:
 
     It is no ``os.PathLike``: what would take it for a path of this machine fails at once.
 
-    Parameters
-    ----------
-    bucket : Bucket
-    key : str
-        Names with "/" between them; the bucket itself where it is empty.
+    key: Names with "/" between them; the bucket itself where it is empty.
     """
 
     __slots__ = ("_is_object", "bucket", "key")
@@ -50,10 +46,7 @@ class ObjectPath:
     def of(cls, url: str) -> "ObjectPath":
         """The path of a URL such as ``s3://bucket/runs/a``.
 
-        Raises
-        ------
-        ScalemaniError
-            If it is none that is known (:mod:`.urls`).
+        Raises ScalemaniError: If it is none that is known (:mod:`.urls`).
         """
         scheme, bucket, key = scheme_bucket_key(url)
         return cls(bucket_of(scheme, bucket), key)
@@ -225,10 +218,7 @@ class ObjectPath:
     def write_bytes(self, content: Any, *, once: bool = False) -> None:
         """Put an object whole, in the place of one that is there.
 
-        Parameters
-        ----------
-        once : bool
-            One that is there stays: FileExistsError.
+        once: One that is there stays: FileExistsError.
         """
         said: Any = memoryview(content).cast("B") if memoryview(content).nbytes else b""
         if self.bucket.scheme == "memory":  # it keeps what it is given, and buffers are filled again

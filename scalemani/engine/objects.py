@@ -94,12 +94,7 @@ def folder_at(path: Place) -> None:
 def room_for(path: Named, needed: int) -> Iterator[None]:
     """Turn the system's word that a disk is full into an error with numbers.
 
-    Parameters
-    ----------
-    path : path
-        What is written, for the message and the free bytes.
-    needed : int
-        Bytes that it takes.
+    path: What is written, for the message and the free bytes.
     """
     try:
         yield
@@ -138,10 +133,7 @@ def discard(path: Place) -> None:
 def take_place(new: Named, target: Named) -> None:
     """Give a file or folder that is whole its name, in the place of what has that.
 
-    Raises
-    ------
-    OSError
-        What was there is there again.
+    Raises OSError: What was there is there again.
     """
     comes, there = place(new), place(target)
     if isinstance(comes, ObjectPath) or isinstance(there, ObjectPath):
@@ -182,10 +174,7 @@ def settle(path: Named) -> None:
 
     In object storage what was begun is finished instead.
 
-    Raises
-    ------
-    OSError
-        It can't be put back; nothing was removed.
+    Raises OSError: It can't be put back; nothing was removed.
     """
     target = place(path).absolute()
     if isinstance(target, ObjectPath):
@@ -222,12 +211,7 @@ def _left_beside(target: Path) -> list[Path]:
 
 
 def put(path: Named, content: Any) -> None:
-    """Write a file whole, in the place of one that is there.
-
-    Parameters
-    ----------
-    content : bytes-like
-    """
+    """Write a file whole, in the place of one that is there."""
     target = place(path)
     if isinstance(target, ObjectPath):
         target.write_bytes(content)

@@ -23,22 +23,10 @@ MOST_HOPS = 1024  # edges of a path whose float32 sum is good to 2e-6
 class PathGraph:
     """A graph as the kernels take it, with the precision of its sums; made once, used for many calls.
 
-    Parameters
-    ----------
-    graph : scipy.sparse CSR matrix or array, shape (n, n)
-        Symmetric; stored entries are edges (stored zeros too), weights >= 0.
-    precision : {"float32", "float64"}, optional
-        Of the sums along paths; by default what :mod:`scalemani.engine.shortest_paths` says.
-
-    Raises
-    ------
-    ValueError
-        If a weight is negative or NaN, or the matrix is not square.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    precision : str
+    graph (n, n): Symmetric; stored entries are edges (stored zeros too), weights >= 0.
+    precision ({"float32", "float64"}): Of the sums along paths; by default what :mod:`scalemani.engine.shortest_paths`
+        says.
+    Raises ValueError: If a weight is negative or NaN, or the matrix is not square.
     """
 
     def __init__(self, graph: Any, precision: str | None = None) -> None:
@@ -101,23 +89,13 @@ class PathGraph:
 class Workspace:
     """The arrays of a search in one thread, for a graph of n vertices; :func:`workspace_bytes` counts them.
 
-    Attributes
-    ----------
-    csr : tuple of ndarray
-        The graph: pointers, neighbours, weights.
-    distance : ndarray, shape (n, lanes)
-        In the precision of the sums; rows in the numbering of `rank`.
-    dirty : ndarray of uint8
-    order, rank : ndarray of int32, shape (n,)
-        Vertex at each place of the order, and the inverse.
-    renumbered : tuple of ndarray
-        The graph in that order.
-    near, owner : ndarray, shape (n,)
-        Scratch of `settling_order`.
-    single : ndarray, shape (n,)
-        Distances of one row, in the precision of the sums.
-    targets : ndarray, shape (lanes,)
-        Scratch of `scatter_lanes`.
+    csr: The graph: pointers, neighbours, weights.
+    distance (n, lanes): In the precision of the sums; rows in the numbering of `rank`.
+    order, rank (n,): Vertex at each place of the order, and the inverse.
+    renumbered: The graph in that order.
+    near, owner (n,): Scratch of `settling_order`.
+    single (n,): Distances of one row, in the precision of the sums.
+    targets (lanes,): Scratch of `scatter_lanes`.
     """
 
     def __init__(self, graph: PathGraph) -> None:
@@ -139,12 +117,8 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     (24); for each edge its place in the renumbered graph (up to 12) and in the heap (12), and its steps; for each
     source its seed, its start, its place among the others, and a batch's copies.
 
-    Parameters
-    ----------
-    edges : int
-        Stored entries of the graph.
-    sources : int
-        Of a call, at one seed each.
+    edges: Stored entries of the graph.
+    sources: Of a call, at one seed each.
     """
     return (LINE + 1 + 8 + 16 + 8 + 4 * ORDERS + 24) * n + (12 + 12 + 1) * edges + 64 * sources
 

@@ -32,20 +32,12 @@ FEW = 8  # sources of a call, below which it makes no orders of sweeps for the g
 class Work:
     """What was done, summed over the calls that it was handed to as ``work=``.
 
-    Attributes
-    ----------
-    pops : int
-        Vertices relaxed for a batch.
-    edges : int
-        Edges of theirs, and one for every `settling.GLANCES` flags that were looked at.
-    batches : int
-        Batches that were solved side by side.
-    orders : int
-        Orders made for them.
-    sweeps : int
-        Sweeps over the graph, for batches that are no neighbours.
-    heap_rows : int
-        Rows that were found one by one.
+    pops: Vertices relaxed for a batch.
+    edges: Edges of theirs, and one for every `settling.GLANCES` flags that were looked at.
+    batches: Batches that were solved side by side.
+    orders: Orders made for them.
+    sweeps: Sweeps over the graph, for batches that are no neighbours.
+    heap_rows: Rows that were found one by one.
     """
 
     pops: int = 0

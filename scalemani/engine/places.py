@@ -29,13 +29,8 @@ def is_url(path: Any) -> bool:
 def place(path: Named) -> Place:
     """A path of either kind.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is a URL that is not known, or nearly one.
+    Raises ScalemaniError: If it is a URL that is not known, or nearly one.
 
-    Examples
-    --------
     >>> place("runs/a").name, place("runs/a") == Path("runs/a")
     ('a', True)
     """
@@ -54,13 +49,8 @@ def at_home(path: str) -> str:
 
     ``./~`` is the name of a file or folder here. It comes back absolute: pathlib takes ``./`` away.
 
-    Raises
-    ------
-    ScalemaniError
-        If there is no such user.
+    Raises ScalemaniError: If there is no such user.
 
-    Examples
-    --------
     >>> at_home("~/a") == os.path.expanduser("~/a"), at_home("a/~"), at_home("./~") == os.path.abspath("~")
     (True, 'a/~', True)
     """
@@ -77,10 +67,7 @@ def at_home(path: str) -> str:
 def named(path: Any, argument: str) -> str:
     """The text of a path or URL that a user gave for an argument.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is something else.
+    Raises ScalemaniError: If it is something else.
     """
     said = str(path) if isinstance(path, ObjectPath) else path
     said = os.fspath(said) if isinstance(said, str | os.PathLike) else None

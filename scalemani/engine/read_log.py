@@ -22,11 +22,7 @@ Block = tuple[NDArray[np.float64], ...]
 class StoredReads:
     """The reads of one solve.
 
-    Parameters
-    ----------
-    store : RunStore
-    fields : dict
-        JSON values: what the reads follow from. Those of a solve that was asked for anything else are removed.
+    fields: JSON values: what the reads follow from. Those of a solve that was asked for anything else are removed.
     """
 
     def __init__(self, store: RunStore, fields: dict[str, Any]) -> None:

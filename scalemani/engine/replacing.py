@@ -37,10 +37,7 @@ def beside(target: ObjectPath) -> ObjectPath:
 def take_place(new: ObjectPath, target: ObjectPath) -> None:
     """Bring what is whole to its place, whatever is there.
 
-    Raises
-    ------
-    StoreUnreachableError
-        The next to open it goes on from there.
+    Raises StoreUnreachableError: The next to open it goes on from there.
     """
     (workshop(target) / JOURNAL).write_bytes(json.dumps({"comes": new.name}).encode())
     _bring(new, target)

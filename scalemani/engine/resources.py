@@ -21,10 +21,7 @@ ENDLESS = 1 << 60  # bytes that are said to be free where nobody counts
 def parse_memory(limit: int | float | str | None) -> int:
     """Bytes a process may hold: a number, text such as "4GB", or None for half of what is free.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is neither, or not positive.
+    Raises ScalemaniError: If it is neither, or not positive.
     """
     if limit is None:
         return free_memory() // 2

@@ -20,14 +20,9 @@ from scalemani.engine.tiles import Use
 class RowShares:
     """Of one row of tiles.
 
-    Attributes
-    ----------
-    total : ndarray of float64, shape (n - start, w)
-        The reader's shares, for the vertices from the row's first on.
-    counts : ndarray of int64
-        Of the pairs whose tile is in this row, by their distance (:mod:`scalemani.engine.distance_counts`).
-    remade : bool
-        Whether the row was said to be finished, was damaged, and was made again.
+    total (n - start, w): The reader's shares, for the vertices from the row's first on.
+    counts: Of the pairs whose tile is in this row, by their distance (:mod:`scalemani.engine.distance_counts`).
+    remade: Whether the row was said to be finished, was damaged, and was made again.
     """
 
     total: NDArray[np.float64]
@@ -38,15 +33,8 @@ class RowShares:
 def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use], Any] | None = None) -> RowShares:
     """Take the shares of a row's tiles.
 
-    Parameters
-    ----------
-    write : callable, optional
-        Writes the row, and hands each tile on as it was written; the tiles are read back, and checked, without it.
-
-    Raises
-    ------
-    DamagedStoreError
-        If a tile holds NaN, or is not what was written.
+    write: Writes the row, and hands each tile on as it was written; the tiles are read back, and checked, without it.
+    Raises DamagedStoreError: If a tile holds NaN, or is not what was written.
     """
     partial, counts = PartialRead(store, reader, row), new_counts()
 

@@ -69,17 +69,10 @@ def _said(error: Any) -> str:
 def checked_document(obj: Any, where: str) -> dict[str, Any]:
     """The root document of a run: format version, id, versions, the stages that are done, checksums of its arrays.
 
-    Parameters
-    ----------
-    obj : object
-        As :func:`read_json` gives it.
-    where : str
-        Names the file in the error.
-
-    Raises
-    ------
-    DamagedStoreError
-        Naming the first key that is missing, of another type, or out of range; or stages that contradict one another.
+    obj: As :func:`read_json` gives it.
+    where: Names the file in the error.
+    Raises DamagedStoreError: Naming the first key that is missing, of another type, or out of range; or stages that
+        contradict one another.
     """
     found = _checked(obj, "document", where)
     wrong = _contradiction(found["stages"])
@@ -114,10 +107,7 @@ def _contradiction(stages: dict[str, Any]) -> str | None:
 def checked_line(obj: Any, where: str) -> dict[str, Any]:
     """The ledger's line of a row of tiles: checksums, and by newer releases the run's id and the row.
 
-    Raises
-    ------
-    DamagedStoreError
-        As :func:`checked_document`.
+    Raises DamagedStoreError: As :func:`checked_document`.
     """
     return _checked(obj, "line", where)
 
@@ -125,10 +115,7 @@ def checked_line(obj: Any, where: str) -> dict[str, Any]:
 def checked_writer(obj: Any, where: str) -> dict[str, Any]:
     """The heartbeat of the one process that writes.
 
-    Raises
-    ------
-    DamagedStoreError
-        As :func:`checked_document`.
+    Raises DamagedStoreError: As :func:`checked_document`.
     """
     return _checked(obj, "writer", where)
 
@@ -136,21 +123,12 @@ def checked_writer(obj: Any, where: str) -> dict[str, Any]:
 def checked_array_metadata(obj: Any, where: str, largest_bytes: int, *, tiles: bool = False) -> dict[str, Any]:
     """The metadata (`zarr.json`) of one array of a run, as this package writes it: plain numbers, little-endian.
 
-    Parameters
-    ----------
-    obj, where
-        As :func:`checked_document`.
-    largest_bytes : int
-        What the array, and one chunk of it, may take in memory.
-    tiles : bool
-        Whether it is D, square, with square chunks, which alone may be compressed; else the number of chunks is held
+    obj, where: As :func:`checked_document`.
+    largest_bytes: What the array, and one chunk of it, may take in memory.
+    tiles: Whether it is D, square, with square chunks, which alone may be compressed; else the number of chunks is held
         against the bytes, so that no file of a kilobyte stands for a billion chunks.
-
-    Raises
-    ------
-    DamagedStoreError
-        Another kind of node, dtype or codec, a storage transformer, an array or chunk that is too large, or chunks
-        that are too many.
+    Raises DamagedStoreError: Another kind of node, dtype or codec, a storage transformer, an array or chunk that is too
+        large, or chunks that are too many.
     """
     metadata = _checked(obj, "metadata", where)
     shape, chunks = metadata["shape"], metadata["chunk_grid"]["configuration"]["chunk_shape"]

@@ -123,17 +123,10 @@ def settle(
     The graph's numbering is the order of the sweep. Work is the edges relaxed, and one for every `GLANCES`
     flags looked at in vain.
 
-    Parameters
-    ----------
-    dirty : ndarray of uint8
-        A multiple of 8 long, 0 behind the n vertices.
-
-    Returns
-    -------
-    pops : int
-        Vertices relaxed.
-    work : int
-    settled : bool
+    dirty: A multiple of 8 long, 0 behind the n vertices.
+    -> pops: Vertices relaxed.
+    -> work
+    -> settled
     """
     n = indptr.shape[0] - 1
     eights = dirty.view(np.uint64)

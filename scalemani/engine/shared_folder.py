@@ -25,19 +25,9 @@ LEFT_SECONDS = 600  # a probe that much older than another is of a client that w
 class SharedFolder:
     """A store that workers see, or get no tasks.
 
-    Parameters
-    ----------
-    calls : Calls
-        Whose `blind` workers are those that don't.
-    path : str
-        Of the store.
-    writing : bool
-        Whether the caller writes there; else there must be a store, and nothing is written.
-
-    Attributes
-    ----------
-    token : str
-        A process that has seen the store knows it, and runs tasks that carry it.
+    calls: Whose `blind` workers are those that don't.
+    writing: Whether the caller writes there; else there must be a store, and nothing is written.
+    token: A process that has seen the store knows it, and runs tasks that carry it.
     """
 
     def __init__(self, calls: Calls, path: str, *, writing: bool) -> None:
@@ -47,11 +37,7 @@ class SharedFolder:
     def check(self) -> None:
         """Ask all workers.
 
-        Raises
-        ------
-        ScalemaniError
-            If one doesn't see it, saying how many don't.
-        DiskFullError
+        Raises ScalemaniError: If one doesn't see it, saying how many don't.
         """
         if not self._writing and not read_text(str(self._path / ROOT)):
             return  # it is not here either, which the caller says

@@ -22,10 +22,7 @@ def _opened(path: str, identity: str) -> RunStore:
 def shared_run(path: str, identity: str) -> RunStore:
     """The run at a path, opened once in each process.
 
-    Raises
-    ------
-    DamagedStoreError
-        If another run is at the path by now.
+    Raises DamagedStoreError: If another run is at the path by now.
     """
     store = _same(_opened(path, identity), identity)
     store.refresh()
@@ -41,14 +38,8 @@ def _same(store: RunStore, identity: str) -> RunStore:
 class OncePerProcess(Generic[Made]):
     """A function of a path and a run's id whose result is kept while the arrays that it is made of are the same.
 
-    Parameters
-    ----------
-    make : callable
-        (path, id) -> result; also as `__wrapped__`, for who wants it made anew.
-    prefix : str
-        How the names of those arrays begin.
-    maxsize : int
-        Results that are kept.
+    make: (path, id) -> result; also as `__wrapped__`, for who wants it made anew.
+    prefix: How the names of those arrays begin.
     """
 
     def __init__(self, make: Callable[[str, str], Made], prefix: str, maxsize: int = 2) -> None:

@@ -45,37 +45,18 @@ def geodesic_rows(
 ) -> NDArray[np.float32]:
     """Geodesic distances from any vertices to every vertex.
 
-    Parameters
-    ----------
-    graph : PathGraph, or scipy.sparse CSR matrix or array, shape (n, n)
-        Symmetric; stored entries are edges (stored zeros too), weights >= 0.
-    sources : array-like of int, shape (l,)
-        Any vertices, in any order, repeats included; fastest where they are neighbours, or 32 (float64: 16) or more.
-    first : int
-        The first vertex whose distances are wanted.
-    out : ndarray of float32, shape (l, n - first), C-contiguous, optional
-        Filled and returned. (Memory that is touched for the first time can cost more than the search.)
-    precision : {"float32", "float64"}, optional
-        Of the sums along paths (:class:`PathGraph`); for a graph that is not one yet.
-    work : Work, optional
-        The work done is added to it.
+    graph (n, n): Symmetric; stored entries are edges (stored zeros too), weights >= 0.
+    sources (l,): Any vertices, in any order, repeats included; fastest where they are neighbours, or 32 (float64: 16)
+        or more.
+    first: The first vertex whose distances are wanted.
+    out (l, n - first): Filled and returned. (Memory that is touched for the first time can cost more than the search.)
+    precision ({"float32", "float64"}): Of the sums along paths (:class:`PathGraph`); for a graph that is not one yet.
+    work: The work done is added to it.
+    -> (l, n - first): In the unit of the weights; inf where there is no path.
+    Raises IndexError: If a source is not a vertex.
+    Raises TypeError: If sources are not integers.
+    Raises ValueError: If `out` or `first` is not such, or a weight is negative or NaN.
 
-    Returns
-    -------
-    ndarray of float32, shape (l, n - first)
-        In the unit of the weights; inf where there is no path.
-
-    Raises
-    ------
-    IndexError
-        If a source is not a vertex.
-    TypeError
-        If sources are not integers.
-    ValueError
-        If `out` or `first` is not such, or a weight is negative or NaN.
-
-    Examples
-    --------
     >>> import scipy.sparse as sp
     >>> path = sp.csr_array(([1.0, 1.0, 2.0, 2.0], ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
     >>> geodesic_rows(path, [0, 2])
@@ -100,25 +81,11 @@ def rows_from_seeds(
 ) -> NDArray[np.float32]:
     """Geodesic distances from points outside the graph, each attached to some of its vertices.
 
-    Parameters
-    ----------
-    graph, precision, work
-        As for :func:`geodesic_rows`.
-    indptr : array-like of int, shape (l + 1,)
-        Point s is attached to ``seeds[indptr[s]:indptr[s + 1]]``; to none is allowed (a row of inf).
-    seeds : array-like of int
-        Vertices.
-    starts : array-like of float
-        Length of the edge to each seed, >= 0.
-
-    Returns
-    -------
-    ndarray of float32, shape (l, n)
-
-    Raises
-    ------
-    IndexError, TypeError, ValueError
-        If a seed is no vertex or no integer, or a start is negative or NaN.
+    graph, precision, work: As for :func:`geodesic_rows`.
+    indptr (l + 1,): Point s is attached to ``seeds[indptr[s]:indptr[s + 1]]``; to none is allowed (a row of inf).
+    starts: Length of the edge to each seed, >= 0.
+    -> (l, n)
+    Raises IndexError, TypeError, ValueError: If a seed is no vertex or no integer, or a start is negative or NaN.
     """
     sources = _outside(graph, indptr, seeds, starts)
     return find_rows(_prepared(graph, precision), sources, 0, work or Work())
@@ -136,24 +103,11 @@ def products_from_seeds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """What a projection needs of the rows that :func:`rows_from_seeds` gives, without the rows.
 
-    Parameters
-    ----------
-    graph, indptr, seeds, starts, precision, work
-        As for :func:`rows_from_seeds`.
-    axes : ndarray of float64, shape (n, p)
-        V.
-
-    Returns
-    -------
-    nearest : ndarray, shape (l,)
-        The least entry of each row d, in float64; inf where nothing is reached.
-    first, second : ndarray, shape (l, p)
-        V'e and V'e² for e = d - nearest; not finite where a vertex is not reached.
-
-    Raises
-    ------
-    IndexError, TypeError, ValueError
-        As for :func:`rows_from_seeds`.
+    graph, indptr, seeds, starts, precision, work: As for :func:`rows_from_seeds`.
+    axes (n, p): V.
+    -> nearest (l,): The least entry of each row d, in float64; inf where nothing is reached.
+    -> first, second (l, p): V'e and V'e² for e = d - nearest; not finite where a vertex is not reached.
+    Raises IndexError, TypeError, ValueError: As for :func:`rows_from_seeds`.
     """
     paths = _prepared(graph, precision)
     if axes.ndim != 2 or axes.shape[0] != paths.shape[0]:

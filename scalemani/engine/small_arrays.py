@@ -28,11 +28,7 @@ MOST_BYTES = 1 << 50
 def write(folder: Place, name: str, array: NDArray[Any]) -> int:
     """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
 
-    Raises
-    ------
-    TypeError
-        If it holds anything but numbers.
-    DiskFullError
+    Raises TypeError: If it holds anything but numbers.
     """
     data = np.ascontiguousarray(array)
     if data.dtype.kind not in "biuf":
@@ -116,15 +112,8 @@ def found(folder: Place) -> dict[str, int]:
 def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
     """Read an array whole and check it.
 
-    Parameters
-    ----------
-    metadata_sum : int or None
-        What :func:`write` gave, where it is known.
-
-    Raises
-    ------
-    DamagedStoreError
-        If it is missing, or anything of it is not what was written.
+    metadata_sum: What :func:`write` gave, where it is known.
+    Raises DamagedStoreError: If it is missing, or anything of it is not what was written.
     """
     place = folder / name
     if not (place / "zarr.json").exists():

@@ -36,17 +36,10 @@ READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 
 class RunStore(Tiles):
     """A run's folder, open for reading and writing.
 
-    Parameters
-    ----------
-    path : str
-        The folder, made absolute, or a URL.
-
-    Raises
-    ------
-    ScalemaniError
-        If there is no run at `path`, or one of another format version.
-    DamagedStoreError
-        If a link leads out of it, as far as two folders down; what is below is looked at when it is used.
+    path: The folder, made absolute, or a URL.
+    Raises ScalemaniError: If there is no run at `path`, or one of another format version.
+    Raises DamagedStoreError: If a link leads out of it, as far as two folders down; what is below is looked at when it
+        is used.
     """
 
     def __init__(self, path: Named) -> None:
@@ -79,10 +72,7 @@ class RunStore(Tiles):
     def create(cls, path: Named, *, replace: bool = False, stages: dict[str, Any] | None = None) -> "RunStore":
         """Make a run with no stage but the given ones; one that is there goes only when `replace` is true.
 
-        Raises
-        ------
-        ScalemaniError
-            If something else is at `path` (never removed), or a run is and `replace` is false.
+        Raises ScalemaniError: If something else is at `path` (never removed), or a run is and `replace` is false.
         """
         found = kind_of(target := absolute(path))
         if found == "other":
@@ -122,10 +112,7 @@ class RunStore(Tiles):
     def moved_to(self, path: Named, *, replace: bool) -> "RunStore":
         """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
 
-        Raises
-        ------
-        ScalemaniError
-            If another process makes a run there at this moment.
+        Raises ScalemaniError: If another process makes a run there at this moment.
         """
         here, target = place(self.path), place(path).absolute()
         try:
@@ -169,11 +156,7 @@ class RunStore(Tiles):
     def finish(self, name: str, fields: dict[str, Any], **found: Any) -> None:
         """Record a stage as done, by its `fields` and what it found (JSON values), and the arrays that were written.
 
-        Raises
-        ------
-        DiskFullError
-        StoreInUseError
-            If another writer has taken over.
+        Raises StoreInUseError: If another writer has taken over.
         """
         stages = {**self.document["stages"], name: {"fields": fields, **found}}
         self._change(stages, {**self.named_arrays(), **self._written})
@@ -207,11 +190,7 @@ class RunStore(Tiles):
     def write_array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array whole; see :mod:`.small_arrays`.
 
-        Raises
-        ------
-        TypeError
-            If it holds anything but numbers.
-        DiskFullError
+        Raises TypeError: If it holds anything but numbers.
         """
         self._forget_arrays(lambda other: other == name)
         found = small_arrays.write(place(self.path), name, array)
@@ -221,10 +200,7 @@ class RunStore(Tiles):
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`.expected_arrays`).
 
-        Raises
-        ------
-        DamagedStoreError
-            If it is missing, is not what was written, or can't be this run's.
+        Raises DamagedStoreError: If it is missing, is not what was written, or can't be this run's.
         """
         document = self.document
         known = {**document.get("arrays", {}), **self._written}.get(name)
@@ -267,12 +243,8 @@ class RunStore(Tiles):
 
         `more` copies into a folder what the model needs besides its arrays.
 
-        Raises
-        ------
-        ScalemaniError
-            If something is at `path`.
-        DamagedStoreError
-            If an array of the model is not what was written.
+        Raises ScalemaniError: If something is at `path`.
+        Raises DamagedStoreError: If an array of the model is not what was written.
         """
         document = {**self.document, "format_version": FORMAT_VERSION}
         write_copy(place(path).absolute(), document, self._of_model(), self.read_array, more)

@@ -8,12 +8,7 @@ from scalemani.engine.places import following
 
 
 class StoreFolder:
-    """Where a run is: the user's path, or a temporary folder that goes when nothing refers to it.
-
-    Parameters
-    ----------
-    path : str or None
-    """
+    """Where a run is: the user's path, or a temporary folder that goes when nothing refers to it."""
 
     def __init__(self, path: str | None) -> None:
         self.temporary = path is None

@@ -46,10 +46,7 @@ def _is_run(there: Place) -> bool:
 def check_outside(path: Named) -> None:
     """Refuse a path that lies in a run, where repair and overwrite would take it for a part of that.
 
-    Raises
-    ------
-    ScalemaniError
-        Naming the run.
+    Raises ScalemaniError: Naming the run.
     """
     for parent in _above(absolute(path)):
         try:
@@ -72,10 +69,7 @@ def _above(target: Place) -> list[Place]:
 def check_replaceable(path: Named) -> None:
     """Refuse to overwrite a run below whose place lies what no run makes: it would go with that.
 
-    Raises
-    ------
-    ScalemaniError
-        Naming the first such entry.
+    Raises ScalemaniError: Naming the first such entry.
     """
     there = absolute(path)
     stray = first_stray(there) if kind_of(there) == "run" else None
@@ -92,10 +86,7 @@ def put_back(path: Named) -> None:
 
     In object storage the new one takes the place.
 
-    Raises
-    ------
-    StoreInUseError
-        If a fit is replacing it now.
+    Raises StoreInUseError: If a fit is replacing it now.
     """
     if set_aside(path) is None:
         return
@@ -111,10 +102,7 @@ def put_back(path: Named) -> None:
 def check_writable(path: Named, *, replacing: bool = False) -> None:
     """Refuse a path in a run, or at which no folder, or no object, can be made, before any work; leaves nothing behind.
 
-    Raises
-    ------
-    ScalemaniError
-        Naming the path and the system's reason; with `replacing` also as :func:`check_replaceable`.
+    Raises ScalemaniError: Naming the path and the system's reason; with `replacing` also as :func:`check_replaceable`.
     """
     target = place(path).absolute()
     if isinstance(target, ObjectPath):

@@ -30,15 +30,10 @@ On a diagonal tile the operand rows of I are None, and so is the second share.""
 class Reader:
     """What a read of D takes of each tile; sent to each worker once.
 
-    Attributes
-    ----------
-    share : callable
-        A module-level function; see `Share`.
-    operand : ndarray, shape (n, m)
-    width : int
-        Columns w of the result.
-    maxima : int
-        That many of the last columns are maxima (of what is 0 or more); the others are sums.
+    share: A module-level function; see `Share`.
+    operand (n, m)
+    width: Columns w of the result.
+    maxima: That many of the last columns are maxima (of what is 0 or more); the others are sums.
     """
 
     share: Share
@@ -56,11 +51,7 @@ class Reader:
 class PartialRead:
     """The shares of some tiles, for the rows from those of block `first` on.
 
-    Attributes
-    ----------
-    start : int
-        The first row.
-    total : ndarray of float64, shape (n - start, w)
+    total (n - start, w)
     """
 
     def __init__(self, store: RunStore, reader: Reader, first: int) -> None:
@@ -71,10 +62,7 @@ class PartialRead:
     def add(self, row: int, column: int, tile: NDArray[np.float32]) -> None:
         """Take in one upper tile.
 
-        Raises
-        ------
-        DamagedStoreError
-            If it gives a NaN.
+        Raises DamagedStoreError: If it gives a NaN.
         """
         here, there = self._blocks[row], self._blocks[column]
         operand = self._reader.operand
@@ -91,20 +79,9 @@ class PartialRead:
 def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = False) -> NDArray[np.float64]:
     """Read D once.
 
-    Parameters
-    ----------
-    reader : Reader
-    by_rows : bool
-        One task a row of tiles: the sums have the bits of those taken while the rows were written.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, w)
-
-    Raises
-    ------
-    DamagedStoreError
-        If a tile is not the one that the ledger knows, or gives a NaN.
+    by_rows: One task a row of tiles: the sums have the bits of those taken while the rows were written.
+    -> (n, w)
+    Raises DamagedStoreError: If a tile is not the one that the ledger knows, or gives a NaN.
     """
     blocks = store.blocks
     total = np.zeros((blocks.n, reader.width))

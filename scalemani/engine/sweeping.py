@@ -56,22 +56,13 @@ def sweep(
 
     Work is the edges relaxed, and one for every `GLANCES` flags looked at.
 
-    Parameters
-    ----------
-    distance : ndarray, shape (n, lanes)
-        As :data:`scalemani.engine.settling.relax` takes it.
-    dirty : ndarray of uint8
-        A multiple of 8 long, 0 behind the n vertices.
-    orders : ndarray of int32, shape (count, n)
-        Each is swept forwards, then backwards; after the last one the first.
-
-    Returns
-    -------
-    pops : int
-        Vertices relaxed.
-    work : int
-    sweeps : int
-    settled : bool
+    distance (n, lanes): As :data:`scalemani.engine.settling.relax` takes it.
+    dirty: A multiple of 8 long, 0 behind the n vertices.
+    orders (count, n): Each is swept forwards, then backwards; after the last one the first.
+    -> pops: Vertices relaxed.
+    -> work
+    -> sweeps
+    -> settled
     """
     n = indptr.shape[0] - 1
     eights = dirty.view(np.uint64)
@@ -119,17 +110,10 @@ def sweep_orders(
     The first one is a farthest vertex from the component's first, each other one a farthest from all before.
     Each component has its own, and the same stretch of every order.
 
-    Parameters
-    ----------
-    steps : ndarray of uint8
-        Lengths of edges as :mod:`scalemani.engine.bucket_search` takes them.
-    distance, nearest : ndarray of int32, shape (n,)
-    scratch : ndarray of int32, shape (4, n)
-
-    Returns
-    -------
-    float
-        Vertices that wait in such a search, in the mean over those that it reaches.
+    steps: Lengths of edges as :mod:`scalemani.engine.bucket_search` takes them.
+    distance, nearest (n,)
+    scratch (4, n)
+    -> Vertices that wait in such a search, in the mean over those that it reaches.
     """
     n = indptr.shape[0] - 1
     part, component, after, before = scratch

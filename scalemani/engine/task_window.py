@@ -53,16 +53,9 @@ class _Piece:
 class TaskWindow:
     """One run of a function over tasks.
 
-    Parameters
-    ----------
-    calls : Calls
-    function : callable
-    shared : object or None
-        The last argument of each task, sent to each worker once.
-    most : callable
-        Gives how many tasks may be in flight now; asked at each result, and while one is waited for.
-    folder : SharedFolder or None
-        What a process must have read back before its first task.
+    shared: The last argument of each task, sent to each worker once.
+    most: Gives how many tasks may be in flight now; asked at each result, and while one is waited for.
+    folder: What a process must have read back before its first task.
     """
 
     def __init__(
@@ -150,12 +143,8 @@ class TaskWindow:
     def _result(self, piece: _Piece) -> Any:
         """What a piece gives, with what was lost sent again as often as it may be.
 
-        Raises
-        ------
-        ClusterLostError
-            If its workers, or what it needs, were lost `cluster_watch.TRIES` times.
-        Exception
-            The task's own error, or this process's, such as one of memory for the result.
+        Raises ClusterLostError: If its workers, or what it needs, were lost `cluster_watch.TRIES` times.
+        Raises Exception: The task's own error, or this process's, such as one of memory for the result.
         """
         self._calls.watch.progress()
         cause: BaseException | None = None
@@ -178,12 +167,8 @@ class TaskWindow:
     def _answer(self, piece: _Piece) -> Any:
         """What a piece gave.
 
-        Raises
-        ------
-        _Room
-            The wait was broken off for that.
-        _Unanswered
-            It may give that when it is asked, or sent, again.
+        Raises _Room: The wait was broken off for that.
+        Raises _Unanswered: It may give that when it is asked, or sent, again.
         """
         try:
             return self._calls.call(self._client.gather(piece.future, asynchronous=True), each_look=self._look)

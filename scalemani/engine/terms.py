@@ -24,15 +24,9 @@ CHECKED = 32  # rows of D that are found again for the self-check
 def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) -> int:
     """A neighbour search at work, besides the rows and the lists.
 
-    Parameters
-    ----------
-    width : int
-        Features of a row as the metric takes them.
-    neighbors : int
-        In a list.
-    method : str
-        "kdtree" (a query for 8,192 rows), "brute" (six tables of bounds a thread, four arrays of gathered
-        rows), "nndescent" or anything else (nothing).
+    width: Features of a row as the metric takes them.
+    method: "kdtree" (a query for 8,192 rows), "brute" (six tables of bounds a thread, four arrays of gathered rows),
+        "nndescent" or anything else (nothing).
     """
     if method == "kdtree":
         pairs = min(n, 8192) * (neighbors + 2)
@@ -111,10 +105,7 @@ def panel_bytes(tile: int, columns: int, size: int) -> int:
 
     The results are float64, with a block's product in the products' precision and what says where they are NaN.
 
-    Parameters
-    ----------
-    size : int
-        Bytes of a number in the products.
+    size: Bytes of a number in the products.
     """
     return min(tile, PANEL) * tile * (2 * size + 8) + (2 * 8 + size + 1) * tile * (2 * columns + SUMS)
 

@@ -50,21 +50,8 @@ def metadata_text(n: int, tile: int, compression: str | None) -> bytes:
 class TileFiles:
     """The folder of an array of tiles that is there.
 
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-    metadata_sum : int, optional
-        CRC32C of its metadata's text, where that is known.
-
-    Attributes
-    ----------
-    metadata_sum : int
-        What it is.
-
-    Raises
-    ------
-    DamagedStoreError
-        If its metadata is not what was written, or not that of square float32 tiles.
+    metadata_sum: CRC32C of its metadata's text, where that is known.
+    Raises DamagedStoreError: If its metadata is not what was written, or not that of square float32 tiles.
     """
 
     def __init__(self, folder: Place, metadata_sum: int | None = None) -> None:
@@ -127,15 +114,8 @@ class TileFiles:
     def read(self, row: int, column: int, buffer: Tile, wanted: int, *, of_numbers: bool = False) -> Tile:
         """Read a tile into a buffer; its part that is the tile, contiguous (a copy where the tile is an end's).
 
-        Parameters
-        ----------
-        wanted : int
-            CRC32C of the file or, in stores of earlier releases, of the tile's numbers.
-
-        Raises
-        ------
-        DamagedStoreError
-            Naming the tile.
+        wanted: CRC32C of the file or, in stores of earlier releases, of the tile's numbers.
+        Raises DamagedStoreError: Naming the tile.
         """
         place = self._inside(row, column)
         try:

@@ -45,12 +45,8 @@ def line_text(run: str, row: int, sums: list[int]) -> bytes:
 class Tiles(ABC):
     """The distances of a run's folder; what the run says of them is for :class:`.store.RunStore` to answer.
 
-    Parameters
-    ----------
-    path : str
-        The folder, absolute.
-    identity : str
-        The run's id: lines of the ledger that another run left are none of this one's.
+    path: The folder, absolute.
+    identity: The run's id: lines of the ledger that another run left are none of this one's.
     """
 
     def __init__(self, path: str, identity: str) -> None:
@@ -65,11 +61,8 @@ class Tiles(ABC):
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         """Make the empty array of distance tiles and an empty ledger.
 
-        Parameters
-        ----------
-        n, tile : int
-        compression : {"lz4", "zstd"}, optional
-            Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes. None: plain float32.
+        compression ({"lz4", "zstd"}): Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes.
+            None: plain float32.
         """
         self.drop_distances()
         with room_for(self.path, 1):
@@ -133,21 +126,10 @@ class Tiles(ABC):
     def write_tile_row(self, row: int, upper: Tile, use: Use | None = None) -> None:
         """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
 
-        Parameters
-        ----------
-        row : int
-            Block number.
-        upper : ndarray of float32, shape (rows of the block, n - start of the block)
-            The diagonal tile's upper half is copied down: the sums of a path taken from its two
-            ends can differ in the last bit, and D must be symmetric.
-        use : callable, optional
-            Called as use(row, column, tile) with each tile as it was written; its memory is the next one's.
-
-        Raises
-        ------
-        DiskFullError
-        DamagedStoreError
-            If another run is at the path by now.
+        upper (rows of the block, n - start of the block): The diagonal tile's upper half is copied down: the sums of a
+            path taken from its two ends can differ in the last bit, and D must be symmetric.
+        use: Called as use(row, column, tile) with each tile as it was written; its memory is the next one's.
+        Raises DamagedStoreError: If another run is at the path by now.
         """
         files, here = self.files, self.blocks[row]
         sums, buffer = [], files.new_buffer()
@@ -236,15 +218,8 @@ class Tiles(ABC):
     def read_tile(self, row: int, column: int, buffer: Tile | None = None) -> Tile:
         """One upper tile, checked.
 
-        Parameters
-        ----------
-        buffer : ndarray, optional
-            From :meth:`TileFiles.new_buffer`: the tile is read into it, and is gone with the next one.
-
-        Raises
-        ------
-        DamagedStoreError
-            If the ledger lacks it, or its file is not the one that the ledger knows.
+        buffer: From :meth:`TileFiles.new_buffer`: the tile is read into it, and is gone with the next one.
+        Raises DamagedStoreError: If the ledger lacks it, or its file is not the one that the ledger knows.
         """
         return self._tile(row, column, self.files.new_buffer() if buffer is None else buffer)
 

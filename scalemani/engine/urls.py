@@ -27,13 +27,8 @@ def shown(url: str) -> str:
 def scheme_bucket_key(url: str) -> tuple[str, str, str]:
     """The parts of a URL such as ``s3://bucket/runs/a``; ``memory://`` has no buckets.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is none that is known, or has a user, a password or a port.
+    Raises ScalemaniError: If it is none that is known, or has a user, a password or a port.
 
-    Examples
-    --------
     >>> scheme_bucket_key("s3a://shelf//runs/a"), scheme_bucket_key("memory://a")
     (('s3', 'shelf', 'runs/a'), ('memory', '', 'a'))
     """
@@ -58,12 +53,6 @@ def scheme_bucket_key(url: str) -> tuple[str, str, str]:
 def refuse_near_url(said: str) -> None:
     """Refuse what is no URL and was surely meant to be one; drive letters and other names with colons are paths.
 
-    Raises
-    ------
-    ScalemaniError
-
-    Examples
-    --------
     >>> refuse_near_url("C:/runs"), refuse_near_url("a:b"), refuse_near_url("s3/b")
     (None, None, None)
     """

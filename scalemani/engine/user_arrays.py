@@ -32,11 +32,6 @@ class PointsArray(zarr.Array[Any]):
             ) from error
 
 
-def is_zarr(X: Any) -> bool:
-    """Whether X is a Zarr array."""
-    return isinstance(X, zarr.Array)
-
-
 def _in_zarr(path: Place) -> Any:
     """What Zarr's functions take for a path."""
     if isinstance(path, ObjectPath):
@@ -62,18 +57,9 @@ def _metadata(form: dict[str, Any]) -> bytes:
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-        Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on with
-        if it has that form, else replaced.
-    shape : tuple of int
-    chunk_rows : int, optional
-        Rows of a chunk, which are written together; by default those of 8 MiB.
-
-    Raises
-    ------
-    DiskFullError
+    folder: Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on
+        with if it has that form, else replaced.
+    chunk_rows: Rows of a chunk, which are written together; by default those of 8 MiB.
     """
 
     def __init__(self, folder: Place, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
@@ -119,10 +105,7 @@ class NewOutput:
     def finish(self, path: Named) -> None:
         """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
 
-        Raises
-        ------
-        ScalemaniError
-            If something has come to be there.
+        Raises ScalemaniError: If something has come to be there.
         """
         refuse_existing(path)
         name_next(self._partial.parent, self._partial)
@@ -135,12 +118,7 @@ class NewOutput:
 
 
 def refuse_existing(path: Named) -> None:
-    """Refuse a path at which something is.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse a path at which something is."""
     if is_there(absolute(path)):
         raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
 
@@ -161,10 +139,8 @@ def open_member(path: Place, member: str | None) -> Any:
 
     Its metadata are checked first (:mod:`.foreign_zarr`): no codec that runs code comes to see the data.
 
-    Raises
-    ------
-    ScalemaniError
-        If there is no array; the arrays of a group are listed. If its dtype, codecs or sizes are not to be trusted.
+    Raises ScalemaniError: If there is no array; the arrays of a group are listed. If its dtype, codecs or sizes are not
+        to be trusted.
     """
     name = f"{path}:{member}" if member else str(path)
     try:

@@ -29,19 +29,10 @@ def vertex_order(matrix: csr_array) -> NDArray[np.int64]:
     It is cut in the middle, and so on until `LEAF` vertices are left. A part that its own edges
     do not hold together is divided into its components first.
 
-    Parameters
-    ----------
-    matrix : csr_array of shape (n, n)
-        Symmetric non-negative finite weights; stored zeros are edges.
+    matrix (n, n): Symmetric non-negative finite weights; stored zeros are edges.
+    -> order (n,): ``order[v]`` is the row of `matrix` that becomes vertex `v`. It depends on nothing but `matrix`: no
+        seed, no threads.
 
-    Returns
-    -------
-    order : ndarray of shape (n,), int64
-        ``order[v]`` is the row of `matrix` that becomes vertex `v`. It depends on nothing but
-        `matrix`: no seed, no threads.
-
-    Notes
-    -----
     O(E log n) work, with no recursion: E edges, of which every level of the halving sees each at most a constant
     number of times. Lengths are whole steps (:mod:`scalemani.engine.bucket_search`). The graph is renumbered twice
     on the way: most of the time would be spent waiting for memory otherwise.
@@ -139,15 +130,8 @@ def _components(
 def _halve(indptr: Any, indices: Any, steps: Any, order: Any, parts: Any, least: int) -> Any:
     """Permute `order` (n,) in place until no part has more than `least` vertices, `LEAF` or more of them.
 
-    Parameters
-    ----------
-    parts : ndarray of int64, shape (count, 2)
-        Where the parts that are to be divided begin and end in `order`.
-
-    Returns
-    -------
-    ndarray of int64, shape (count, 2)
-        Where those of more than LEAF vertices are now.
+    parts (count, 2): Where the parts that are to be divided begin and end in `order`.
+    -> (count, 2): Where those of more than LEAF vertices are now.
     """
     n = order.shape[0]
     part = np.full(n, -1, np.int32)

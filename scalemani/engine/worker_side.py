@@ -32,16 +32,10 @@ def process_name() -> str:
 class Account:
     """What a worker says of itself.
 
-    Attributes
-    ----------
-    process, host, version : str
-        Its process, the host's name, the version of this package.
-    limit : int or None
-        Bytes of its own memory limit; None where it has none, or is not paused by it.
-    room : int or None
-        Bytes that it may add before Dask pauses it, less a margin.
-    free : int
-        Bytes free on its host.
+    process, host, version: Its process, the host's name, the version of this package.
+    limit: Bytes of its own memory limit; None where it has none, or is not paused by it.
+    room: Bytes that it may add before Dask pauses it, less a margin.
+    free: Bytes free on its host.
     """
 
     process: str

@@ -40,21 +40,11 @@ _at_work: dict[str, str] = {}  # of this process: paths, and the ids of their wr
 class Writer:
     """The right to write at a path, for the length of a ``with`` block.
 
-    Parameters
-    ----------
-    path : path or URL
-        A store, or an output; need not be there yet.
-    what : str
-        What is at work, for messages.
-    beats : bool
-        False where no other process can know of the path: nothing is put there.
-
-    Raises
-    ------
-    StoreInUseError
-        On entering, if another writer lives.
-    ScalemaniError
-        On entering, if nothing can be put beside the path.
+    path: A store, or an output; need not be there yet.
+    what: What is at work, for messages.
+    beats: False where no other process can know of the path: nothing is put there.
+    Raises StoreInUseError: On entering, if another writer lives.
+    Raises ScalemaniError: On entering, if nothing can be put beside the path.
     """
 
     def __init__(self, path: Named, what: str = "fit", *, beats: bool = True) -> None:

@@ -67,10 +67,7 @@ def matrix_faults(
 ) -> Iterator[Fault]:
     """Of the matrices, and of the counts that follow from them.
 
-    Parameters
-    ----------
-    whole : bool
-        Whether the array of landmarks is.
+    whole: Whether the array of landmarks is.
     """
     layout, finished = Layout.of(store), store.stage("geodesics") is not None
     wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
@@ -128,12 +125,8 @@ def _row(
 def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fault]:
     """What the matrix, the arrays and the graph say of one another; each of them is whole as a file.
 
-    Parameters
-    ----------
-    graph : CSR or None
-        None where D was given.
-    broken : set of str
-        Arrays that are not whole.
+    graph: None where D was given.
+    broken: Arrays that are not whole.
     """
     stages = store.document["stages"]
     if LANDMARKS in broken or "geodesics" not in stages:

@@ -22,10 +22,8 @@ from scalemani.row_blocks import row_numbers
 def check_landmarks(given: Input, parameters: Parameters, graph: Graph | None = None) -> None:
     """Refuse landmarks that X, or its graph where that is known, does not have.
 
-    Raises
-    ------
-    ScalemaniError
-        More landmarks than points; row numbers that X has not, that are one point, or that no path leads to.
+    Raises ScalemaniError: More landmarks than points; row numbers that X has not, that are one point, or that no path
+        leads to.
     """
     landmarks = parameters.landmarks
     if landmarks is None:
@@ -59,20 +57,12 @@ def choose_landmarks(
 ) -> tuple[NDArray[np.int64], float | None]:
     """The vertices of the landmarks, ascending, and how far from them any vertex is at most.
 
-    Parameters
-    ----------
-    given : Input or None
-        X, needed where D was given.
-    graph : CSR or None
-        In vertex order and the unit of the tiles; None where D was given.
-    order, vertex : ndarray of int64
-        Distinct point of each vertex; vertex of each row of X.
-
-    Returns
-    -------
-    vertices : ndarray of int64, shape (m,)
-    reach : float or None
-        In the unit of `graph`, or the user's where D was given; None where it was not asked for ("maxmin" alone does).
+    given: X, needed where D was given.
+    graph: In vertex order and the unit of the tiles; None where D was given.
+    order, vertex: Distinct point of each vertex; vertex of each row of X.
+    -> vertices (m,)
+    -> reach: In the unit of `graph`, or the user's where D was given; None where it was not asked for ("maxmin" alone
+        does).
     """
     landmarks, n = parameters.landmarks, len(order)
     if not isinstance(landmarks, Integral):

@@ -30,12 +30,8 @@ def fit_landmarks(
 ) -> None:
     """Run the stages that the store lacks.
 
-    Parameters
-    ----------
-    layout : Layout
-        How the distances are cut, where they are not begun.
-    fields : dict
-        What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    layout: How the distances are cut, where they are not begun.
+    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
     """
     if store.stage(STAGE) is None:
         report("landmarks", 0, 1)

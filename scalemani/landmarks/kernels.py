@@ -29,17 +29,9 @@ from scalemani.ritz import ReadBlock
 class LandmarkKernels:
     """K1 and K2 of landmarks that stand for all points; what :func:`scalemani.corrections.solve` asks of kernels.
 
-    Parameters
-    ----------
-    square : ndarray of float64, shape (m, m)
-        Symmetric, zero diagonal.
-    counts : ndarray of int, shape (m,)
-        Points of each landmark's cell, itself included.
-
-    Attributes
-    ----------
-    sums : DistanceSums
-        Of the n points at their landmarks' places.
+    square (m, m): Symmetric, zero diagonal.
+    counts (m,): Points of each landmark's cell, itself included.
+    sums: Of the n points at their landmarks' places.
     """
 
     def __init__(self, square: Vectors, counts: NDArray[np.int64]) -> None:

@@ -29,13 +29,8 @@ COORDINATES = "coordinates"  # (n, p) of all points
 class Layout:
     """How the distances of n points to m landmarks are cut.
 
-    Attributes
-    ----------
-    n, m : int
-    landmarks_a_task : int
-        Rows that a task finds together.
-    points_a_chunk : int
-        Points of a chunk of either matrix.
+    landmarks_a_task: Rows that a task finds together.
+    points_a_chunk: Points of a chunk of either matrix.
     """
 
     n: int
@@ -65,13 +60,7 @@ class Layout:
 
 
 def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
-    """How landmarks were chosen, and how far any point is from one at most; nothing where there are none.
-
-    Parameters
-    ----------
-    stages : mapping
-        Of a finished run.
-    """
+    """How landmarks were chosen, and how far any point is from one at most; nothing where there are none."""
     state = stages.get(STAGE)
     if state is None:
         return {}
@@ -86,11 +75,7 @@ def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
 def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[np.float32]:
     """Rows of D of some landmarks, (l, n), from the distances of all points to them: the whole matrix is read.
 
-    Raises
-    ------
-    ScalemaniError
-        If a vertex is no landmark.
-    DamagedStoreError
+    Raises ScalemaniError: If a vertex is no landmark.
     """
     layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
     at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
@@ -107,13 +92,7 @@ def rows_of_landmarks(store: RunStore, vertices: NDArray[np.int64]) -> NDArray[n
 
 
 def copy_points(store: RunStore, folder: Place) -> None:
-    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked.
-
-    Raises
-    ------
-    DamagedStoreError
-    DiskFullError
-    """
+    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked."""
     ours = Layout.of(store).by_point(store)
     theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)
     theirs.create()
@@ -122,12 +101,7 @@ def copy_points(store: RunStore, folder: Place) -> None:
 
 
 def symmetric_square(store: RunStore) -> NDArray[np.float64]:
-    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end."""
     square = store.read_array(SQUARE).astype(np.float64)
     return (square + square.T) / 2
 
@@ -149,10 +123,7 @@ def median_distance(square: NDArray[np.float64], counts: NDArray[np.int64]) -> f
 def first_rows(store: RunStore, vertex: NDArray[np.int64]) -> NDArray[np.int64]:
     """The first row of X that is each landmark, (m,), in the order of their vertices.
 
-    Parameters
-    ----------
-    vertex : ndarray of int64, shape (n_rows,)
-        Of each row; -1 where it was dropped.
+    vertex (n_rows,): Of each row; -1 where it was dropped.
     """
     rows = np.flatnonzero(vertex >= 0)[::-1]
     first = np.empty(Layout.of(store).n, np.int64)

@@ -32,19 +32,8 @@ FROM_THE_POINTS = ("landmarks", "chunk")  # where D was given
 def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Cluster, report: Report) -> list[str]:
     """Mend what is wrong, what other things depend on first; the rest of a kind that goes to the fit stays.
 
-    Parameters
-    ----------
-    faults : dict
-        By kind: of `KINDS`.
-
-    Returns
-    -------
-    done : list of str
-        A sentence each.
-
-    Raises
-    ------
-    DiskFullError
+    faults: By kind: of `KINDS`.
+    -> done: A sentence each.
     """
     done: list[str] = []
     given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"

@@ -33,13 +33,7 @@ MOST_POINTS, LEAST_POINTS = 8192, 64  # of a chunk
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkWork(Asked):
-    """What a fit by landmarks asks of a machine.
-
-    Attributes
-    ----------
-    m : int
-        Landmarks.
-    """
+    """What a fit by landmarks asks of a machine."""
 
     m: int
 
@@ -91,10 +85,7 @@ def layouts(n: int, m: int, slots: int = 1) -> Iterator[Layout]:
 def choose_layout(work: LandmarkWork, limit: int) -> Layout:
     """The fastest layout that fits.
 
-    Raises
-    ------
-    DoesNotFitError
-        If none does; both numbers and the remedies are named.
+    Raises DoesNotFitError: If none does; both numbers and the remedies are named.
     """
     allowed = work.allowance(limit)
     for layout in layouts(work.n, work.m, work.threads * work.workers):
@@ -132,10 +123,7 @@ def model_bytes(work: LandmarkWork, listed: int) -> int:
 def check_landmark_disk(path: str, layout: Layout, more: int = 0) -> None:
     """Refuse a store that doesn't fit on its disk.
 
-    Raises
-    ------
-    DoesNotFitError
-        Naming what is needed and what is free.
+    Raises DoesNotFitError: Naming what is needed and what is free.
     """
     needed, free = distance_bytes(layout) + turning_bytes(layout) + more, free_disk(path)
     if needed > free:
@@ -153,12 +141,7 @@ def count_of(parameters: Parameters) -> int:
 
 
 def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
-    """Refuse, before the neighbour search, what can't fit whatever it finds.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """Refuse, before the neighbour search, what can't fit whatever it finds."""
     m = count_of(parameters)
     n = given.n_distinct if parameters.disconnected != "largest" else m  # the largest component may be small
     edges = least_edges(given, parameters, n)
@@ -173,12 +156,7 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
 
 
 def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster: Cluster, limit: int) -> Layout:
-    """The layout that a store with a graph has, or the one to begin with.
-
-    Raises
-    ------
-    DoesNotFitError
-    """
+    """The layout that a store with a graph has, or the one to begin with."""
     if store.stage(STAGE) is not None:
         return Layout.of(store)
     graph = store.stage("graph")

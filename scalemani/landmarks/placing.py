@@ -33,10 +33,7 @@ KEPT_BYTES = 128 << 20  # chunks that a process keeps: points that lie together 
 class KeptChunks:
     """Chunks of points' distances, read and checked once while they are in use; for all threads of a process.
 
-    Parameters
-    ----------
-    points : ChunkedMatrix
-        Its chunks are whole rows.
+    points: Its chunks are whole rows.
     """
 
     def __init__(self, points: ChunkedMatrix) -> None:
@@ -62,13 +59,8 @@ class KeptChunks:
 class LandmarkPlacer:
     """A model of landmarks, ready to place points.
 
-    Parameters
-    ----------
-    store : RunStore
-        With every point's distances to the landmarks.
-    embedding : Embedding
-        Of the landmarks.
-    form : {"continuous", "paper"}
+    store: With every point's distances to the landmarks.
+    form ({"continuous", "paper"})
     """
 
     def __init__(self, store: RunStore, embedding: Embedding, form: str) -> None:
@@ -85,10 +77,7 @@ class LandmarkPlacer:
     ) -> Vectors:
         """Coordinates (l, p) of points that touch vertices at some lengths (user's unit); NaN where they touch none.
 
-        Parameters
-        ----------
-        indptr, vertices, lengths, own
-            As :class:`scalemani.projection.Attachments` has them.
+        indptr, vertices, lengths, own: As :class:`scalemani.projection.Attachments` has them.
         """
         count = len(own)
         step = max(1, BATCH_BYTES // (8 * self._m))

@@ -29,16 +29,10 @@ from scalemani.plan_text import landmark_plan_lines
 class LandmarkPlan(AnyPlan):
     """What a fit by landmarks takes; as :class:`scalemani.plan.AnyPlan` has it, and:
 
-    Attributes
-    ----------
-    n_landmarks : int
-    landmark_method : str
-        "maxmin", "random", or "given" of row numbers.
-    landmarks_a_task, points_a_chunk : int
-        Rows that a task finds together, and points of a chunk of the matrix of distances. `tasks` are one a block of
-        landmarks, and two a chunk of points, which is turned and then placed.
-    disk_turning : int
-        Bytes more on the disk while the distances are turned.
+    landmark_method: "maxmin", "random", or "given" of row numbers.
+    landmarks_a_task, points_a_chunk: Rows that a task finds together, and points of a chunk of the matrix of distances.
+        `tasks` are one a block of landmarks, and two a chunk of points, which is turned and then placed.
+    disk_turning: Bytes more on the disk while the distances are turned.
     """
 
     n_landmarks: int
@@ -61,10 +55,7 @@ def make_landmark_plan(
 ) -> LandmarkPlan:
     """The plan of a fit whose graph is known; one that does not fit says so in `refusal`.
 
-    Parameters
-    ----------
-    n, edges : int
-        Vertices and stored entries of the graph.
+    n, edges: Vertices and stored entries of the graph.
     """
     m = needs.count_of(parameters)
     work, refusal = needs.landmark_work(given, parameters, cluster, n, m, edges), None
@@ -106,12 +97,7 @@ def with_landmark_seconds(
 ) -> LandmarkPlan:
     """The plan with the time by stage, from what was spent on the first stages and a calibration of the others.
 
-    Parameters
-    ----------
-    matrix : CSR or None
-        The graph, in vertex order and the user's unit; None where D is given.
-    spent : dict
-        Stage -> seconds.
+    matrix: The graph, in vertex order and the user's unit; None where D is given.
     """
     if plan.refusal is not None:
         return plan

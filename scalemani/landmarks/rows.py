@@ -30,18 +30,8 @@ Report = Callable[[str, int, int], None]
 def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cluster, report: Report) -> None:
     """Fill both matrices, and `landmark_square` (m, m), float32 as found; what a stopped run finished stays.
 
-    Parameters
-    ----------
-    given : Input or None
-        X, needed where D was given.
-    scale : float
-        Of the store.
-
-    Raises
-    ------
-    DamagedStoreError
-        If a landmark is not 0 from itself, or has no finite path to some point.
-    DiskFullError
+    given: X, needed where D was given.
+    Raises DamagedStoreError: If a landmark is not 0 from itself, or has no finite path to some point.
     """
     layout = Layout.of(store)
     rows, points = layout.by_landmark(store), layout.by_point(store)
@@ -156,12 +146,9 @@ def _turn(path: str, identity: str, block: int) -> NDArray[np.int64]:
 def cells(distances: NDArray[np.float32], here: slice, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many of some points are in the cell of each landmark, shape (m,).
 
-    Parameters
-    ----------
-    distances : ndarray, shape (points, m)
-    here : slice
-        Their vertices.
-    landmarks : ndarray of int64, shape (m,)
+    distances (points, m)
+    here: Their vertices.
+    landmarks (m,)
     """
     nearest = distances.argmin(axis=1)
     low, high = np.searchsorted(landmarks, (here.start, here.stop))

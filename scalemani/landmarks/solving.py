@@ -39,17 +39,10 @@ def solve_landmarks(
 ) -> None:
     """Solve for the correction that is asked for, place every point, and record the model; nothing if that is there.
 
-    Parameters
-    ----------
-    fields : dict
-        What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    again : bool
-        Whether a model for this correction that is there is solved for again: it stays until the new one is recorded.
-
-    Raises
-    ------
-    SelfCheckError
-        If what was found contradicts itself; nothing is recorded then.
+    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    again: Whether a model for this correction that is there is solved for again: it stays until the new one is
+        recorded.
+    Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
     """
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"] and not again:
@@ -106,12 +99,7 @@ def read_back(store: RunStore, chosen: NDArray[np.int64]) -> NDArray[np.float32]
 
 
 def check_square(store: RunStore) -> None:
-    """Refuse landmarks' own distances that are not those of the matrix of all points.
-
-    Raises
-    ------
-    DamagedStoreError
-    """
+    """Refuse landmarks' own distances that are not those of the matrix of all points."""
     layout = Layout.of(store)
     found = read_back(store, np.arange(layout.m))
     if not np.array_equal(found, store.read_array(SQUARE).T):

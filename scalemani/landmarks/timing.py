@@ -24,14 +24,9 @@ SAMPLE_ENTRIES = 4 << 20  # of a chunk that is timed
 class ChunkSeconds(NamedTuple):
     """Seconds an entry, and what reaches the disk.
 
-    Attributes
-    ----------
-    turned : float
-        Written by landmark, read, turned, held against the others, and written by point.
-    placed : float
-        Read and multiplied with the axes.
-    disk : float
-        Bytes a second.
+    turned: Written by landmark, read, turned, held against the others, and written by point.
+    placed: Read and multiplied with the axes.
+    disk: Bytes a second.
     """
 
     turned: float

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scalemani.bounds import LEAST_GAP, much_negative, side, two_digits
+from scalemani.neighbor_lists import LEAST_RECALL
 from scalemani.reporting.page import Notice
 from scalemani.reporting.words import count, number, percent
 
 __all__ = ["about_the_correction", "notices"]
 
 NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
-LOW_RECALL = 0.95
 SOME_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
 UNCORRECTED = (None, "none")
@@ -19,16 +19,9 @@ UNCORRECTED = (None, "none")
 def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | None, idle_axes: int) -> list[Notice]:
     """What a reader of the map has to know: warnings, then remarks.
 
-    Parameters
-    ----------
-    spectrum : mapping
-        ``spectrum_`` of the model; what an older fit lacks is passed over.
-    tol : float
-        Of the fit.
-    residual_variance : float or None
-        With all axes.
-    idle_axes : int
-        Axes on which every point is at 0.
+    spectrum: ``spectrum_`` of the model; what an older fit lacks is passed over.
+    residual_variance: With all axes.
+    idle_axes: Axes on which every point is at 0.
     """
     found = [
         *_about_the_graph(spectrum),
@@ -58,7 +51,7 @@ def _about_the_graph(s: Mapping[str, Any]) -> Iterator[Notice]:
             ],
         )
     recall = s.get("knn_recall")
-    if recall is not None and recall < LOW_RECALL:
+    if recall is not None and recall < LEAST_RECALL:
         yield Notice(
             f"The neighbour search found {percent(recall)} of the true neighbours in a sample.",
             ["Missing neighbours lengthen paths. --knn exact finds all."],

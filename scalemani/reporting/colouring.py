@@ -25,20 +25,11 @@ FAR = 4.0  # the whole range is this many times what lies between the tails: the
 class Colouring:
     """A colour for each row.
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    numbers : ndarray of float64, shape (n,), or None
-        NaN where a row has none.
-    limits : tuple of float
-        Ends of the scale of `numbers`; values beyond have the colour of the end.
-    codes : ndarray of int, shape (n,), or None
-        Number of the row's category in `categories`; ``len(categories)`` for the others, -1 without a value.
-    categories : tuple of str
-        The commonest first; at most twelve.
-    n_categories : int
-        Different ones in the column.
+    numbers (n,): NaN where a row has none.
+    limits: Ends of the scale of `numbers`; values beyond have the colour of the end.
+    codes (n,): Number of the row's category in `categories`; ``len(categories)`` for the others, -1 without a value.
+    categories: The commonest first; at most twelve.
+    n_categories: Different ones in the column.
     """
 
     name: str
@@ -73,14 +64,8 @@ class Colouring:
 def colouring(name: str, values: NDArray[Any] | Sequence[str]) -> Colouring:
     """A colour for each value.
 
-    Parameters
-    ----------
-    name : str
-    values : ndarray of numbers or sequence of str, length n
-        NaN, infinite and empty values are none.
+    values: NaN, infinite and empty values are none.
 
-    Examples
-    --------
     >>> colouring("kind", ["b", "a", "b", ""]).categories
     ('b', 'a')
     >>> colouring("length", np.array([0.5, 2.0, np.nan])).limits

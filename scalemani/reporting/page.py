@@ -86,8 +86,6 @@ class Section:
 def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
     """A self-contained page, to be written as UTF-8; all text is escaped, pictures are data URIs, it may fetch nothing.
 
-    Examples
-    --------
     >>> "a &lt;b&gt;" in page("a <b>", "", [])
     True
     """

@@ -18,8 +18,6 @@ MOST_OTHERS = 20_000  # points to which all distances are drawn; neighbours are 
 def sample_size(n: int) -> int:
     """How many points are sampled of n, unless asked otherwise.
 
-    Examples
-    --------
     >>> sample_size(60), sample_size(10_000), sample_size(100_000), sample_size(2_000_000)
     (60, 512, 250, 32)
     """

@@ -20,7 +20,7 @@ from scalemani.reporting.map_section import map_sections
 from scalemani.reporting.page import Notice, Picture, Section, Table
 from scalemani.reporting.sample import Sample
 from scalemani.reporting.spectrum_tables import MOST_ROWS, tables_of_axes, whole_spectrum
-from scalemani.reporting.words import count, number, percent, said_of_given, setting
+from scalemani.reporting.words import SAID_OF_GIVEN, count, number, percent, setting
 
 __all__ = ["Findings", "sections", "title"]
 
@@ -40,24 +40,13 @@ NO_SAMPLE = (
 class Findings:
     """What the report says.
 
-    Attributes
-    ----------
-    name : str
-        Of the run.
-    spectrum, parameters, versions : mapping
-    coordinates : ndarray, shape (rows with coordinates, p)
-    n_dropped_rows : int
-        Rows of the user's without coordinates.
-    sample : Sample or None
-        Sampled points with distances to all; None where there are none.
-    quality : mapping or None
-        As :func:`scalemani.quality.quality_account` gives it, of the sample.
-    histogram : DistanceHistogram or None
-        Of all geodesic distances, if the fit counted them.
-    dimension : mapping
-        As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
-    landmarks : ndarray of int or None
-        Rows of `coordinates` that are landmarks, of a fit by these.
+    coordinates (rows with coordinates, p)
+    n_dropped_rows: Rows of the user's without coordinates.
+    sample: Sampled points with distances to all; None where there are none.
+    quality: As :func:`scalemani.quality.quality_account` gives it, of the sample.
+    histogram: Of all geodesic distances, if the fit counted them.
+    dimension: As :func:`scalemani.dimension.suggested_dimension` gives it; empty without a histogram.
+    landmarks: Rows of `coordinates` that are landmarks, of a fit by these.
     """
 
     name: str
@@ -110,7 +99,7 @@ def _in_short(f: Findings) -> Section:
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
         *landmark_rows(s),
-        *([["given", given]] if (given := said_of_given(s.get("knn_method"))) else []),
+        *([["given", given]] if (given := SAID_OF_GIVEN.get(str(s.get("knn_method")))) else []),
         ["axes", f"{f.n_axes}"],
         ["correction", _correction(s)],
     ]

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["column", "count", "number", "percent", "said_of_given", "setting"]
+__all__ = ["SAID_OF_GIVEN", "column", "count", "number", "percent", "setting"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NOTHING = "–"
-_GIVEN = {
+SAID_OF_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
     "neighbours by them and measure along paths",
     "precomputed": "distances to choose neighbours by (metric precomputed), measured along paths; metric geodesic "
@@ -20,8 +20,6 @@ _GIVEN = {
 def number(value: Any, digits: int = 4) -> str:
     """So many significant digits; powers of ten where there would be many zeros.
 
-    Examples
-    --------
     >>> number(1234.56), number(-0.0123456), number(3.14e-9), number(2.5e12), number(None)
     ('1,235', '−0.01235', '3.14 × 10⁻⁹', '2.5 × 10¹²', '–')
     """
@@ -47,8 +45,6 @@ def _power(power: int) -> str:
 def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
     """A table's column of one unit and one number of decimals, so that numbers are compared by their length.
 
-    Examples
-    --------
     >>> column("size", [5249556.0, 21717.0, None])
     ('size, × 10⁶', ['5.2496', '0.0217', '–'])
     >>> column("size", [12.25, 0.5])
@@ -71,8 +67,6 @@ def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
 def percent(share: Any) -> str:
     """A share as a percentage, with as many digits as mean something.
 
-    Examples
-    --------
     >>> percent(0.98765), percent(1.31), percent(0.0123), percent(-0.5), percent(2e-6), percent(0), percent(None)
     ('98.8 %', '131 %', '1.23 %', '−50.0 %', '< 0.01 %', '0 %', '–')
     """
@@ -90,30 +84,15 @@ def percent(share: Any) -> str:
 def count(number_of: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun.
 
-    Examples
-    --------
     >>> count(1, "row"), count(1200, "row"), count(2, "axis", "axes")
     ('1 row', '1,200 rows', '2 axes')
     """
     return f"{number_of:,} {noun if number_of == 1 else plural or noun + 's'}"
 
 
-def said_of_given(method: Any) -> str | None:
-    """How given distances were taken, by the neighbour search; None where rows of features were given.
-
-    Examples
-    --------
-    >>> said_of_given("kdtree"), said_of_given("geodesic")[:34]
-    (None, 'the final distances (metric geodes')
-    """
-    return _GIVEN.get(method)
-
-
 def setting(value: Any) -> str:
     """A parameter's value as it is given.
 
-    Examples
-    --------
     >>> setting(None), setting(10), setting(1e-06), setting({"p": 3}), setting("union")
     ('none', '10', '1e-06', 'p = 3', 'union')
     """

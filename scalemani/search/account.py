@@ -10,17 +10,10 @@ from typing import Any
 class Account:
     """What a search did.
 
-    Attributes
-    ----------
-    n_distances : int
-        Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
-    counted : bool
-        Whether each was counted; else the number is an estimate (:mod:`.evaluations`).
-    n_shards, n_parts : int
-    n_skipped : int
-        Pairs of a row and a shard without it that were skipped.
-    skipped_shards : list of list of int
-        Pairs (i, j), at most 100, of shards such that no row of i asked j.
+    n_distances: Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
+    counted: Whether each was counted; else the number is an estimate (:mod:`.evaluations`).
+    n_skipped: Pairs of a row and a shard without it that were skipped.
+    skipped_shards: Pairs (i, j), at most 100, of shards such that no row of i asked j.
     """
 
     n_distances: int = 0

@@ -22,12 +22,8 @@ _LOST = 1e-150  # norms below this may vanish in a square
 class Yardstick:
     """Lengths that obey the triangle inequality, of which a metric's distances are an increasing function.
 
-    Parameters
-    ----------
-    form : Form
-        The metric, of which :meth:`known` is true.
-    centre : NDArray[float64] or None, shape (d',)
-        What products of dense rows under the Euclidean norm are centred on: any point in the midst of them.
+    form: The metric, of which :meth:`known` is true.
+    centre (d',): What products of dense rows under the Euclidean norm are centred on: any point in the midst of them.
     """
 
     def __init__(self, form: Form, centre: F64 | None = None) -> None:
@@ -60,16 +56,8 @@ class Yardstick:
 class Cells:
     """Parts of the rows, each about a centre: what bounds distances to the rows of a part.
 
-    Parameters
-    ----------
-    yardstick : Yardstick
-    centres : array or csr_array, shape (C, d')
-        Prepared.
-
-    Attributes
-    ----------
-    reach : NDArray[float64], shape (C,)
-        Upper bound on the length from each centre to its rows; -inf for a part without rows.
+    centres (C, d'): Prepared.
+    reach (C,): Upper bound on the length from each centre to its rows; -inf for a part without rows.
     """
 
     def __init__(self, yardstick: Yardstick, centres: Any) -> None:

@@ -14,12 +14,7 @@ _TABLE_ROWS, _TABLE_COLUMNS = 512, 2048  # 8 MiB a table of bounds, a few tables
 
 
 class BruteSearch:
-    """Search among prepared rows by tables of bounds.
-
-    Parameters
-    ----------
-    prepared : PreparedRows
-    """
+    """Search among prepared rows by tables of bounds."""
 
     method = "brute"
 

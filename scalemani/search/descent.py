@@ -50,24 +50,12 @@ def descent_obstacle(search: ExactSearch) -> str | None:
 def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int) -> NDArray[np.int64]:
     """Candidate neighbours of every row, from one thread: one piece of work, which can't be taken up half done.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The rows and the metric.
-    n_neighbors : int
-        Neighbours wanted, the row itself not counted.
-    random_state : int
-        Seed.
-
-    Returns
-    -------
-    NDArray[int64], shape (m, n_neighbors + 1)
-        As pynndescent gives them: the row itself among them, -1 where none was found, perhaps repeats.
-
-    Raises
-    ------
-    ScalemaniError
-        The metric or the kind of rows is beyond NN-descent.
+    search: The rows and the metric.
+    n_neighbors: Neighbours wanted, the row itself not counted.
+    random_state: Seed.
+    -> (m, n_neighbors + 1): As pynndescent gives them: the row itself among them, -1 where none was found, perhaps
+        repeats.
+    Raises ScalemaniError: The metric or the kind of rows is beyond NN-descent.
     """
     obstacle = descent_obstacle(search)
     if obstacle is not None:
@@ -81,17 +69,9 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
 class ShardIndex:
     """NN-descent among some of the rows: their own neighbours, and those of any other rows among them.
 
-    Parameters
-    ----------
-    rows : DescentRows
-    there : NDArray[int64], shape (s,)
-        The rows it is made of.
-    n_neighbors : int
-        Neighbours wanted, the row itself not counted.
-    random_state : int
+    there (s,): The rows it is made of.
+    n_neighbors: Neighbours wanted, the row itself not counted.
 
-    Notes
-    -----
     Answers have the same bits for the same batches of queries in the same order, whatever came before them. Within a
     batch a query that draws random numbers (its row lies on a tree's hyperplane, or too few candidates were found)
     leaves others to the next. They run on one thread, as pynndescent makes them.
@@ -165,10 +145,6 @@ class DescentRows:
 
     Prepared rows are centred in float64 and scaled by a power of two where the metric is a norm between them: all of
     them alike, whichever are taken.
-
-    Parameters
-    ----------
-    search : ExactSearch
     """
 
     def __init__(self, search: ExactSearch) -> None:

@@ -19,16 +19,10 @@ _ROUNDED = 1 + 1e-6  # of float32's pi
 class Domain:
     """What is allowed.
 
-    Attributes
-    ----------
-    words : str
-        The rule, as messages and the documentation say it.
-    entry : callable
-        Whether each entry is bad, from entries and their columns; CSR rows show what they store.
-    row : callable
-        Whether each row is bad, from a block of rows.
-    fault : str
-        What a bad row has.
+    words: The rule, as messages and the documentation say it.
+    entry: Whether each entry is bad, from entries and their columns; CSR rows show what they store.
+    row: Whether each row is bad, from a block of rows.
+    fault: What a bad row has.
     """
 
     words: str = "any numbers"

@@ -23,17 +23,10 @@ QUERY_EVALUATIONS = 16.0  # of five
 def leaf_rows(tree: Any, queries: F64, norms: F64, p: float) -> int:
     """Rows in the leaves that a best-first search for some queries opens.
 
-    Parameters
-    ----------
-    tree : scipy.spatial.cKDTree
-    queries : NDArray[float64], shape (q, d)
-    norms : NDArray[float64], shape (q,)
-        From each query to the last row that was listed for it.
-    p : float
-        Of the norm.
+    queries (q, d)
+    norms (q,): From each query to the last row that was listed for it.
+    p: Of the norm.
 
-    Examples
-    --------
     >>> from scipy.spatial import cKDTree
     >>> tree = cKDTree(np.arange(8.0)[:, None], leafsize=2)
     >>> leaf_rows(tree, np.array([[0.4]]), np.array([0.6]), 2.0)

@@ -27,36 +27,18 @@ TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 n
 class ExactSearch:
     """Nearest rows among ``rows``.
 
-    Parameters
-    ----------
-    rows : NDArray or csr_array, shape (m, d)
-        Rows to search among, of any real dtype; distances are computed in float64.
-    metric : str or callable
-        One of pynndescent's names, or a function of two rows.
-    metric_params : mapping, optional
-        The metric's parameters, by SciPy's or pynndescent's names.
-    tie_rank : NDArray[int64], shape (m,), optional
-        Order among rows at equal distance; by default their position.
-    threads : int
-        Number of threads; results are the same for any number.
-    hold : bool
-        Whether all rows may be held as the metric takes them, for a k-d tree or because that is dear to make; the
+    rows (m, d): Rows to search among, of any real dtype; distances are computed in float64.
+    metric: One of pynndescent's names, or a function of two rows.
+    metric_params: The metric's parameters, by SciPy's or pynndescent's names.
+    tie_rank (m,): Order among rows at equal distance; by default their position.
+    threads: Number of threads; results are the same for any number.
+    hold: Whether all rows may be held as the metric takes them, for a k-d tree or because that is dear to make; the
         blocked search works on rows where they are.
+    method: "kdtree" or "brute".
+    low: Whether rows have so few features that k-d trees are the faster ones, of all or of some at a time.
+    Raises ScalemaniError: Unknown metric or parameters, or (from the searches) a distance that is negative or not
+        finite.
 
-    Attributes
-    ----------
-    method : str
-        "kdtree" or "brute".
-    low : bool
-        Whether rows have so few features that k-d trees are the faster ones, of all or of some at a time.
-
-    Raises
-    ------
-    ScalemaniError
-        Unknown metric or parameters, or (from the searches) a distance that is negative or not finite.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> search = ExactSearch(np.array([[0.0], [1.0], [3.0]]))
     >>> indices, distances = search.nearest(np.array([[2.5]]), k=2)
@@ -112,17 +94,10 @@ class ExactSearch:
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query, by (distance, tie_rank).
 
-        Parameters
-        ----------
-        queries : NDArray or csr_array, shape (q, d)
-        k : int
-        exclude : NDArray[int64], shape (q,), optional
-            A row that is never listed for each query: its own index, or -1 for none.
-
-        Returns
-        -------
-        indices : NDArray[int64], shape (q, k)
-        distances : NDArray[float64], shape (q, k)
+        queries (q, d)
+        exclude (q,): A row that is never listed for each query: its own index, or -1 for none.
+        -> indices (q, k)
+        -> distances (q, k)
         """
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
@@ -136,10 +111,8 @@ class ExactSearch:
     def within(self, queries: Any, radius: float, exclude: I64 | None = None) -> tuple[I64, I64, F64]:
         """All rows at a distance of at most ``radius``, each query's by (distance, tie_rank).
 
-        Returns
-        -------
-        indptr : NDArray[int64], shape (q + 1,)
-        indices, distances : NDArray, shape (indptr[-1],)
+        -> indptr (q + 1,)
+        -> indices, distances (indptr[-1],)
         """
         parts = list(self._within(queries, radius, exclude))
         counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])

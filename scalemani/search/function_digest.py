@@ -38,10 +38,7 @@ _BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 def function_digest(function: Any) -> str:
     """Eight hexadecimal digits.
 
-    Raises
-    ------
-    ScalemaniError
-        The function uses something that can't be told from another of its kind.
+    Raises ScalemaniError: The function uses something that can't be told from another of its kind.
     """
     try:
         walked = _Walk().of(function, named=type(function) is not types.FunctionType)

@@ -10,30 +10,22 @@ import numpy as np
 from scipy.sparse import issparse
 
 from scalemani.errors import ScalemaniError
+from scalemani.magnitudes import SAME, typical_distance
 from scalemani.search.distance_forms import F64, Form
 from scalemani.search.metric_functions import function_name
 from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
 
 _SAMPLED = 24  # rows between which a function is called both ways: 600 calls
-_SAME = 1e-6  # of two values that differ by rounding, in float32 too
 
 
 class FunctionForm(Form):
     """Distances by calling a function for each pair of rows.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    function : callable
-        ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
-    params : mapping
-        Further arguments: by keyword, or by position in this order.
-    positional : bool
-        Whether ``params`` go by position.
+    name: For messages.
+    function: ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
+    params: Further arguments: by keyword, or by position in this order.
+    positional: Whether ``params`` go by position.
 
-    Notes
-    -----
     A function with parallel regions of numba's is called from one thread of the process at a time, and runs on one.
     """
 
@@ -88,14 +80,13 @@ def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows
         loop(block[b], block[a], back)
     large = np.maximum(there, back)
     own, unequal = a == b, there != back
-    finite = large[~own & np.isfinite(large)]
-    slack = _SAME * float(np.median(finite)) if finite.size else 0.0
+    slack = SAME * typical_distance(large[~own])
     wrong = {
         "a distance is a number >= 0": ~own & ~((there >= 0) & (back >= 0)),
         "a distance is 0 there": own & ~(np.abs(there) <= slack),
         "a distance is the same both ways: give one that is, such as their mean": ~own
         & unequal
-        & ~(np.abs(there - back) <= _SAME * large),
+        & ~(np.abs(there - back) <= SAME * large),
     }
     for rule, bad in wrong.items():
         if bad.any():

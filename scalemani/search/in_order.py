@@ -13,8 +13,6 @@ AHEAD = 2  # calls a thread that are begun before the result of the first is tak
 def in_order(task: Callable[[Any], Any], arguments: Iterable[Any], threads: int) -> Iterator[Any]:
     """Results of calls, from so many threads; a caller that stops early leaves no work behind.
 
-    Examples
-    --------
     >>> list(in_order(lambda x: x * x, range(5), 2))
     [0, 1, 4, 9, 16]
     """

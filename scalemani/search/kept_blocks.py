@@ -53,20 +53,12 @@ def by_pieces(
 ) -> Lists:
     """Lists of all rows, of which the pieces that are kept are not searched for.
 
-    Parameters
-    ----------
-    each : callable
-        Starts of blocks -> the lists of ``step`` rows from each, in that order, as they are done.
-    count : int
-        Rows, m.
-    step : int
-        Rows of a block.
-    seconds : float
-        Projected work of one core for all rows.
-    kept : Kept
-        Less than two pieces' work keeps nothing.
-    progress : callable
-        Called with the rows that are done, first with those that were kept; never with all of them.
+    each: Starts of blocks -> the lists of ``step`` rows from each, in that order, as they are done.
+    count: Rows, m.
+    step: Rows of a block.
+    seconds: Projected work of one core for all rows.
+    kept: Less than two pieces' work keeps nothing.
+    progress: Called with the rows that are done, first with those that were kept; never with all of them.
     """
     pieces = _pieces(count, step, seconds)
     if len(pieces) < 2:

@@ -57,24 +57,12 @@ def make_form(
 ) -> Form:
     """The form of a metric for rows of ``n_features`` columns.
 
-    Parameters
-    ----------
-    metric : str or callable
-        pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
-    metric_params : mapping, optional
-        See :func:`scalemani.search.metrics.checked_parameters`; keyword arguments of a function.
-    n_features : int
-        Number of columns.
-    centre : NDArray[float64], shape (n_features,), optional
-        Taken off rows before they are scaled, so that a large common offset costs no digits.
-
-    non_negative : bool
-        Whether no row that is searched among has a negative entry.
-
-    Raises
-    ------
-    ScalemaniError
-        Unknown metric, or a parameter that is missing, unknown or out of range.
+    metric: pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
+    metric_params: See :func:`scalemani.search.metrics.checked_parameters`; keyword arguments of a function.
+    n_features: Number of columns.
+    centre (n_features,): Taken off rows before they are scaled, so that a large common offset costs no digits.
+    non_negative: Whether no row that is searched among has a negative entry.
+    Raises ScalemaniError: Unknown metric, or a parameter that is missing, unknown or out of range.
     """
     if callable(metric):
         called = getattr(metric, "__name__", type(metric).__name__)

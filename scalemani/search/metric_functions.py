@@ -23,14 +23,7 @@ _known: dict[str, Any] = {}
 def function_name(function: Any) -> str:
     """A name under which :func:`function_of` finds the function again, here or where it can be imported.
 
-    Raises
-    ------
-    ScalemaniError
-        If it uses what can't be told from another of its kind (:mod:`.function_digest`).
-
-    >>> def city_block(x, y): return abs(x - y).sum()
-    >>> function_name(city_block).split("#")[0].split(":")[1]
-    'city_block'
+    Raises ScalemaniError: If it uses what can't be told from another of its kind (:mod:`.function_digest`).
     """
     inner = getattr(function, "func", None) if isinstance(function, functools.partial) else function
     inner = inspect.getattr_static(inner, "py_func", inner)  # what numba compiled
@@ -50,10 +43,8 @@ def is_function_name(metric: Any) -> bool:
 def function_of(name: str) -> Any:
     """The function of that name, which a store may have said: nothing is imported or run to find it.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is not known here: its module is not imported yet, or has no Python function of that name and code.
+    Raises ScalemaniError: If it is not known here: its module is not imported yet, or has no Python function of that
+        name and code.
     """
     if name in _known:
         if function_name(_known[name]) != name:
@@ -87,10 +78,7 @@ def function_of(name: str) -> Any:
 def module_of(name: str) -> str:
     """The module of a function that is known here, for another process of the same user to import.
 
-    Raises
-    ------
-    ScalemaniError
-        As :func:`function_of`.
+    Raises ScalemaniError: As :func:`function_of`.
     """
     function_of(name)
     return _parts(name)[0]

@@ -115,7 +115,7 @@ _SHAPES = {
 }
 
 _CANONICAL = {alias: name for name, known in METRICS.items() for alias in (name, *known.aliases)}
-_GIVEN = ("precomputed", "geodesic")
+GIVEN_METRICS = ("precomputed", "geodesic")
 
 
 def metric_names() -> list[str]:
@@ -126,16 +126,13 @@ def metric_names() -> list[str]:
 def canonical_name(metric: Any) -> str:
     """The canonical name of a metric given by name.
 
-    Raises
-    ------
-    ScalemaniError
-        The name is unknown, or known to pynndescent but no length.
+    Raises ScalemaniError: The name is unknown, or known to pynndescent but no length.
     """
     if isinstance(metric, str) and metric in _CANONICAL:
         return _CANONICAL[metric]
     if isinstance(metric, str) and metric in REFUSED:
         raise ScalemaniError(f"metric={metric!r} can't be used: {REFUSED[metric]}")
-    raise unknown("metric=", metric, (*metric_names(), *_GIVEN), "or a function of two rows")
+    raise unknown("metric=", metric, (*metric_names(), *GIVEN_METRICS), "or a function of two rows")
 
 
 def domain_check(metric: Any) -> Callable[[Any, int, str], None] | None:
@@ -159,24 +156,11 @@ def checked_parameters(
 ) -> dict[str, Any]:
     """The parameters of a metric, complete and in pynndescent's order.
 
-    Parameters
-    ----------
-    name : str
-        Canonical name.
-    metric_params : mapping, optional
-        By SciPy's names (``p``, ``V``, ``w``, ``VI``) or pynndescent's (``sigma``, ``vinv``, ``cost``, ...).
-    n_features : int
-        Number of columns of the points.
-
-    Returns
-    -------
-    dict
-        Every parameter of the metric; arrays as float64.
-
-    Raises
-    ------
-    ScalemaniError
-        A parameter is missing, unknown, of the wrong shape or out of its range.
+    name: Canonical name.
+    metric_params: By SciPy's names (``p``, ``V``, ``w``, ``VI``) or pynndescent's (``sigma``, ``vinv``, ``cost``, ...).
+    n_features: Number of columns of the points.
+    -> Every parameter of the metric; arrays as float64.
+    Raises ScalemaniError: A parameter is missing, unknown, of the wrong shape or out of its range.
     """
     given: dict[str, Any] = {}
     for key, value in (metric_params or {}).items():
@@ -203,10 +187,7 @@ def checked_parameters(
 def function_parameters(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Keyword arguments of a function as a store gives them back: numbers, strings, and arrays of numbers.
 
-    Raises
-    ------
-    ScalemaniError
-        If one is anything else.
+    Raises ScalemaniError: If one is anything else.
     """
     found = dict(params or {})
     for key, value in found.items():

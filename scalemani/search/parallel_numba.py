@@ -36,13 +36,8 @@ def one_numba_thread() -> Iterator[None]:
 def enters_parallel_regions(function: Any) -> bool:
     """Whether a function, or a compiled one that it calls by a name of its module or closure, has parallel regions.
 
-    Parameters
-    ----------
-    function : callable
-        A numba dispatcher or a plain function; other callables are not looked into.
+    function: A numba dispatcher or a plain function; other callables are not looked into.
 
-    Examples
-    --------
     >>> import numba
     >>> @numba.njit
     ... def plain(x, y): return abs(x - y).sum()

@@ -29,17 +29,9 @@ _BOUNDED = 512  # queries at once, whose lengths to all centres are a table
 class PartQueries:
     """Queries of rows that are cut into parts. Threads of a process may ask at the same time.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The rows and the metric.
-    parts : Parts
-        With the cells that bound distances to them.
-
-    Attributes
-    ----------
-    pairs : int
-        Distances, and bounds on them, that were computed up to now: a count of the work.
+    search: The rows and the metric.
+    parts: With the cells that bound distances to them.
+    pairs: Distances, and bounds on them, that were computed up to now: a count of the work.
     """
 
     def __init__(self, search: ExactSearch, parts: Parts) -> None:
@@ -50,11 +42,8 @@ class PartQueries:
     def nearest(self, queries: Any, k: int) -> tuple[I64, F64]:
         """The k nearest rows (q, k) of each query and their distances, as :meth:`ExactSearch.nearest` gives them.
 
-        Parameters
-        ----------
-        queries : NDArray or csr_array, shape (q, d)
-        k : int
-            At most as many as there are rows.
+        queries (q, d)
+        k: At most as many as there are rows.
         """
         count = queries.shape[0]
         table, lengths = np.full((count, k), -1), np.full((count, k), np.inf)

@@ -21,18 +21,9 @@ _BLOCK_BYTES = 32 << 20
 class PrecomputedSearch:
     """Nearest rows by a matrix of distances.
 
-    Parameters
-    ----------
-    distances : array, shape (m, m)
-        Validated: finite, >= 0, symmetric, zero on its diagonal. Zeros elsewhere are kept as they are.
+    distances (m, m): Validated: finite, >= 0, symmetric, zero on its diagonal. Zeros elsewhere are kept as they are.
+    Raises ScalemaniError: The matrix is not square, or queries have another number of columns.
 
-    Raises
-    ------
-    ScalemaniError
-        The matrix is not square, or queries have another number of columns.
-
-    Notes
-    -----
     Ties are broken by the digest of a row's sorted distances, which doesn't depend on the order of the rows;
     rows with the same distances go by their position.
     """

@@ -24,14 +24,9 @@ BLOCK_BYTES = 32 << 20  # prepared rows, or gathered pairs, held at once
 class PreparedRows:
     """Rows to search among.
 
-    Parameters
-    ----------
-    rows : NDArray or csr_array, shape (m, d)
-        Rows of any real dtype.
-    form : Form
-        The metric.
-    tie_rank : NDArray[int64], shape (m,)
-        Order among rows at equal distance.
+    rows (m, d): Rows of any real dtype.
+    form: The metric.
+    tie_rank (m,): Order among rows at equal distance.
     """
 
     def __init__(self, rows: Any, form: Form, tie_rank: I64) -> None:
@@ -90,12 +85,8 @@ class PreparedRows:
     def distances(self, queries: Any, at: I64, rows: I64, start: int = 0, columns: Any = None) -> F64:
         """Distances of the pairs (queries[at], row), shape (c,).
 
-        Parameters
-        ----------
-        queries : array, shape (q, d')
-            Prepared queries.
-        at, rows : NDArray[int64], shape (c,)
-            Pairs. ``rows`` index all rows, or the prepared block ``columns`` that begins at row ``start``.
+        queries (q, d'): Prepared queries.
+        at, rows (c,): Pairs. ``rows`` index all rows, or the prepared block ``columns`` that begins at row ``start``.
         """
         out = np.empty(len(at))
         step = max(1, BLOCK_BYTES // (8 * self.width))

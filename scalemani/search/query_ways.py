@@ -38,19 +38,11 @@ _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 class QuerySearch:
     """Searches for queries, of which what a way needs is made once, when it is first asked.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The rows and the metric.
-    n_neighbors : int or None
-        Rows of each query's list.
-    radius : float or None
-        Or all rows within it.
-    approximate : bool
-        Whether lists may come from an index.
+    search: The rows and the metric.
+    n_neighbors: Rows of each query's list.
+    radius: Or all rows within it.
+    approximate: Whether lists may come from an index.
 
-    Notes
-    -----
     Threads of a process share it. Lists of a query follow from that query and the way alone; those of the exact ways
     have the same bits.
     """

@@ -13,19 +13,11 @@ LEAST = 4096  # rows: smaller shards save little and are many
 def shard_rows(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
     """Rows of a shard: all of them, or the half, the fourth and so on, until that fits.
 
-    Parameters
-    ----------
-    room : int or None
-        Bytes that the search may take besides the rows and two copies of the lists; None for any number.
-    count : int
-        Rows, m.
-    width : int
-        Features of a row as the metric takes them.
-    method : str
-        "kdtree", "brute" or "nndescent".
+    room: Bytes that the search may take besides the rows and two copies of the lists; None for any number.
+    count: Rows, m.
+    width: Features of a row as the metric takes them.
+    method: "kdtree", "brute" or "nndescent".
 
-    Examples
-    --------
     >>> shard_rows(None, 100_000, 784, 10, "nndescent", 2), shard_rows(2 << 30, 200_000, 784, 10, "nndescent", 2)
     (100000, 100000)
     """

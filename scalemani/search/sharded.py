@@ -29,30 +29,15 @@ Progress = Callable[[int], None]
 class Sharded(ABC):
     """A search of all rows among themselves, shard by shard.
 
-    Parameters
-    ----------
-    search : ExactSearch
-        The rows and the metric.
-    parts : Parts
-    shards : list of range
-        Parts of each shard.
-    k : int
-        Neighbours of each row.
-
-    Attributes
-    ----------
-    name : str
-        Under which shards are kept: another one would not find those of earlier releases.
-    method : str
-        As :class:`scalemani.neighbor_lists.NeighborLists` has it.
-    exact : bool
-        Whether the lists are.
-    passes : int
-        Over the shards.
-    table : NDArray[int64], shape (m, k)
-        Neighbours found so far, -1 where there are fewer.
-    lengths : NDArray[float64], shape (m, k)
-        Their distances, inf where there are fewer.
+    search: The rows and the metric.
+    shards: Parts of each shard.
+    k: Neighbours of each row.
+    name: Under which shards are kept: another one would not find those of earlier releases.
+    method: As :class:`scalemani.neighbor_lists.NeighborLists` has it.
+    exact: Whether the lists are.
+    passes: Over the shards.
+    table (m, k): Neighbours found so far, -1 where there are fewer.
+    lengths (m, k): Their distances, inf where there are fewer.
     """
 
     name: str

@@ -29,14 +29,9 @@ _TABLE_BYTES = 8 << 20
 class Parts:
     """Rows by part.
 
-    Attributes
-    ----------
-    order : NDArray[int64], shape (m,)
-        Rows, part after part.
-    starts : NDArray[int64], shape (C + 1,)
-        Where each part begins in that order.
-    cells : Cells or None
-        What bounds distances to the parts, which it numbers alike; None where nothing does.
+    order (m,): Rows, part after part.
+    starts (C + 1,): Where each part begins in that order.
+    cells: What bounds distances to the parts, which it numbers alike; None where nothing does.
     """
 
     order: I64
@@ -66,12 +61,7 @@ def part_count(prepared: PreparedRows) -> int:
 def make_parts(prepared: PreparedRows, seed: int, most_rows: int, threads: int = 1) -> Parts:
     """Parts that are close in space where the metric says what that is; else runs of rows.
 
-    Parameters
-    ----------
-    prepared : PreparedRows
-    seed : int
-    most_rows : int
-        Larger parts are cut, anyhow.
+    most_rows: Larger parts are cut, anyhow.
     """
     if not Yardstick.known(prepared.form):
         return _runs(prepared.count, most_rows)

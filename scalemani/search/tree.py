@@ -27,12 +27,8 @@ def _powers_fit(rows: F64, p: float) -> bool:
 class TreeSearch:
     """Search among prepared rows by a k-d tree.
 
-    Parameters
-    ----------
-    prepared : PreparedRows
-        Rows of few features under a norm; they are held, dense, as float64.
-    threads : int
-        Threads of a query.
+    prepared: Rows of few features under a norm; they are held, dense, as float64.
+    threads: Threads of a query.
     """
 
     method = "kdtree"

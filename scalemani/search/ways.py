@@ -38,11 +38,8 @@ def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
 def chosen_way(search: ExactSearch, knn: str, n_neighbors: int, random_state: int, room: int | None) -> Sharded | str:
     """A search by parts or shards, or PLAIN (all pairs, or one k-d tree), or DESCENT (one index of all rows).
 
-    Parameters
-    ----------
-    knn : {"auto", "exact", "nndescent"}
-    room : int or None
-        Bytes that the search may take; see :func:`scalemani.search.shard_sizes.shard_rows`.
+    knn ({"auto", "exact", "nndescent"})
+    room: Bytes that the search may take; see :func:`scalemani.search.shard_sizes.shard_rows`.
     """
 
     def most_rows(method: str) -> int:

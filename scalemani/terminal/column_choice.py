@@ -1,12 +1,11 @@
 """Which columns of a table are read: takes the options of the command line and the table's names, gives positions."""
 
 import csv
-import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, nearest
 
 __all__ = ["MOST_LABELS", "Reading", "chosen", "doubtful", "listed", "position", "short", "short_list"]
 
@@ -71,9 +70,9 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
         return found[0]
     if found:
         raise ScalemaniError(f"{where} has {len(found)} columns called {short(word)!r}; give a column's number from 1")
-    close = difflib.get_close_matches(word, names or [], n=1)
+    close = nearest(word, names or [])
     known = short_list(names) if names else "no heading"
-    meant = f"did you mean {short(close[0])!r}?" if close else f"give one of these, or a number from 1 to {width}"
+    meant = f"did you mean {short(close)!r}?" if close else f"give one of these, or a number from 1 to {width}"
     raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
 
 

@@ -73,14 +73,7 @@ def give_missing_streams() -> None:
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
-    """Run a command as a program does and return its exit code; nothing is raised but with ``--debug``.
-
-    Parameters
-    ----------
-    command : click.Command
-    arguments : sequence of str
-        Without the program's name.
-    """
+    """Run a command as a program does and return its exit code; nothing is raised but with ``--debug``."""
     debug = "--debug" in arguments
     try:
         with _signals_raise(), _one_line_warnings(everything=debug):
@@ -128,8 +121,6 @@ def resume_command(arguments: Sequence[str]) -> str | None:
     It must not replace the store, which holds what is finished. A file of coordinates comes only at the
     end, so what is there is still to be replaced.
 
-    Examples
-    --------
     >>> resume_command(["fit", "my points.npy", "run.zarr", "--overwrite"])
     "scalemani fit 'my points.npy' run.zarr"
     >>> resume_command(["fit", "x.npy", "run.zarr", "--embedding", "y.npy", "--overwrite"])

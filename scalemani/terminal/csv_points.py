@@ -36,21 +36,13 @@ Row = tuple[int, list[str]]
 class _Layout:
     """What the lines and columns of a table are.
 
-    Attributes
-    ----------
-    names : list of str or None
-        The heading.
-    first : int
-        0 if the first line is a row, 1 if it is the heading.
-    cells, width : int
-        Cells of a row, and those of them before the empty ones that a delimiter at the end of each line makes.
-    ids : int or None
-        Column that names the rows.
-    unnamed : bool
-        Whether the first column has no name, and so names the rows.
-    read : list of int
-        Columns of numbers.
-    notes : list of str
+    names: The heading.
+    first: 0 if the first line is a row, 1 if it is the heading.
+    cells, width: Cells of a row, and those of them before the empty ones that a delimiter at the end of each line
+        makes.
+    ids: Column that names the rows.
+    unnamed: Whether the first column has no name, and so names the rows.
+    read: Columns of numbers.
     """
 
     names: list[str] | None
@@ -68,27 +60,13 @@ def read_csv(
 ) -> tuple[NDArray[np.float64], list[str] | None, str, list[str] | None, list[str]]:
     """Read a table whose columns are numbers, but for one that may name the rows.
 
-    Parameters
-    ----------
-    path : Path
-    how : Reading
-
-    Returns
-    -------
-    values : ndarray of float64, shape (n, d)
-    ids : list of str or None
-    id_name : str
-        ``"id"`` where the column has no heading.
-    names : list of str or None
-        Headings of the columns of numbers.
-    notes : list of str
-        What was taken for what, and what looks like no feature.
-
-    Raises
-    ------
-    ScalemaniError
-        No rows, a row with another number of cells, a cell that isn't a number, an empty line that is
-        not at the end, no such column, a first line or column that may be this or that.
+    -> values (n, d)
+    -> ids
+    -> id_name: ``"id"`` where the column has no heading.
+    -> names: Headings of the columns of numbers.
+    -> notes: What was taken for what, and what looks like no feature.
+    Raises ScalemaniError: No rows, a row with another number of cells, a cell that isn't a number, an empty line that
+        is not at the end, no such column, a first line or column that may be this or that.
     """
     decimal = how.decimal or "."
     if decimal not in (".", ","):
@@ -193,10 +171,7 @@ def _are_row_names(column: list[str]) -> bool:
 def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: Reading, decimal: str) -> bool:
     """Whether the first line names the columns.
 
-    Raises
-    ------
-    ScalemaniError
-        It may be either.
+    Raises ScalemaniError: It may be either.
     """
     if how.heading is not None:
         return how.heading

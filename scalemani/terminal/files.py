@@ -41,19 +41,11 @@ _NAMED = (".csv", ".tsv", ".parquet", ".h5ad")  # have columns that can name the
 class PointsFile:
     """Points as read from a file.
 
-    Attributes
-    ----------
-    values : array-like, shape (n, d)
-        A memory map, NumPy array, SciPy sparse array, Zarr array or :class:`~scalemani.row_source.RowSource`; not
-        validated here.
-    ids : list of str or None
-        One id a row, if the file has them.
-    id_name : str
-        Heading of the ids.
-    names : list of str or None
-        Headings of the features, if the file has them.
-    notes : list of str
-        What was taken for what without being asked for, a line each.
+    values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
+        :class:`~scalemani.row_source.RowSource`; not validated here.
+    ids: One id a row, if the file has them.
+    names: Headings of the features, if the file has them.
+    notes: What was taken for what without being asked for, a line each.
     """
 
     values: Any
@@ -66,24 +58,14 @@ class PointsFile:
 def open_points(spec: str, **options: Any) -> PointsFile:
     """Open a file of points, one row a point.
 
-    Parameters
-    ----------
-    spec : str
-        ``x.npy`` (memory-mapped), ``x.npz:key`` (the key may be left out where there is one array or a
-        matrix saved by ``scipy.sparse.save_npz``), ``x.csv``, ``x.tsv``, ``x.zarr`` or ``x.zarr:path``;
-        ``x.h5::dataset``, ``x.h5ad::obsm/X_pca`` (or ``::X``, ``::layers/counts``), ``x.parquet`` (all columns) or
-        ``x.parquet::a,b``, as ``x.csv::a,b``. One colon does for two.
-    **options
-        Those of :class:`~scalemani.terminal.column_choice.Reading`.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is missing, damaged, of an unknown kind, holds Python objects or text, or lacks the
+    spec: ``x.npy`` (memory-mapped), ``x.npz:key`` (the key may be left out where there is one array or a matrix saved
+        by ``scipy.sparse.save_npz``), ``x.csv``, ``x.tsv``, ``x.zarr`` or ``x.zarr:path``; ``x.h5::dataset``,
+        ``x.h5ad::obsm/X_pca`` (or ``::X``, ``::layers/counts``), ``x.parquet`` (all columns) or ``x.parquet::a,b``, as
+        ``x.csv::a,b``. One colon does for two.
+    **options: Those of :class:`~scalemani.terminal.column_choice.Reading`.
+    Raises ScalemaniError: The file is missing, damaged, of an unknown kind, holds Python objects or text, or lacks the
         key.
 
-    Examples
-    --------
     >>> import numpy as np, tempfile, os
     >>> name = os.path.join(tempfile.mkdtemp(), "x.npy")
     >>> np.save(name, np.eye(3))

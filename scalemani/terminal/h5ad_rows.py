@@ -18,18 +18,8 @@ _MOST_NAMED = 1_000_000  # columns whose names are read
 def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
     """A column of obs as text.
 
-    Parameters
-    ----------
-    path : Path
-    column : str
-        Its name, or "obs_names" for the index.
-    n_rows : int
-        Of the matrix.
-
-    Raises
-    ------
-    ScalemaniError
-        There is no such column, or it is not of text or whole numbers, or has another length.
+    column: Its name, or "obs_names" for the index.
+    Raises ScalemaniError: There is no such column, or it is not of text or whole numbers, or has another length.
     """
     with damage_said(path), file_of(path) as file:
         obs = node_at(file, path, "obs")
@@ -49,10 +39,7 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
 def names_of(path: Path, member: str | None, n_features: int) -> list[str] | None:
     """The names in var where the columns of a matrix are those of var, else None.
 
-    Raises
-    ------
-    ScalemaniError
-        They are damaged.
+    Raises ScalemaniError: They are damaged.
     """
     if (member or "").strip("/").split("/")[0] not in ("X", "layers") or n_features > _MOST_NAMED:
         return None

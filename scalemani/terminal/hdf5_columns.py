@@ -25,25 +25,11 @@ _MASKED = ("nullable-integer", "nullable-boolean", "nullable-string-array")
 def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDArray[Any] | list[str]:
     """A column of an HDF5 file.
 
-    Parameters
-    ----------
-    path : Path
-    member : str
-        Path of a dataset or of a column of obs, such as "obs/fate".
-    number : int or None
-        From 1, of the columns of a dataset that has several.
-    n_rows : int
-        Of the fit.
-
-    Returns
-    -------
-    ndarray of numbers, shape (n_rows,), or list of str
-        Missing numbers are NaN, missing text is empty. Categories are text, whatever they are called.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is damaged or lacks the member, which has another number of rows or other than numbers and text.
+    member: Path of a dataset or of a column of obs, such as "obs/fate".
+    number: From 1, of the columns of a dataset that has several.
+    -> (n_rows,): Missing numbers are NaN, missing text is empty. Categories are text, whatever they are called.
+    Raises ScalemaniError: The file is damaged or lacks the member, which has another number of rows or other than
+        numbers and text.
     """
     name = f"{path}::{member.strip('/')}"
     with damage_said(path), file_of(path) as file:

@@ -19,34 +19,22 @@ from scalemani.engine.resources import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
+from scalemani.terminal.column_choice import short_list
 from scalemani.terminal.printable import cause
 from scalemani.terminal.sparse_hdf5 import form_of_sparse, read_sparse
 
 __all__ = ["checked_dataset", "damage_said", "file_of", "node_at", "read_hdf5"]
 
-_MOST_LISTED = 20
 _MOST_SEEN = 10_000  # nodes of a file that are looked through for what could be meant
 
 
 def read_hdf5(path: Path, member: str | None) -> Any:
     """A matrix of an HDF5 file, opened for reading.
 
-    Parameters
-    ----------
-    path : Path
-    member : str or None
-        Path of a dataset, or of a group that is a sparse matrix of AnnData's; may be left out where there is one.
-
-    Returns
-    -------
-    RowSource or scipy.sparse.csr_array
-        A CSR array in memory if the file has columns together (CSC) or a square matrix, which is a graph.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to be larger than
-        the file can hold, or leads out of it.
+    member: Path of a dataset, or of a group that is a sparse matrix of AnnData's; may be left out where there is one.
+    -> A CSR array in memory if the file has columns together (CSC) or a square matrix, which is a graph.
+    Raises ScalemaniError: The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to
+        be larger than the file can hold, or leads out of it.
     """
     with damage_said(path):
         file = file_of(path)
@@ -61,7 +49,7 @@ def read_hdf5(path: Path, member: str | None) -> Any:
         if form is not None:
             return read_sparse(node, form, name, checked_dataset)
         if hasattr(node, "keys"):
-            what = "a table (dataframe)" if _encoding(node) == "dataframe" else "a group"
+            what = "a table (dataframe)" if as_text(node.attrs.get("encoding-type")) == "dataframe" else "a group"
             raise ScalemaniError(f"{name} is {what}, not a matrix; {path} {_choice(path, _matrices(file))}")
         if len(node.shape or ()) != 2:
             raise ScalemaniError(f"{name} has the shape {node.shape}; a matrix (rows, features) is needed")
@@ -85,10 +73,7 @@ def damage_said(path: Path) -> Iterator[None]:
 def file_of(path: Path) -> Any:
     """An HDF5 file, open for reading.
 
-    Raises
-    ------
-    ScalemaniError
-        If it is none, or h5py is not there.
+    Raises ScalemaniError: If it is none, or h5py is not there.
     """
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     with damage_said(path):
@@ -96,12 +81,7 @@ def file_of(path: Path) -> Any:
 
 
 def node_at(file: Any, path: Path, member: str) -> Any:
-    """What is at a path inside the file, reached without links.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """What is at a path inside the file, reached without links."""
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
     for part in member.strip("/").split("/"):
@@ -118,10 +98,7 @@ def node_at(file: Any, path: Path, member: str) -> Any:
 def checked_dataset(node: Any, name: str) -> Any:
     """The dataset, if its bytes are in this file and can be as many as it says.
 
-    Raises
-    ------
-    ScalemaniError
-        In one line, before any of it is read.
+    Raises ScalemaniError: In one line, before any of it is read.
     """
     h5py = needed("h5py", "hdf5", name)
     if not isinstance(node, h5py.Dataset) or node.shape is None:
@@ -188,9 +165,4 @@ def _choice(path: Path, found: list[str]) -> str:
     """What a file holds, for a message."""
     if not found:
         return "holds no matrix of numbers"
-    listed = ", ".join(found[:_MOST_LISTED]) + (" and more" if len(found) > _MOST_LISTED else "")
-    return f"holds {listed}; give one of them, as in {path}::{found[0]}"
-
-
-def _encoding(node: Any) -> str | None:
-    return as_text(node.attrs.get("encoding-type"))
+    return f"holds {short_list(found)}; give one of them, as in {path}::{found[0]}"

@@ -22,10 +22,7 @@ _MOST_MEMBERS = 10_000
 def read_npy(path: Path, member: str | None) -> NDArray[Any]:
     """The array of an .npy as a memory map.
 
-    Raises
-    ------
-    ScalemaniError
-        It is damaged, shorter than it says, or holds Python objects.
+    Raises ScalemaniError: It is damaged, shorter than it says, or holds Python objects.
     """
     try:
         return np.lib.format.open_memmap(path, mode="r")
@@ -38,10 +35,8 @@ def read_npy(path: Path, member: str | None) -> NDArray[Any]:
 def read_npz(path: Path, member: str | None) -> Any:
     """An array of an .npz, or the matrix that ``scipy.sparse.save_npz`` saved there.
 
-    Raises
-    ------
-    ScalemaniError
-        It is damaged, says more than its bytes can hold or than memory can, holds Python objects, or lacks the key.
+    Raises ScalemaniError: It is damaged, says more than its bytes can hold or than memory can, holds Python objects, or
+        lacks the key.
     """
     try:
         with zipfile.ZipFile(path) as archive:

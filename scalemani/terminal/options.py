@@ -10,16 +10,16 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache, reduce, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from scalemani.errors import nearest
+
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 class Method(NamedTuple):
@@ -39,8 +39,8 @@ METHODS = {
 def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is None or value in METHODS:
         return value
-    near = get_close_matches(value, METHODS, 1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
+    near = nearest(value, METHODS)
+    meant = f" (did you mean {near}?)" if near else ""
     raise click.BadParameter(f"{value!r} is none of {', '.join(METHODS)}{meant}")
 
 
@@ -94,23 +94,8 @@ def _metric_parameters(ctx: click.Context, param: click.Parameter, pairs: Any) -
     return found or None
 
 
-def _option(
-    *names: str,
-    default: Any = None,
-    metavar: str | None = None,
-    of: Any = None,
-    help: str,
-    read: Callback | None = None,
-) -> Callable[[Function], Function]:
-    return click.option(
-        *names,
-        default=default,
-        show_default=default is not None,
-        metavar=metavar,
-        type=of,
-        help=help,
-        callback=read,
-    )
+def _option(*names: str, default: Any = None, **more: Any) -> Callable[[Function], Function]:
+    return click.option(*names, default=default, show_default=default is not None, **more)
 
 
 _ESTIMATOR = [
@@ -126,11 +111,11 @@ _ESTIMATOR = [
         "--neighbors",
         "n_neighbors",
         default=10,
-        of=int,
+        type=int,
         help="Neighbours of a point, itself not counted.",
     ),
-    _option("--radius", of=float, help="Neighbours within this distance, instead of --neighbors."),
-    _option("-p", "--components", "n_components", default=2, of=int, help="Axes of the embedding."),
+    _option("--radius", type=float, help="Neighbours within this distance, instead of --neighbors."),
+    _option("-p", "--components", "n_components", default=2, type=int, help="Axes of the embedding."),
     _option(
         "--metric",
         default="euclidean",
@@ -163,7 +148,7 @@ _ESTIMATOR = [
         "--correction",
         default="cailliez",
         metavar="cailliez|lingoes|flip|none|NUMBER",
-        read=_correction,
+        callback=_correction,
         help="For kernel-isomap. cailliez: add to all distances the least constant that makes a kernel of them; "
         "lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; none: isomap.",
     ),
@@ -175,13 +160,13 @@ _ESTIMATOR = [
     ),
     _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
     _option("--knn", default="auto", metavar="auto|nndescent|exact", help="How neighbours are searched."),
-    _option("--tol", default=1e-6, of=float, help="Relative residual at which eigenpairs are done."),
+    _option("--tol", default=1e-6, type=float, help="Relative residual at which eigenpairs are done."),
     _option(
         "--seed",
         "random_state",
         default="0",
         metavar="INTEGER|none",
-        read=_seed,
+        callback=_seed,
         help="Seed of everything random.",
     ),
     _option(
@@ -208,13 +193,13 @@ _ESTIMATOR = [
     _option(
         "--compression",
         metavar="lz4|zstd|none",
-        read=_or_none,
+        callback=_or_none,
         help="How the distances on disk are compressed; not at all unless given.",
     ),
     _option(
         "--landmarks",
         metavar="N|FILE",
-        read=_landmarks,
+        callback=_landmarks,
         help="For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; 1,000 "
         "is where to start. FILE has the row numbers of those to take, the first row is 0: a .npy, .npz:key or .csv.",
     ),
@@ -267,10 +252,7 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
     place of a number of neighbours.
 
-    Raises
-    ------
-    click.UsageError
-        The method has no such option.
+    Raises click.UsageError: The method has no such option.
     """
     found = dict(parameters)
     if found["radius"] is not None and not _given("n_neighbors"):
@@ -299,8 +281,6 @@ def method_of(model: Any) -> str:
 def in_options(message: str) -> str:
     """A message of the library with the options' names for those of the parameters.
 
-    Examples
-    --------
     >>> in_options("n_neighbors=12 is the least, or give disconnected='join'; knn=None, overwrite=True")
     '--neighbors 12 is the least, or give --disconnected join; no --knn, --overwrite'
     >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")
@@ -365,11 +345,9 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
     """How a table is read: options that the command gets together, as `how`."""
 
     @wraps(function)
-    def together(
-        delimiter: Any, decimal: Any, heading: Any, id_column: Any, columns: Any, ignore: Any, **others: Any
-    ) -> Any:
-        how = {"delimiter": delimiter, "decimal": decimal, "heading": heading, "id_column": id_column}
-        return function(how={**how, "columns": columns, "ignore": ignore}, **others)
+    def together(**given: Any) -> Any:
+        how = {name: given.pop(name) for name in ("delimiter", "decimal", "heading", "id_column", "columns", "ignore")}
+        return function(how=how, **given)
 
     return _stacked(_READING)(together)
 

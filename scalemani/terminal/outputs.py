@@ -40,25 +40,13 @@ def check_output(
 ) -> Path:
     """Refuse an output that can't be written, before any work.
 
-    Parameters
-    ----------
-    spec : str
-    ids : bool
-        Rows will be written with ids, which go to a file of their own beside a .npy.
-    overwrite : bool
-        What is there may be replaced.
-    option : str
-        The option of the command line that allows it, for the message.
-    store : str, optional
-        Of the same command.
-
-    Raises
-    ------
-    ScalemaniError
-        Unknown kind or one whose package is missing, no such directory, a name that is too long, a place in a run, no
-        right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
-    StoreInUseError
-        What is there is being replaced now.
+    ids: Rows will be written with ids, which go to a file of their own beside a .npy.
+    overwrite: What is there may be replaced.
+    option: The option of the command line that allows it, for the message.
+    store: Of the same command.
+    Raises ScalemaniError: Unknown kind or one whose package is missing, no such directory, a name that is too long, a
+        place in a run, no right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
+    Raises StoreInUseError: What is there is being replaced now.
     """
     from scalemani.engine.store_place import check_outside, put_back
 
@@ -95,12 +83,7 @@ def check_output(
 
 
 def _check_apart(out: str, store: str) -> None:
-    """Refuse an output and a store of which one is, or lies in, the other, before either is made.
-
-    Raises
-    ------
-    ScalemaniError
-    """
+    """Refuse an output and a store of which one is, or lies in, the other, before either is made."""
     if is_url(store):
         return
     here, there = (Path(os.path.realpath(at_home(path))) for path in (out, store))
@@ -111,11 +94,8 @@ def _check_apart(out: str, store: str) -> None:
 def check_page(spec: str, *, overwrite: bool = False) -> Path:
     """Refuse a page that can't be written, before any work.
 
-    Raises
-    ------
-    ScalemaniError
-        The name does not end as a page's, no such directory, no right to write there, a directory is there, or a
-        file and ``overwrite`` is false.
+    Raises ScalemaniError: The name does not end as a page's, no such directory, no right to write there, a directory is
+        there, or a file and ``overwrite`` is false.
     """
     from scalemani.engine.store_place import check_outside
 
@@ -175,29 +155,15 @@ def write_coordinates(
 ) -> None:
     """Write coordinates in the order of the rows, complete or not at all.
 
-    Parameters
-    ----------
-    spec : str or Path
-        ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to
-        ``y.ids.csv`` beside it. ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``, as
-        ``y.h5`` (``.hdf5``) always is. ``y.parquet``: a column an axis, ids first.
-    coordinates : ndarray, shape (n, p)
-    ids : sequence of str, length n, optional
-    id_name : str
-        Heading of the ids.
-    names : sequence of str, length p, optional
-        Headings of the axes; ``axis_1`` and so on unless given.
-    overwrite : bool
-        Replace what is there.
-    folder : Path, optional
-        Of kept results, on the same disk: where files are written until they get their names; beside them unless given.
-
-    Raises
-    ------
-    ScalemaniError
-        As :func:`check_output`, or ids that are not one a row.
-    DiskFullError
-        What was there is still there.
+    spec: ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to ``y.ids.csv`` beside it.
+        ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``, as ``y.h5`` (``.hdf5``) always is.
+        ``y.parquet``: a column an axis, ids first.
+    coordinates (n, p)
+    names: Headings of the axes; ``axis_1`` and so on unless given.
+    folder: Of kept results, on the same disk: where files are written until they get their names; beside them unless
+        given.
+    Raises ScalemaniError: As :func:`check_output`, or ids that are not one a row.
+    Raises DiskFullError: What was there is still there.
     """
     path = check_output(str(spec), ids=ids is not None, overwrite=overwrite)
     if ids is not None and len(ids) != len(coordinates):
@@ -228,19 +194,10 @@ def write_coordinates(
 def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -> Iterator[Path]:
     """A name to write to; it takes the place of ``path`` if the block ends well, and goes if not.
 
-    Parameters
-    ----------
-    path : Path
-    needed : int
-        Bytes that it will take, for the message of a full disk.
-    folder : Path, optional
-        Of kept results, on the disk of ``path``: where it is written; beside it unless given.
-
-    Raises
-    ------
-    DiskFullError
-    StoreInUseError
-        Another process is writing it; not looked at with a ``folder``, whose results are one process's already.
+    needed: Bytes that it will take, for the message of a full disk.
+    folder: Of kept results, on the disk of ``path``: where it is written; beside it unless given.
+    Raises StoreInUseError: Another process is writing it; not looked at with a ``folder``, whose results are one
+        process's already.
     """
     partial = beside(path) if folder is None else folder / f".{uuid.uuid4().hex}{PARTIAL}"
     with contextlib.ExitStack() as held, room_for(path, needed):

@@ -28,28 +28,12 @@ _EXACT = 2**53  # below which integers are float64
 
 
 def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
-    """Columns of numbers of a table.
+    """Columns of numbers of a table: values (n, d), ids, what these are called, names, and notes.
 
-    Parameters
-    ----------
-    path : Path
-    how : Reading
-        All columns but the ids and a data frame's index are read unless others are given.
-
-    Returns
-    -------
-    values : RowSource, shape (n, d)
-        Missing floats are NaN.
-    ids : list of str or None
-    id_name : str
-    names : list of str
-    notes : list of str
-        Which features look like none, by the statistics in the file.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is damaged, lacks a column, has two of one name or other than numbers in those that are read.
+    how: All columns but the ids and a data frame's index are read unless others are given.
+    Missing floats are NaN. Notes say which features look like none, by the statistics in the file.
+    Raises ScalemaniError: The file is damaged, lacks a column, has two of one name or other than numbers in those that
+        are read.
     """
     with _opened(path) as file:
         schema = file.schema_arrow
@@ -62,26 +46,12 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
 
 
 def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
-    """One column of a table, for each row of a fit.
+    """The name of a column of a table, and its value for each row of a fit.
 
-    Parameters
-    ----------
-    path : Path
-    name : str or None
-        May be left out where there is one column.
-    n_rows : int
-        Of the fit.
-
-    Returns
-    -------
-    name : str
-    values : ndarray of numbers, shape (n_rows,), or list of str
-        Missing numbers are NaN, missing text is empty. A dictionary (categories of text) is text.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is damaged, lacks the column or has two of its name, has another number of rows, or dates or the like.
+    name: May be left out where there is one column.
+    -> values (n_rows,): Missing numbers are NaN, missing text is empty. A dictionary (categories of text) is text.
+    Raises ScalemaniError: The file is damaged, lacks the column or has two of its name, has another number of rows, or
+        dates or the like.
     """
     types = needed("pyarrow.types", "parquet", f"{path.name} is a Parquet file")
     with _opened(path) as file:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from scalemani.plan_text import duration
+
 __all__ = ["LineReporter", "Reporter", "TerminalReporter", "reporting", "terminal_reporter"]
 
 Reporter = Callable[[str, int, int], None]
@@ -27,15 +29,10 @@ def terminal_reporter() -> "TerminalReporter | LineReporter":
 def reporting(progress: Any) -> Iterator[Reporter]:
     """The report function that an estimator's ``progress`` asks for, closed at the end of the block.
 
-    Parameters
-    ----------
-    progress : bool or callable
-        True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves
-        no bar and no hidden cursor; what the package logs meanwhile (a compilation) is said too. A callable is its
-        owner's to close. False gives one that says nothing.
+    progress: True makes a :func:`terminal_reporter`, which is closed however the block ends: a failure leaves no bar
+        and no hidden cursor; what the package logs meanwhile (a compilation) is said too. A callable is its owner's to
+        close. False gives one that says nothing.
 
-    Examples
-    --------
     >>> with reporting(lambda *stage: print(stage)) as report:
     ...     report("geodesics", 1, 4)
     ('geodesics', 1, 4)
@@ -68,22 +65,6 @@ class _Teller(logging.Handler):
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Reports nothing."""
-
-
-def duration(seconds: float) -> str:
-    """A duration for people.
-
-    Examples
-    --------
-    >>> duration(4.2), duration(75), duration(7260)
-    ('4 s', '1 min 15 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 class TerminalReporter:

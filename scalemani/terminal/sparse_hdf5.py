@@ -27,21 +27,11 @@ def form_of_sparse(node: Any) -> str | None:
 def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], Any]) -> Any:
     """The matrix of a group: its rows by blocks, or a CSR array in memory if it is CSC or square.
 
-    Parameters
-    ----------
-    group : h5py.Group
-        With "data", "indices" and "indptr".
-    form : {"csr", "csc"}
-    name : str
-        For messages.
-    checked : callable
-        Gives back a dataset (and its name) that can be read.
-
-    Raises
-    ------
-    ScalemaniError
-        A part is missing or of another length, indices lead out of the shape, or memory is too small for a CSC or
-        square matrix.
+    group (h5py.Group): With "data", "indices" and "indptr".
+    form ({"csr", "csc"})
+    checked: Gives back a dataset (and its name) that can be read.
+    Raises ScalemaniError: A part is missing or of another length, indices lead out of the shape, or memory is too small
+        for a CSC or square matrix.
     """
     said = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     shape = tuple(int(side) for side in np.atleast_1d(said)) if said is not None else ()

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from scalemani.bounds import much_negative, said_of_list, side, sides, two_digits
-from scalemani.reporting.words import said_of_given
+from scalemani.reporting.words import SAID_OF_GIVEN
 from scalemani.terminal.options import in_options, method_of
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
@@ -17,8 +17,6 @@ __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_reco
 def number(value: Any) -> str:
     """Four significant digits.
 
-    Examples
-    --------
     >>> number(1234.56), number(0.000123456), number(None)
     ('1,235', '0.0001235', 'none')
     """
@@ -34,8 +32,6 @@ def number(value: Any) -> str:
 def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     """Several numbers in one line and one style, with what bounds they are.
 
-    Examples
-    --------
     >>> numbers([2659820.0, 404.174]), numbers([2.5e9, 404.174]), numbers([0.5, 0.2], ["at most", ""])
     ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
     """
@@ -90,12 +86,8 @@ def begun_line(store: str) -> str | None:
 def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, worked: bool = True) -> list[str]:
     """The lines that ``scalemani fit`` ends with.
 
-    Parameters
-    ----------
-    before : tuple, optional
-        The :func:`result_in` the store when it began.
-    worked : bool
-        Whether any stage was run.
+    before: The :func:`result_in` the store when it began.
+    worked: Whether any stage was run.
     """
     lines = [*_spectrum_lines(model), f"store            {store}"]
     if before is not None and not worked:
@@ -108,12 +100,8 @@ def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, 
 def next_lines(model: Any, store: str, points: str, written: str | None, needed: Sequence[str] = ()) -> list[str]:
     """Where the coordinates are, and two commands that go on from there, as they are typed.
 
-    Parameters
-    ----------
-    written : str or None
-        The file that they were written to.
-    needed : sequence of str
-        Options that reading `points` takes.
+    written: The file that they were written to.
+    needed: Options that reading `points` takes.
     """
     name = store.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or "run"
     file = shlex.quote(_free(name, ".csv"))
@@ -146,9 +134,9 @@ def info_lines(model: Any) -> list[str]:
 
 def info_record(model: Any) -> dict[str, Any]:
     """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
-    # What a run is called with each time, and not what it fitted.
-    passing = ("store", "scheduler", "memory_limit", "progress", "overwrite", "keep_distances", "compression")
-    parameters = {name: value for name, value in model.get_params().items() if name not in passing}
+    from scalemani.parameters import PASSING
+
+    parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
     cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
@@ -179,7 +167,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *_landmark_lines(s),
-        *([f"given            {given}"] if (given := said_of_given(s.get("knn_method"))) else []),
+        *([f"given            {given}"] if (given := SAID_OF_GIVEN.get(s.get("knn_method"))) else []),
         f"correction       {_correction(s)}",
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",

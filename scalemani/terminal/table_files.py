@@ -23,10 +23,7 @@ def parquet_bytes(
 ) -> memoryview:
     """A table with a column an axis, ids first.
 
-    Raises
-    ------
-    ScalemaniError
-        pyarrow is not there, or the ids' heading is an axis's.
+    Raises ScalemaniError: pyarrow is not there, or the ids' heading is an axis's.
     """
     pyarrow, parquet = (needed(name, "parquet", "a .parquet") for name in ("pyarrow", "pyarrow.parquet"))
     columns: dict[str, Any] = {}
@@ -45,10 +42,7 @@ def hdf5_bytes(
 ) -> bytes:
     """A file with the datasets `coordinates` and, if there are any, `ids`; names are attributes, as in a .zarr.
 
-    Raises
-    ------
-    ScalemaniError
-        h5py is not there.
+    Raises ScalemaniError: h5py is not there.
     """
     h5py = needed("h5py", "hdf5", "an HDF5 file")
     with h5py.File("memory", "w", driver="core", backing_store=False) as file:
