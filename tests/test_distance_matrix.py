@@ -386,7 +386,7 @@ def test_distances_that_are_no_path_lengths_are_told():
     D = flat_distances(200)
     paths = shortest_path(np.where(D < 0.25, D, 0), directed=False)
     written = [np.round(100 * paths, places) for places in range(4)]
-    written += [np.vectorize(lambda length: float(f"{length:.{digits}g}"))(paths) for digits in (3, 4, 5)]
+    written += [np.array([[float(f"{x:.{digits}g}") for x in row] for row in paths]) for digits in (3, 4, 5)]
     written += [matrix.astype(np.float32) for matrix in written]
     given = [D, D.astype(np.float32), D.astype(np.float16), np.zeros((5, 5)), components([20, 10])[0], *written]
     for matrix in given:

@@ -390,8 +390,8 @@ def by_metaclass(w):
     return Kind("Made", (), {})
 
 
-WAYS = [by_metaclass, by_method, by_closure, by_default, by_global, by_helper, by_attribute, by_class, by_slots, by_partial]
-WAYS += [by_object, by_list]
+WAYS = [by_metaclass, by_method, by_closure, by_default, by_global, by_helper, by_attribute, by_class, by_slots]
+WAYS += [by_partial, by_object, by_list]
 
 
 @pytest.mark.parametrize("way", WAYS)
