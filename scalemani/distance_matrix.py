@@ -168,7 +168,7 @@ class DistanceMatrix:
             made = "scipy.spatial.distance.squareform makes one of a condensed vector"
             raise ScalemaniError(
                 f"{self.name} has shape {shape}: a distance matrix is square (n, n); "
-                + (made if len(shape) == 1 or shape[0] == 1 else "for features use another metric")
+                + (made if len(shape) == 1 or 1 in shape else "for features use another metric")
             )
         if shape[0] == 0:
             raise ScalemaniError(f"{self.name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required")
