@@ -2,7 +2,7 @@
 
 Read by row blocks, never whole unless it already is. Distances are finite (inf may separate
 components where that is allowed), non-negative, symmetric, with a zero diagonal; what is smaller than 1e-6 of the
-typical distance is rounding there, as 1 - numpy.corrcoef leaves it, and is read as 0.
+typical distance is rounding there (on the diagonal 1e-3), as 1 - numpy.corrcoef leaves it, and is read as 0.
 """
 
 import hashlib
@@ -14,13 +14,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani.cells import unmasked
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
 from scalemani.magnitudes import SAME, typical_distance
 from scalemani.row_blocks import as_source
 from scalemani.symmetry import SymmetrySketch, is_chunked, whole_chunks
 
 BLOCK_BYTES = 64 << 20
 CORNER = 64  # points whose distances from one another are kept for a look at triangles
+ROOT = SAME**0.5  # of the typical distance: a diagonal by the roots of |x|² + |y|² - 2xy in float32
+ROUGH = 0.01  # of a side: what three digits round it by, twice
 
 
 class DistanceMatrix:
@@ -74,7 +76,13 @@ class DistanceMatrix:
             self._search_asymmetry(self._sketch.suspects())
         self.fingerprint = digest.hexdigest()
         self.sample, self.sample_rows = np.concatenate(samples), np.concatenate(sampled)
-        self._judge(_share(self.matrix.dtype) * typical_distance(self.sample))
+        self._judge(typical_distance(self.sample))
+        if 0.5 < (none := np.mean(self.sample == 0) if len(self.sample) else 0.0) < 1:
+            warn(
+                f"{none:.0%} of the distances in {name} are 0, which says that those points are the same: if 0 stands "
+                f"for no edge, give a sparse matrix, scipy.sparse.csr_array({name})",
+                ScalemaniWarning,
+            )
 
     def sample_within(self, kept: NDArray[np.int64]) -> NDArray[np.float64]:
         """The sampled distances between the points `kept`, whole components."""
@@ -85,8 +93,8 @@ class DistanceMatrix:
     def longer_sides(self) -> str | None:
         """What to say where a sampled triangle has a side longer than the two others together; None if none has."""
         c, k = self.corner, len(self.corner)
-        slack = 1 - 10 * _share(self.matrix.dtype)
-        longer = np.array([(c * slack > c[:, [m]] + c[m]) & np.isfinite(c) for m in range(k)]).reshape(k, k, k)
+        sure = c * (1 - max(ROUGH, 10 * _share(self.matrix.dtype))) - 1.5 * _last_place(c)
+        longer = np.array([(sure > c[:, [m]] + c[m]) & np.isfinite(c) for m in range(k)]).reshape(k, k, k)
         found = int(longer.sum()) // 2
         if not found:
             return None
@@ -141,7 +149,7 @@ class DistanceMatrix:
             made = "scipy.spatial.distance.squareform makes one of a condensed vector"
             raise ScalemaniError(
                 f"{self.name} has shape {shape}: a distance matrix is square (n, n); "
-                + (made if len(shape) == 1 else "for features use another metric")
+                + (made if len(shape) == 1 or 1 in shape else "for features use another metric")
             )
         if shape[0] == 0:
             raise ScalemaniError(f"{self.name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required")
@@ -158,10 +166,13 @@ class DistanceMatrix:
             i, j = np.unravel_index(int(given.argmin()), given.shape)
             self._lowest = (float(given[i, j]), rows.start + int(i), int(j))
 
-    def _judge(self, allowed: float) -> None:
-        """Refuse what was noted, if it is more than rounding."""
-        off = np.flatnonzero(np.abs(self._diagonal) > allowed)
-        if len(off) == self.n > 1 and (self._diagonal >= (1 - SAME) * self._largest).all():
+    def _judge(self, typical: float) -> None:
+        """Refuse what was noted, if it is more than rounding beside the typical distance."""
+        allowed = _share(self.matrix.dtype) * typical
+        own = max(allowed, ROOT * typical)
+        off = np.flatnonzero(np.abs(self._diagonal) > own)
+        similar = np.isfinite(self._diagonal) & (self._diagonal >= (1 - SAME) * self._largest)
+        if len(off) == self.n > 1 and similar.all():
             raise ScalemaniError(
                 f"{self.name} looks like similarities: the diagonal ({self._diagonal.min():g} to "
                 f"{self._diagonal.max():g}) is the largest of each row; distances are 0 there: give such as 1 - S"
@@ -169,7 +180,7 @@ class DistanceMatrix:
         if len(off):
             raise ScalemaniError(
                 f"{self.name} has {self._diagonal[off[0]]:g} on its diagonal at row {off[0]}: a point is at distance 0 "
-                f"of itself (up to {allowed:.1g} is rounding here); numpy.fill_diagonal(D, 0) sets that"
+                f"of itself (up to {own:.1g} is rounding here); numpy.fill_diagonal(D, 0) sets that"
             )
         lowest, i, j = self._lowest
         if lowest < -allowed:
@@ -246,7 +257,18 @@ class DistanceMatrix:
     def _refuse(self, bad: NDArray[np.bool_], rows: slice, what: str, remedy: str) -> None:
         if bad.any():
             i, j = np.argwhere(bad)[0]
+            if rows.start + i == j:
+                remedy = "a point is at distance 0 of itself; numpy.fill_diagonal(D, 0) sets that"
             raise ScalemaniError(f"{self.name} has {what} at row {rows.start + i}, column {j}: {remedy}")
+
+
+def _last_place(numbers: NDArray[np.float64]) -> float:
+    """The unit in which finite numbers are whole, such as 0.001 of those rounded to three decimals; 0 for none."""
+    for unit in (1.0, 0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6):
+        counts = numbers[np.isfinite(numbers)] / unit
+        if (np.abs(counts - np.rint(counts)) <= SAME * np.maximum(counts, 1)).all():
+            return unit
+    return 0.0
 
 
 def _share(dtype: Any) -> float:

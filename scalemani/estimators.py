@@ -126,7 +126,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
           `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `knn_left_out`: listed neighbours that are no
           edges, since the rows have nothing in common; `knn_account`: distances that were evaluated,
-          counted or about, and shards; `warnings`: in words, those of the spectrum;
+          counted or about, and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass
+          means;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
           `landmark_method`, `landmark_reach`: no point is farther from a landmark (of "maxmin").

@@ -136,7 +136,8 @@ class GivenEdges:
     m : int
         Rows of the matrix.
     lists : bool
-        Whether every row stores its own 0, as the neighbour lists of scikit-learn's transformers do.
+        Whether most rows store their own 0, as the neighbour lists of scikit-learn's transformers do (but for a row
+        that has more twins than neighbours).
     """
 
     rows: NDArray[np.int64]
@@ -158,11 +159,14 @@ class GivenEdges:
     def nearest(self, n_neighbors: int | None, radius: float | None) -> NeighborLists:
         """Lists of the nearest of the stored neighbours of each row; as many as there are where they are fewer."""
         indptr, nearest, lengths = shortest(self.rows, self.columns, self.there, self.m, n_neighbors, radius)
-        if n_neighbors is not None and self.symmetric and len(nearest) < len(self.rows):
+        most = int(np.bincount(self.rows, minlength=1).max())
+        stored = f"X stores up to {most} neighbours of a row, and "
+        if n_neighbors is not None and most < n_neighbors:
+            warn(f"{stored}n_neighbors={n_neighbors} are asked for: all that are stored are used", ScalemaniWarning)
+        elif n_neighbors is not None and self.symmetric and len(nearest) < len(self.rows):
             warn(
-                f"X stores up to {int(np.bincount(self.rows).max())} neighbours of a row, and the nearest "
-                f"{n_neighbors} (n_neighbors) are used, since every row stores its own 0, as neighbour lists do; to "
-                "use every edge, leave the diagonal out",
+                f"{stored}the nearest {n_neighbors} (n_neighbors) are used, since rows store their own 0, as neighbour "
+                "lists do; to use every edge, leave the diagonal out",
                 ScalemaniWarning,
             )
         return NeighborLists(indptr, nearest, lengths, "graph", 1.0)
@@ -219,7 +223,7 @@ def given_edges(matrix: Any) -> GivenEdges:
             "finite lengths that are not negative; leave an entry out where there is no edge"
         )
     m = int(matrix.shape[0])
-    lists = len(np.unique(rows[own])) == m
+    lists = 2 * len(np.unique(rows[own])) > m
     if lists and not own.all() and weights[own].min() >= weights[~own].max() > weights[~own].min():
         raise ScalemaniError(
             f"the precomputed neighbour graph looks like similarities: its diagonal ({weights[own].min():g}) is its "

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from scalemani.bounds import much_negative
 from scalemani.distance_histogram import DistanceHistogram, stored_histogram
 from scalemani.embedding import load_embedding
 from scalemani.engine.cluster import Cluster
@@ -97,7 +98,7 @@ class Run:
         """The account of the spectrum, with what the earlier stages counted."""
         data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
         solve = self.stages["solve"]
-        return {
+        spectrum = {
             "correction": solve["fields"]["correction"],  # as it was given, where an earlier release wrote the account
             **solve["spectrum"],
             "constant_solver": solve["fields"]["constant_solver"],
@@ -113,6 +114,9 @@ class Run:
             "knn_account": neighbors.get("account"),  # earlier releases did not count
             **landmark_account(self.stages),
         }
+        much = much_negative(spectrum)
+        spectrum["notes"] = [f"negative mass is above a fifth of the trace: {much}"] if much else []
+        return spectrum
 
     @cached_property
     def distance_histogram(self) -> DistanceHistogram | None:

@@ -1,7 +1,9 @@
 """Advice is given where the numbers call for it and nowhere else, and says what to do."""
 
+import numpy as np
 import pytest
 
+from scalemani import Isomap, KernelIsomap
 from scalemani.bounds import much_negative
 from scalemani.reporting.advice import about_the_correction, notices
 from scalemani.reporting.axes_words import beside_the_stick, which_to_follow
@@ -64,11 +66,21 @@ def test_above_a_fifth_of_the_trace_negative_mass_is_explained_and_no_correction
     advised = " ".join(word for notice in said(**found) for word in notice.words)
     if negative > 0.2 * 90:
         assert "closed or curved shape" in words and "shortcut edges" in words and "try fewer neighbours" in words
-        assert "A correction" not in advised
         assert "fewer neighbours" in advised
     else:
         assert "closed or curved" not in words
-        assert ("A correction (cailliez, lingoes)" in advised) == (correction is None)
+    assert "A correction" not in advised and "lingoes" not in advised
+
+
+def test_a_fit_in_python_notes_what_much_negative_mass_means(recwarn):
+    """Of a ring, whatever the correction; of a flat sheet there is nothing to note. Nobody is warned."""
+    turn = np.arange(60) * np.pi / 30
+    ring, flat = np.c_[np.cos(turn), np.sin(turn)], np.random.default_rng(0).random((60, 2))
+    for model in (Isomap(n_neighbors=4), KernelIsomap(n_neighbors=4)):
+        (note,) = model.fit(ring).spectrum_["notes"]
+        assert "a closed or curved shape, or shortcut edges" in note and "try fewer neighbours" in note
+    assert Isomap(n_neighbors=59).fit(flat).spectrum_["notes"] == []
+    assert not any("curved" in str(warned.message) for warned in recwarn)
 
 
 def test_of_given_distances_no_neighbours_are_advised():

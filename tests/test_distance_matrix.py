@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 from data import flat_distances, random_distances
+from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap, distance_matrix
@@ -180,7 +181,9 @@ FAULTS = {
     "inf": (2, 20, np.inf, r"inf at row 2, column 20: .*disconnected='largest'"),
     "minus inf": (2, 20, -np.inf, r"a negative distance at row 2, column 20"),
     "diagonal": (11, 11, 0.5, r"0\.5 on its diagonal at row 11: .*fill_diagonal\(D, 0\)"),
-    "small diagonal": (29, 29, 1e-5, r"1e-05 on its diagonal at row 29: .*up to \de-07 is rounding"),
+    "small diagonal": (29, 29, 1e-2, r"0\.01 on its diagonal at row 29: .*up to 0\.000\d is rounding"),
+    "inf on the diagonal": (29, 29, np.inf, r"inf on its diagonal at row 29: .*fill_diagonal\(D, 0\)"),
+    "NaN on the diagonal": (29, 29, np.nan, r"NaN at row 29, column 29: .*fill_diagonal\(D, 0\)"),
     "negative diagonal": (29, 29, -0.5, r"-0\.5 on its diagonal at row 29"),
     "small negative": (8, 13, -1e-5, r"a negative distance at row 8, column 13 \(-1e-05\)"),
 }
@@ -292,6 +295,8 @@ def test_rounding_of_float32_is_no_asymmetry_and_a_relative_thousandth_is(D):
     [
         (np.zeros((3, 4)), r"shape \(3, 4\): a distance matrix is square"),
         (np.zeros(5), r"shape \(5,\).*squareform makes one of a condensed vector"),
+        (np.zeros((1, 5)), r"shape \(1, 5\).*squareform makes one of a condensed vector"),
+        (np.full((4, 4), 2.0) + np.diag(np.full(4, np.inf)), r"inf on its diagonal at row 0.*fill_diagonal"),
         (np.corrcoef(np.random.default_rng(0).random((6, 9))), "looks like similarities: the diagonal"),
         (np.exp(-flat_distances(9)), r"looks like similarities: the diagonal \(1 to 1\)"),
         (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\)"),
@@ -315,11 +320,20 @@ def test_text_and_objects_are_refused():
 
 T = np.random.default_rng(0).normal(size=(N, 60))
 T[7] = T[3]  # at a distance of 0 but for rounding
+
+
+def roots_in_float32(T):
+    T = T.astype(np.float32)
+    squares = (T * T).sum(1)
+    return np.sqrt(np.maximum(squares[:, None] + squares - 2 * T @ T.T, 0)) + 1e-3 * np.eye(len(T))
+
+
 ROUNDED = {
     "1 - numpy.corrcoef": 1 - np.corrcoef(T),
     "scipy's correlation": cdist(T, T, "correlation"),
     "the squares of sums": np.sqrt(np.maximum(0, 2 * N * (1 - np.corrcoef(T)) + 1e-16)),
     "float32": (1 - np.corrcoef(T)).astype(np.float32),
+    "the roots of |x|² + |y|² - 2xy in float32": roots_in_float32(T),
     "float16": cdist(T, T).astype(np.float16) + np.diag(np.full(N, 1e-3, np.float16)),
 }
 
@@ -370,8 +384,13 @@ def test_rounding_changes_no_coordinate(metric):
 def test_distances_that_are_no_path_lengths_are_told():
     """Squares are none; what a graph or points have are, whatever float32 makes of them."""
     D = flat_distances(200)
-    for given in (D, D.astype(np.float32), D.astype(np.float16), np.zeros((5, 5)), components([20, 10])[0]):
-        assert DistanceMatrix(given, allow_inf=True).longer_sides() is None
+    paths = shortest_path(np.where(D < 0.25, D, 0), directed=False)
+    written = [np.round(100 * paths, places) for places in range(4)]
+    written += [np.array([[float(f"{x:.{digits}g}") for x in row] for row in paths]) for digits in (3, 4, 5)]
+    written += [matrix.astype(np.float32) for matrix in written]
+    given = [D, D.astype(np.float32), D.astype(np.float16), np.zeros((5, 5)), components([20, 10])[0], *written]
+    for matrix in given:
+        assert DistanceMatrix(matrix, allow_inf=True).longer_sides() is None
     said = DistanceMatrix(D**2).longer_sides()
     found, i, j, first, via, second = re.search(
         r"^X holds no path lengths: ([\d,]+) of 41,664 sampled .*"

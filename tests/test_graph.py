@@ -13,10 +13,12 @@ from naive_graph import (
     naive_graph,
     nearest_lists,
 )
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer, RadiusNeighborsTransformer, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 
 from scalemani import Isomap, load
+from scalemani.distance_matrix import DistanceMatrix
 from scalemani.errors import ScalemaniError, ScalemaniWarning, StoreMismatchError, UnreachableWarning
 from scalemani.graph import given_edges, graph_from_sparse, make_graph, symmetric_graph
 
@@ -188,6 +190,33 @@ def test_of_a_radius_graph_the_nearest_are_taken_with_a_warning():
     with pytest.warns(ScalemaniWarning, match=r"nearest 6 \(n_neighbors\) are used.*leave the diagonal out"):
         ours = make_pipeline(*pipe).fit(POINTS)[-1].embedding_
     np.testing.assert_allclose(ours, Isomap(n_neighbors=6).fit(POINTS).embedding_, atol=1e-6)
+
+
+def test_lists_are_lists_though_a_row_with_many_twins_is_not_in_its_own():
+    """Of 12 equal rows 9 are listed: for some of them others only."""
+    points = np.r_[POINTS, np.repeat(POINTS[:1], 11, axis=0)]
+    listed = KNeighborsTransformer(n_neighbors=8, mode="distance").fit_transform(points)
+    itself = listed.tocoo()
+    assert 100 < (itself.row == itself.col).sum() < len(points)
+    ours, theirs = (
+        kind(metric="precomputed", n_neighbors=6, n_components=3).fit_transform(listed)
+        for kind in (Isomap, sklearn.manifold.Isomap)
+    )
+    naive.same_up_to_sign(ours, theirs, atol=1e-6)
+
+
+def test_lists_that_are_shorter_than_asked_for_are_told():
+    listed = KNeighborsTransformer(n_neighbors=8, mode="distance").fit_transform(POINTS)
+    with pytest.warns(ScalemaniWarning, match="up to 8 neighbours of a row, and n_neighbors=9 are asked for"):
+        Isomap(metric="precomputed", n_neighbors=9).fit(listed)
+
+
+def test_zeros_of_a_dense_matrix_that_mean_no_edge_are_told():
+    """Most of them are, of a graph that was made dense; of some equal points few are."""
+    graph = kneighbors_graph(POINTS, 8, mode="distance").toarray()
+    with pytest.warns(ScalemaniWarning, match="9.% of the distances in X are 0.*give a sparse matrix"):
+        DistanceMatrix(np.maximum(graph, graph.T))
+    DistanceMatrix(np.kron(np.ones((3, 3)), cdist(POINTS[:9], POINTS[:9])))
 
 
 def test_a_store_keeps_whether_neighbours_were_chosen(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dask.array as da
 import metric_fuzzing
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from scalemani.errors import (
     StoreMismatchError,
     UnreachableWarning,
 )
+from scalemani.search.metric_functions import function_name
 from scalemani.search.metrics import METRICS, PARAMETERS
 
 RNG = np.random.default_rng(0)
@@ -380,8 +382,16 @@ def by_list(w):
     return lambda a, b: weighted(np.array(held["w"][0]), a, b)
 
 
-WAYS = [by_method, by_closure, by_default, by_global, by_helper, by_attribute, by_class, by_slots, by_partial]
-WAYS += [by_object, by_list]
+def by_metaclass(w):
+    class Kind(type):
+        def __call__(cls, a, b):
+            return weighted(w, a, b)
+
+    return Kind("Made", (), {})
+
+
+WAYS = [by_metaclass, by_method, by_closure, by_default, by_global, by_helper, by_attribute, by_class, by_slots]
+WAYS += [by_partial, by_object, by_list]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -391,6 +401,31 @@ def test_a_function_with_another_state_is_another_metric(way, tmp_path):
         Isomap(metric=way(FLAT), n_neighbors=8, store=tmp_path / "run").fit(POINTS)
     again = Isomap(metric=way(EVEN), n_neighbors=8, store=tmp_path / "run").fit(POINTS)
     np.testing.assert_array_equal(again.embedding_, first.embedding_)
+
+
+def test_a_users_module_with_the_name_of_pythons_is_known_by_its_content(tmp_path, monkeypatch):
+    """A script's folder comes first: there a code.py is the user's."""
+    (tmp_path / "code.py").write_text("WIDTH = 1.0\ndef scaled(g):\n    return WIDTH * abs(g).sum()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "code", raising=False)
+    mine = importlib.import_module("code")
+    monkeypatch.setitem(sys.modules, "code", mine)
+
+    def metric(a, b):
+        return float(mine_scaled(a - b))
+
+    mine_scaled = mine.scaled
+    model = Isomap(metric=metric, n_neighbors=8).fit(POINTS)
+    mine.WIDTH = 2.0
+    with pytest.raises(ScalemaniError, match="another since the fit"):
+        model.transform(POINTS[:5])
+
+
+def test_options_of_the_compiler_are_part_of_a_function():
+    def metric(a, b):
+        return abs(a - b).sum()
+
+    assert function_name(numba.njit(metric)) != function_name(numba.njit(fastmath=True)(metric))
 
 
 def test_two_models_of_one_class_place_rows_by_their_own_metrics():
@@ -447,6 +482,8 @@ def importing(a, b):
     ("metric", "match"),
     [
         (hidden, r"eval\(\)"),
+        (lambda a, b: weighted(EVEN, a, b) + 0 * len(os.getenv("HOME", "")), r"getenv\(\)"),
+        (lambda a, b: weighted(EVEN, a, b) + 0 * len(os.environ), r"uses os\.environ:"),
         (generator(), "numpy.*Generator"),
         (importing, "'metric_fuzzing', which it imports as it runs"),
         (lambda a, b: weighted(EVEN, a, b) + 0 * len(vars(metric_fuzzing)), "module 'metric_fuzzing' as a whole"),

@@ -78,8 +78,7 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
             [
                 "No points in flat space have exactly these distances. The axes show the best of the positive part, "
-                "and the negative part is left out. "
-                + (f"So much means {much}." if much else "A correction (cailliez, lingoes) makes a kernel of it."),
+                "and the negative part is left out." + (f" So much means {much}." if much else ""),
             ],
             warning=False,
         )

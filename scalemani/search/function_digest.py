@@ -11,8 +11,11 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import importlib
 import inspect
+import os
 import sys
+import sysconfig
 import types
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -26,7 +29,7 @@ from scalemani.errors import ScalemaniError
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _CONTAINERS = (tuple, list, dict, set, frozenset)
-_HIDING = (eval, exec, compile, globals, __import__)  # what these do is in no code
+_HIDING = (eval, exec, compile, globals, __import__, importlib.import_module, os.getenv, os.environ)  # in no code
 _STATELESS = (
     "__module__ __doc__ __dict__ __weakref__ __qualname__ __firstlineno__ __static_attributes__ __annotations__ "
     "__annotations_cache__ __annotate__ __annotate_func__ __abstractmethods__ _abc_impl __parameters__ "
@@ -76,7 +79,7 @@ class _Walk:
     def _parts(self, value: Any, kind: type, named: bool) -> Iterator[bytes]:
         """What a value is made of."""
         if any(value is one for one in _HIDING):
-            raise _refused(f"{value.__name__}(), which may use anything")
+            raise _refused(f"{value.__name__}(), which may use anything" if callable(value) else "os.environ")
         if named and _installed(kind.__module__) and _found_by_name(value):
             yield _name(value).encode()
         elif kind is types.CodeType:
@@ -108,6 +111,7 @@ class _Walk:
             yield self.of(value.__wrapped__)
         elif type(inspect.getattr_static(value, "py_func", None)) is types.FunctionType:
             yield self.of(value.py_func, named=False)  # what numba compiled
+            yield self.of(getattr(value, "targetoptions", None))
         elif kind is np.ufunc:
             modules = [sys.modules.get(name) for name in ("numpy", "scipy.special")]
             if not any(vars(module).get(value.__name__) is value for module in modules if module):
@@ -141,7 +145,7 @@ class _Walk:
 
     def _class(self, value: Any) -> Iterator[bytes]:
         yield value.__qualname__.encode()
-        yield from map(self.of, value.__bases__)
+        yield from map(self.of, (type(value), *value.__bases__))
         for name, part in vars(value).items():
             if name not in _STATELESS.split():
                 yield name.encode()
@@ -208,16 +212,17 @@ def _globals_of(code: Any) -> Iterator[tuple[str, ...]]:
 
 
 def _installed(module: Any) -> bool:
-    """Whether a module, by its name, is Python's own or of an installed package."""
+    """Whether a module, by its name, is Python's own or of an installed package: a user's may have the name of one."""
     top = str(module).partition(".")[0]
-    if top in sys.stdlib_module_names and top != "__main__":
-        return True
     found = sys.modules.get(top)
     try:
         origin = getattr(found, "__file__", None) if found else getattr(find_spec(top), "origin", None)
     except (ImportError, ValueError):
         return False
-    return top == "scalemani" or bool({"site-packages", "dist-packages"} & set(PurePath(origin or "").parts))
+    if origin in (None, "built-in", "frozen"):
+        return top in sys.stdlib_module_names and top != "__main__"
+    own = any(PurePath(origin).is_relative_to(sysconfig.get_path(part)) for part in ("stdlib", "platstdlib"))
+    return own or top == "scalemani" or bool({"site-packages", "dist-packages"} & set(PurePath(origin).parts))
 
 
 def _found_by_name(value: Any) -> bool:

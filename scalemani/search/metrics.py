@@ -40,13 +40,13 @@ class Metric:
     apart: float | None = None  # from this distance on, rows have nothing in common, and are no neighbours
     non_negative: bool = False  # that holds where no training row has a negative entry
     by_feature: bool = False  # both numbers are for one feature
-    aliases: tuple[str, ...] = ()  # as pynndescent lists them
+    aliases: tuple[str, ...] = ()  # as pynndescent and SciPy list them
 
 
 METRICS: dict[str, Metric] = {
     "euclidean": Metric(REAL, True, aliases=("l2",)),
     "sqeuclidean": Metric(REAL, False),
-    "manhattan": Metric(REAL, True, aliases=("taxicab", "l1")),
+    "manhattan": Metric(REAL, True, aliases=("taxicab", "l1", "cityblock")),
     "chebyshev": Metric(REAL, True, aliases=("linfinity", "linfty", "linf")),
     "minkowski": Metric(REAL, True),
     "seuclidean": Metric(REAL, True, aliases=("standardised_euclidean",)),

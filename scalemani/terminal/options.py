@@ -120,7 +120,8 @@ _ESTIMATOR = [
         "--metric",
         default="euclidean",
         metavar="NAME",
-        help="A metric of pynndescent's. precomputed: POINTS are distances or, sparse, the finished graph. "
+        help="A metric of pynndescent's. precomputed: POINTS are distances to choose neighbours by or, "
+        "sparse, the neighbour graph (neighbour lists, if rows store their own 0). "
         "geodesic: POINTS are geodesic distances.",
     ),
     click.option(

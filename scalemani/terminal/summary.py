@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalemani.bounds import much_negative, said_of_list, side, sides, two_digits
+from scalemani.bounds import said_of_list, side, sides, two_digits
 from scalemani.reporting.words import SAID_OF_GIVEN
 from scalemani.terminal.options import in_options, method_of
 
@@ -156,7 +156,7 @@ def as_json_values(value: Any) -> Any:
 
 
 def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
-    s, much = model.spectrum_, much_negative(model.spectrum_)
+    s = model.spectrum_
     merged = s["n_rows"] - s["n_distinct"]
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
@@ -175,7 +175,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
         *reads,
-        *([f"note             negative mass is above a fifth of the trace: {much}"] if much else []),
+        *(f"note             {sentence}" for sentence in s.get("notes", [])),
         *(f"warning          {in_options(sentence)}" for sentence in s.get("warnings", []) if all_shares),
     ]
 
