@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from scalemani.engine.forks import FIT, doing
 from scalemani.engine.shared_runs import shared_run
 from scalemani.projection import Attachments, Projector
 from scalemani.search.metric_functions import import_for
@@ -28,8 +29,9 @@ class LazyProjection:
 
     def __call__(self, block: Any, block_info: Any = None) -> NDArray[np.float64]:
         start = block_info[0]["array-location"][0][0] if block_info else 0
-        rows = validated(self._key, block, 0 if np.isnan(start) else int(start))
-        return project(self._key, rows, shared_projector(*self._key).way(self._total))
+        with doing(FIT):
+            rows = validated(self._key, block, 0 if np.isnan(start) else int(start))
+            return project(self._key, rows, shared_projector(*self._key).way(self._total))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_key": self._key, "_total": self._total, "_folder": None}

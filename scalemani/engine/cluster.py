@@ -15,8 +15,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
+import dask.threaded
 import distributed.utils
 from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
@@ -38,8 +39,23 @@ CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
 _of_parents: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that were made before this process was forked
 
+
+def _in_child() -> None:
+    """Take from Dask what a fork has left without its threads, on which it would wait for ever."""
+    _of_parents.update(Client._instances)
+    for client in _of_parents:
+        client.get = _refuse  # type: ignore[method-assign]  # what compute() calls
+    distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
+    dask.threaded.default_pool, dask.threaded.pools_lock = None, threading.Lock()
+    dask.threaded.pools.clear()
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise forked(CLIENT)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _of_parents.update(Client._instances))
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def cores() -> int:
@@ -63,13 +79,6 @@ def check_certificates(address: Any) -> None:
             f"{address!r} needs TLS certificates, and Dask's configuration has none: set "
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and ..__CLIENT__KEY"
         )
-
-
-def _revive_offloading() -> None:
-    """Give Dask another thread for what it offloads where a fork has left none: it would wait for ever."""
-    threads = getattr(distributed.utils._offload_executor, "_threads", ())
-    if not all(thread.is_alive() for thread in threads):
-        distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
 
 
 def tasks_in_flight(threads: int) -> int:
@@ -106,7 +115,6 @@ class Cluster:
         check_compiler()
         with contextlib.ExitStack() as leaving:
             leaving.enter_context(doing(FIT))
-            _revive_offloading()
             leaving.callback(self._close)
             self._find_client()
             # here too when the workers are elsewhere: what the client adds up has the same bits then

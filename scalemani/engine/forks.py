@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,12 +10,12 @@ from scalemani.errors import ScalemaniError
 FIT, BUCKETS = "had a fit or a transform at work", "had used object storage"
 CLIENT, REGIONS = "had made the Dask client that is to be used", "had run numba's parallel code by OpenMP"
 
-_now: Counter[str] = Counter()  # what this process does now, by those words
+_now: dict[object, str] = {}  # what this process does now, in those words; threads add and take away at once
 _before: set[str] = set()  # what its parents did when it was forked
 
 
 def _in_child() -> None:
-    _before.update(what for what, count in _now.items() if count > 0)
+    _before.update(_now.values())
     _now.clear()
     try:
         if "numba" in sys.modules and sys.modules["numba"].threading_layer() == "omp":
@@ -43,17 +42,18 @@ def check(what: str) -> None:
         raise forked(what)
 
 
-def begin(what: str) -> None:
+def begin(what: str, key: object = None) -> None:
     """Do from now on what a forked child can't go on with, unless this is one: as :func:`check`."""
     check(what)
-    _now[what] += 1
+    _now[what if key is None else key] = what
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """As :func:`begin`, for the length of a ``with`` block."""
-    begin(what)
+    key = object()
+    begin(what, key)
     try:
         yield
     finally:
-        _now[what] -= 1
+        _now.pop(key, None)  # a child that was forked inside has none
