@@ -17,7 +17,7 @@ from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
-from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short_list
+from scalemani.terminal.column_choice import MOST_LABELS, Reading, by_name, chosen, doubtful, position, short_list
 from scalemani.terminal.printable import cause
 
 __all__ = ["parquet_column", "read_parquet"]
@@ -57,7 +57,8 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
         _check_size(path, file.metadata, len(names))
         ids = None if id_column is None else _ids(file, id_column)
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
-        notes = [] if how.columns or how.like else _notes(path, file, names)
+        notes = by_name(str(path), schema.names, how)
+        notes += [] if how.columns or how.like else _notes(path, file, names)
         return source, ids, id_column or "id", names, notes
 
 
@@ -186,7 +187,7 @@ def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
         counts.append(low in (0, 1) and high == low + n - 1)
         few.append(0 < high - low < min(MOST_LABELS, n // 4))
     there = file.schema_arrow.names
-    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, [False] * len(names), few)
+    return doubtful(str(path), [there.index(name) for name in names], there, counts, [False] * len(names), few)
 
 
 def _ids(file: Any, column: str) -> list[str]:
