@@ -305,22 +305,23 @@ def _ask(table: TextTable, first: list[str]) -> NoReturn:
 def _numbers(table: TextTable, rows: list[Row], layout: _Layout, decimal: str, ids: list[str]) -> NDArray[np.float64]:
     """The numbers of some rows; their ids are put behind others."""
     read, at, cells, width = layout.read, layout.ids, layout.cells, layout.width
-    found = np.empty((len(rows), len(read)))
-    for i, (line, row) in enumerate(rows):
+    for line, row in rows:
         if len(row) not in (cells, width):
             _refuse_width(table, line, len(row), cells, decimal)
         if width < cells and any(cell.strip() for cell in row[width:]):
             raise ScalemaniError(f"{table.path}, line {line}: a cell beyond the last column; mend it")
-        given = [row[column] for column in read]
-        try:
-            if decimal == "." and "_" not in "".join(given):
-                found[i] = list(map(float, given))  # cell_number is slower
-            else:
-                found[i] = [cell_number(cell, decimal) for cell in given]
-        except ValueError:
-            _refuse_text(table, line, row, layout, decimal)
-        if at is not None:
-            ids.append(row[at])
+    given = [row[column] for _, row in rows for column in read]
+    if at is not None:
+        ids += [row[at] for _, row in rows]
+    try:
+        plain = decimal == "." and "_" not in "".join(given)  # cell_number is slower
+        values = map(float, given) if plain else (cell_number(cell, decimal) for cell in given)
+        found = np.fromiter(values, float, len(given)).reshape(len(rows), len(read))
+    except ValueError:
+        for line, row in rows:
+            if not all(is_number(row[column], decimal) for column in read):
+                _refuse_text(table, line, row, layout, decimal)
+        raise
     for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1)).tolist():
         line, row = rows[i]
         if not all(is_number(row[column], decimal) for column in read):

@@ -136,9 +136,11 @@ def _numbered(table: TextTable, lines: Iterator[str], before: int) -> Iterator[t
 
     def noted() -> Iterator[str]:
         for line in lines:
-            if len(table.quoted) < 2:
-                read.append(line)
+            read.append(line)
             yield _single(line) if table.delimiter == " " else line
+            if len(table.quoted) > 1:
+                break
+        yield from map(_single, lines) if table.delimiter == " " else lines
 
     reader = csv.reader(noted(), delimiter=table.delimiter)
     for row in reader:
