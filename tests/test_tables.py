@@ -472,6 +472,18 @@ TABLES |= {
     "Parquet, misspelt": changed(
         parquet(FRAME), given={"columns": "a,bb"}, says="did you mean 'b'", settled={"columns": "a,b,c"}
     ),
+    "Parquet, columns of integers by name": changed(
+        parquet(INTEGERS.rename(columns=str)),
+        right=X[:, [1, 0]],
+        given={"columns": "1,0"},
+        note="taken as names of columns, not as numbers: 1",
+    ),
+    "Parquet, row numbers from 5 on": changed(
+        parquet(FRAME.assign(no=range(5, 9))), right=np.c_[X, 5:9], note="only count the rows: 4 (no)"
+    ),
+    "Parquet, a name with a comma": changed(
+        parquet(FRAME.rename(columns={"a": "a, b"}).assign(d="u")), says='::"a, b",b,c', settled={"columns": '"a, b",b,c'}
+    ),
     "Parquet, ignored": changed(parquet(FRAME.assign(label=1)), given={"ignore": "label"}),
 }
 
