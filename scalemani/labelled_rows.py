@@ -110,8 +110,7 @@ class _Frame(RowSource):
     def read(self, start: int, stop: int) -> Any:
         out = np.empty((stop - start, self.shape[1]))
         for at, label in enumerate(self._labels):
-            column = self._X.iloc[start:stop, at] if hasattr(self._X, "iloc") else self._X[label][start:stop]
-            cells = np.asarray(column)
+            cells = np.asarray(self._column(at)[start:stop])
             if cells.ndim != 1 or cells.dtype.kind not in "biufcO":
                 self._refuse(at, cells.dtype)
             if cells.dtype.kind in "Oc":
@@ -122,6 +121,11 @@ class _Frame(RowSource):
             check_exact(cells, self._name)
             out[:, at] = cells
         return out
+
+    def _column(self, at: int) -> Any:
+        if hasattr(self._X, "iloc"):
+            return self._X.iloc[:, at]
+        return self._X.column(at) if hasattr(self._X, "column") else self._X[:, at]
 
     def _refuse(self, at: int, kind: Any) -> None:
         raise ScalemaniError(

@@ -5,7 +5,8 @@ Zarr and HDF5 files hold them too, and their readers give the cells as they are 
 lies outside of `valid_min`, `valid_max` or `valid_range`. `_Unsigned` says how integers are to be taken.
 
 What HDF5 and Zarr themselves call the fill value is only what a cell has that was never written: it marks nothing,
-except in arrays that xarray wrote in Zarr's format 2, where it is the one place for `_FillValue`.
+except in arrays that xarray wrote in Zarr's format 2, where it is the one place for `_FillValue`, and where it is that
+of netCDF's library.
 """
 
 import base64
@@ -27,12 +28,13 @@ Cells = NDArray[Any]
 
 _SCALE, _OFFSET, _UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
 _FILLS = ("_FillValue", "missing_value")
-_OF_ZARR_2 = "fill_value"
+_OF_FORMAT = "fill_value"
+_OF_NETCDF = (15 * 2.0**119, -32767, -(2**31) + 1, -(2**63) + 2)  # of cells that were never written
 _BOUNDS = ("valid_min", "valid_max", "valid_range")
 # Layers of Dask's that change no cell.
 _AS_THEY_ARE = (
     *("original-", "array-", "from-zarr-", "rechunk-", "getitem-"),
-    *("concatenate-", "stack-", "transpose-", "reshape-"),
+    *("concatenate-", "stack-", "transpose-", "reshape-", "astype-"),
 )
 _MOST_NUMBERS = 100  # of an attribute
 TAKEN_AWAY = (_SCALE, _OFFSET, _UNSIGNED, *_FILLS)  # by xarray, from the attributes of what it unpacks
@@ -59,7 +61,7 @@ class Packing:
             raise ScalemaniError(f"{name} has the scale_factor 0, which leaves nothing of its values; mend it")
         self.scales = self._scale != 1 or self._offset != 0
         self._tests: list[tuple[str, Callable[[Cells], Cells]]] = []
-        for attribute in (*_FILLS, _OF_ZARR_2):
+        for attribute in (*_FILLS, _OF_FORMAT):
             for value in self._numbers(attribute):
                 self._add_fill(attribute, value)
         both = self._numbers("valid_range")
@@ -178,11 +180,11 @@ def packing_of(X: Any, name: str) -> Packing | None:
 
     None: as they are.
     """
+    X = _under(X, name)
     if hasattr(X, "ncattrs"):  # a netCDF4 variable unpacks itself, unless it is told not to
         if set(X.ncattrs()) & set(_KNOWN) and not (X.mask and X.scale):
             raise ScalemaniError(f"{name} gives its cells as they are stored: call its set_auto_maskandscale(True)")
         return None
-    X = _under(X, name)
     given: Any = getattr(X, "attrs", None)
     dtype = getattr(X, "dtype", None)
     if not hasattr(given, "__getitem__") or not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
@@ -193,7 +195,10 @@ def packing_of(X: Any, name: str) -> Packing | None:
         raise ScalemaniError(f"{name} has attributes that can't be read ({one_line(error)}); write it again") from error
     metadata = getattr(X, "metadata", None)
     if getattr(metadata, "zarr_format", None) == 2 and "_ARRAY_DIMENSIONS" in given and X.fill_value is not None:
-        found[_OF_ZARR_2] = X.fill_value
+        found[_OF_FORMAT] = X.fill_value
+    unwritten = getattr(X, "fillvalue", None)  # of HDF5
+    if "_FillValue" not in found and dtype.itemsize > 1 and unwritten in _OF_NETCDF:
+        found[_OF_FORMAT] = unwritten
     packing = Packing(dtype, found, name)
     return None if packing.says_nothing else packing
 
@@ -209,7 +214,8 @@ def _under(X: Any, name: str) -> Any:
             f"{name} puts several arrays together of which some are packed (they have attributes such as scale_factor "
             "or _FillValue): unpack each of them before, as xarray.open_mfdataset does"
         )
-    return found[0] if len(found) == 1 else X
+    exact = len(found) == 1 and np.can_cast(found[0].dtype, X.dtype)
+    return found[0] if exact else X
 
 
 def unpacked(X: Any, cells: Any, name: str) -> Any:

@@ -217,6 +217,12 @@ def test_a_fill_value_of_the_format_alone_marks_nothing(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         made = file.create_dataset("x", shape=(4, 2), dtype="f8", fillvalue=7.0)
         np.testing.assert_array_equal(rows(made), np.full((4, 2), 7))
+        for dtype, fill in (("f4", 15 * 2.0**119), ("f8", 15 * 2.0**119), ("i2", -32767), ("i4", -(2**31) + 1)):
+            made = file.create_dataset(f"of netCDF, {dtype}", shape=(4, 2), dtype=dtype, fillvalue=fill)
+            made[:3] = 1
+            refused(lambda: rows(made), "contains NaN at row 3, column 0")  # noqa: B023
+            made[3] = 1
+            np.testing.assert_array_equal(rows(made), np.ones((4, 2)))
 
 
 @pytest.mark.parametrize("form", [2, 3])
@@ -247,9 +253,9 @@ def test_dask_arrays_of_packed_ones_are_unpacked_unless_somebody_did(kind, tmp_p
     array, _ = stored(kind, tmp_path, PACKED_HOLED, scale_factor=0.01, _FillValue=-32768)
     lazy = da.from_array(array, chunks=(30, 3))
     by_hand = PACKED.astype(np.float64) * 0.01
-    for given in (lazy, lazy.rechunk((7, 2)), lazy[2:]):
+    for given in (lazy, lazy.rechunk((7, 2)), lazy[2:], lazy.astype(float)):
         refused(lambda given=given: rows(given), "contains NaN at row", "column 1")
-    for given in (lazy[8:], lazy[8:].rechunk((7, 2)), lazy[8:] * 0.01):
+    for given in (lazy[8:], lazy[8:].rechunk((7, 2)), lazy[8:] * 0.01, lazy[8:].astype("f8"), lazy[8:].astype("f4")):
         np.testing.assert_array_equal(rows(given), by_hand[8:])
     refused(lambda: rows(da.concatenate([lazy[8:], da.from_array(array, chunks=(9, 3))])), "several arrays", "unpack")
 
@@ -264,7 +270,9 @@ def test_packed_distances_are_unpacked(tmp_path):
 def test_a_netcdf4_variable_that_does_not_unpack_is_refused():
     raw = NetCDF()
     raw.mask = False
-    refused(lambda: rows(raw), "set_auto_maskandscale(True)")
+    raw.ndim = 2
+    for given in (raw, da.from_array(raw, chunks=(25, 3), asarray=False, meta=np.empty((0, 0), "i2"))):
+        refused(lambda given=given: rows(given), "set_auto_maskandscale(True)")
 
 
 # ---- columns -------------------------------------------------------------------------------------------------------
@@ -286,6 +294,7 @@ def frame(**columns):
         (frame(b=[Decimal("0.1"), Decimal("2.50")]), [0.1, 2.5]),
         (frame(b=pd.arrays.SparseArray([0, 7])), [0, 7]),
         (pa.table({"a": [1.5, 2.5], "b": [1, 2]}), [1, 2]),
+        (pa.table([pa.array([1.5, 2.5]), pa.array([3, 4])], names=["a", "a"]), [3, 4]),
         (pd.DataFrame([[1.5, 3], [2.5, 4]], columns=["a", "a"]), [3, 4]),
     ],
 )

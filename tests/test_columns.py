@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import zarr
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.columns import read_column
+from scalemani.terminal.columns import read_column, read_row_numbers
 
 ROWS = 4
 NUMBERS = [0.5, -2.0, 3e5, 7.0]
@@ -32,8 +32,7 @@ def test_a_heading_is_known_by_its_name_or_by_the_number_of_lines():
     np.testing.assert_array_equal(sizes, [1.5, 2, np.nan, np.nan])
     assert read_column("x.csv:kind", ROWS) == ("kind", ["b, c", "a", "a", "b"])
     assert read_column("x.csv:2", ROWS) == read_column("x.csv:kind", ROWS)
-    # The same lines are five rows without a heading, which makes text of the first column.
-    assert read_column("x.csv:1", 5) == ("x.csv, column 1", ["size", "1.5", "2", "", "NA"])
+    assert read_column("x.csv:2", 5) == ("x.csv, column 2", ["kind", "b, c", "a", "a", "b"])
 
 
 def test_one_column_needs_no_name_and_other_delimiters_are_taken():
@@ -91,7 +90,11 @@ def test_a_colon_in_a_name_is_part_of_it():
         ("x.csv:0", "no column '0'"),
         ("x.csv", r"has 2 columns \(a, b\)"),
         ("short.csv:a", "3 lines and the fit 4 rows"),
-        ("torn.csv:1", "line 3: 1 cells, 2 in the first line"),
+        ("torn.csv:1", "line 3: 1 cells, 2 in the others"),
+        ("few.csv", r"4 lines, as the fit has rows, and the first \(a\) is no number"),
+        ("many.csv", r"5 lines and the fit 4 rows, and the first \(1.5\) may be a heading or a row"),
+        ("twice.csv:a", "2 columns called 'a'"),
+        ("x.csv:aa", r"did you mean 'a'"),
         ("empty.csv", "0 lines and the fit 4 rows"),
         ("short.npy", r"shape \(3,\) and the fit 4 rows"),
         ("wide.npy", "2 columns; give a number"),
@@ -110,6 +113,9 @@ def test_what_is_no_column_is_refused_in_one_line(spec, what):
     table("x.csv", "a,b", *["1,2"] * ROWS)
     table("short.csv", "a,b", "1,2", "3,4")
     table("torn.csv", "1,2", "1,2", "1", "1,2")
+    table("few.csv", "a", "1", "2", "3")
+    table("many.csv", "1.5", "2", "3", "4", "5")
+    table("twice.csv", "a,a", *["1,2"] * ROWS)
     table("empty.csv")
     arrays = {
         "short": np.ones(3),
@@ -129,7 +135,42 @@ def test_what_is_no_column_is_refused_in_one_line(spec, what):
     assert "\n" not in str(caught.value)
 
 
-def test_a_delimiter_is_for_tables():
+def test_delimiter_and_decimal_sign_are_for_tables():
     np.save("x.npy", np.ones(ROWS))
-    with pytest.raises(ScalemaniError, match="--delimiter is for"):
-        read_column("x.npy", ROWS, ";")
+    for options in ({"delimiter": ";"}, {"decimal": ","}):
+        with pytest.raises(ScalemaniError, match=f"--{next(iter(options))} is for"):
+            read_column("x.npy", ROWS, **options)
+
+
+def test_numbers_with_another_decimal_sign_are_no_categories():
+    comma = table("comma.csv", "a;b", *["1,5;u", "2,5;v", "3;w", "NA;x"])
+    np.testing.assert_array_equal(read_column(f"{comma}:a", ROWS, decimal=",")[1], [1.5, 2.5, 3, np.nan])
+    assert read_column(f"{comma}:b", ROWS, decimal=",")[1] == ["u", "v", "w", "x"]
+    assert read_column(f"{comma}:a", ROWS, ";", ".")[1] == ["1,5", "2,5", "3", "NA"]
+    with pytest.raises(ScalemaniError, match="such as 1,5; give --decimal ','"):
+        read_column(f"{comma}:a", ROWS, ";")
+    point = table("point.csv", "a;b", *["1.5;u"] * ROWS)
+    with pytest.raises(ScalemaniError, match=r"such as 1\.5; give --decimal '\.'"):
+        read_column(f"{point}:a", ROWS, decimal=",")
+
+
+def test_marks_of_missing_numbers_make_no_categories():
+    for mark in (".", "#N/A", "?", "NA", "null", '""'):
+        values = read_column(table("x.csv", "a", "1.5", mark, "2", "3"), ROWS)[1]
+        np.testing.assert_array_equal(values, [1.5, np.nan, 2, 3])
+
+
+def test_a_heading_may_leave_out_the_names_of_the_rows():
+    table("r.csv", '"a","k"', '"1",1.5,"u"', '"2",2,"v"', '"3",3,"u"', '"4",4,"v"')
+    assert read_column("r.csv:k", ROWS) == ("k", ["u", "v", "u", "v"])
+    assert read_column("r.csv:a", ROWS)[1].tolist() == [1.5, 2, 3, 4]
+
+
+def test_row_numbers_below_a_heading_that_may_be_one_are_asked_about():
+    with pytest.raises(ScalemaniError, match="the first line, 0, may be the heading that pandas writes"):
+        read_row_numbers(table("rows.csv", "0", "5", "9"))
+    assert read_row_numbers(table("rows.csv", '"0"', "5", "9")).tolist() == [5, 9]
+    assert read_row_numbers(table("rows.csv", "row", "0", "9")).tolist() == [0, 9]
+    assert read_row_numbers(table("rows.csv", ",0", "0,5", "1,9")).tolist() == [5, 9]  # pandas, with its index
+    assert read_row_numbers(table("rows.csv", "5", "0", "9")).tolist() == [5, 0, 9]
+    assert read_row_numbers(table("rows.csv", "0.000e+00", "5.000e+00")).tolist() == [0, 5]  # NumPy's savetxt

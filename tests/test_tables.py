@@ -7,6 +7,7 @@ with the options that the refusal names.
 """
 
 import decimal
+import gzip
 import io
 from dataclasses import dataclass, field
 from typing import Any
@@ -225,7 +226,10 @@ TABLES |= {
         csv(FLOATS.set_axis([400.0, 410.0, 420.0], axis=1), index=False), "--heading", {"heading": True}
     ),
     "pandas, named index over columns of integers": asked(
-        csv(LETTERS.set_axis(range(3), axis=1), index_label="who"), "--id-column 1", None
+        csv(LETTERS.set_axis(range(3), axis=1), index_label="who"),
+        "--heading",
+        {"id_column": "who"},
+        ids=list("pqrs"),
     ),
     "pandas, columns of two levels": asked(csv(FRAME.set_axis(LEVELS, axis=1)), "column 1 has no name"),
     "pandas, columns of two levels, no index": asked(csv(FRAME.set_axis(LEVELS, axis=1), index=False), "line 2"),
@@ -257,7 +261,24 @@ TABLES |= {
     "pandas, columns": Table(csv(FRAME.assign(label=1)), X[:, [2, 0]], ZERO, {"columns": "c,a"}),
     "pandas, utf-16": Table(csv().encode("utf-16"), ids=ZERO),
     "pandas, utf-8-sig": Table(csv(index=False).encode("utf-8-sig")),
-    "pandas, latin-1": asked(csv(FRAME.rename(columns={"a": "ä"})).encode("latin-1"), "UTF-8"),
+    "pandas, latin-1": asked(csv(FRAME.rename(columns={"a": "ä"})).encode("latin-1"), "Latin-1"),
+    "pandas, columns of integers by name": Table(
+        csv(INTEGERS), X[:, [1, 0]], ZERO, {"columns": "1,0"}, note="taken as names of columns, not as numbers: 1"
+    ),
+    "pandas, a column of integers left out by name": Table(csv(INTEGERS), X[:, [0, 2]], ZERO, {"ignore": "1"}),
+    "pandas, columns by numbers that name none": Table(csv(), X[:, [1, 0]], ZERO, {"columns": "3,2"}),
+    "pandas, label among columns of integers": Table(
+        csv(pd.DataFrame(np.c_[np.tile(X, (3, 1)), [0, 1] * 6]).astype({3: int}), index=False),
+        np.c_[np.tile(X, (3, 1)), [0, 1] * 6],
+        given={"heading": True},
+        note="4 (3); --ignore 4 leaves",
+    ),
+    "pandas, label first among columns of integers": Table(
+        csv(pd.DataFrame(np.c_[[0, 1] * 6, np.tile(X, (3, 1))]).astype({0: int}), index=False),
+        np.c_[[0, 1] * 6, np.tile(X, (3, 1))],
+        given={"heading": True},
+        note="1 (0); --ignore 0 leaves",
+    ),
     "pandas, CR": Table(csv(lineterminator="\r"), ids=ZERO),
     "pandas, CRLF": Table(csv(lineterminator="\r\n"), ids=ZERO),
     "pandas, headings with delimiters": Table(csv(FRAME.rename(columns={"a": "x, y", "b": 'z "q"'})), ids=ZERO),
@@ -379,6 +400,29 @@ TABLES |= {
     "a unit vector first": Table("1,0,0\n" + PLAIN, np.r_[np.eye(1, 3), X]),
     "whole numbers throughout": Table("5,3\n1,4\n9,2\n6,5\n", [[5, 3], [1, 4], [9, 2], [6, 5]]),
     "a count throughout": Table("0,1,2\n3,4,5\n6,7,8\n", np.arange(9).reshape(3, 3)),
+    "repeated headings that are numbers": asked("400,400,410\n" + PLAIN, "--heading", {"heading": True}),
+    "pandas, columns of two levels of numbers": asked(
+        csv(pd.concat([FRAME] * 8).set_axis(pd.MultiIndex.from_tuples([(5, 7), (5, 8), (6, 7)]), axis=1), index=False),
+        "--heading",
+    ),
+    "equal ratings first": Table("5,5,5\n1,4,3\n5,2,4\n1,5,3\n", [[5, 5, 5], [1, 4, 3], [5, 2, 4], [1, 5, 3]]),
+    "headings that are numbers, and a column of text": asked(
+        csv(FRAME.set_axis([400, 410, 420], axis=1).assign(who="u"), index=False),
+        "--heading",
+        {"heading": True, "ignore": "4"},
+        given={"ignore": "4"},
+    ),
+    "numbers and a column of text, bare": Table(
+        csv(FRAME.assign(who="u"), index=False, header=False), given={"ignore": "4"}
+    ),
+    "nothing tells a heading": Table(
+        "3,1,2\n1,4,9\n3,7,8\n", [[3, 1, 2], [1, 4, 9], [3, 7, 8]], note="has no heading: line 1 is a row"
+    ),
+    "row numbers from 5 on": asked(
+        csv(FRAME.set_axis(range(5, 9)), header=False), "counts the rows", {"id_column": "1"}, ids=list("5678")
+    ),
+    "gzip": asked(gzip.compress(PLAIN.encode()), "gzip"),
+    "an Excel workbook": asked(b"PK\x03\x04" + bytes(30), "ZIP"),
     "decimal commas in one column": asked("x\n1,5\n2,5\n3,5\n", "--decimal ','", COMMA, right=[[1.5], [2.5], [3.5]]),
 }
 
@@ -427,6 +471,18 @@ TABLES |= {
     ),
     "Parquet, misspelt": changed(
         parquet(FRAME), given={"columns": "a,bb"}, says="did you mean 'b'", settled={"columns": "a,b,c"}
+    ),
+    "Parquet, columns of integers by name": changed(
+        parquet(INTEGERS.rename(columns=str)),
+        right=X[:, [1, 0]],
+        given={"columns": "1,0"},
+        note="taken as names of columns, not as numbers: 1",
+    ),
+    "Parquet, row numbers from 5 on": changed(
+        parquet(FRAME.assign(no=range(5, 9))), right=np.c_[X, 5:9], note="only count the rows: 4 (no)"
+    ),
+    "Parquet, a name with a comma": changed(
+        parquet(FRAME.rename(columns={"a": "a, b"}).assign(d="u")), says='::"a, b",b,c', settled={"columns": '"a, b",b,c'}
     ),
     "Parquet, ignored": changed(parquet(FRAME.assign(label=1)), given={"ignore": "label"}),
 }

@@ -4,6 +4,7 @@ Thin on purpose. The library and NumPy are imported inside the commands, so that
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,6 +185,7 @@ def project(
     """
     from scalemani.engine.kept import drop_finished, kept_results
     from scalemani.engine.places import place
+    from scalemani.terminal.column_choice import quoted
     from scalemani.terminal.files import open_points
     from scalemani.terminal.outputs import check_output, write_coordinates
 
@@ -197,9 +199,14 @@ def project(
     check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
     _say_notes(source.notes, quiet)
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
-    if width != model.n_features_in_:
+    if width != model.n_features_in_ and (fitted is None or source.names is None):
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
-    model._check_features(source.names, points, store)
+    try:
+        model._check_features(source.names, points, store)
+    except ScalemaniError as error:
+        if fitted is None or sorted(fitted) != sorted(source.names or ()):
+            raise
+        raise ScalemaniError(f"{error}, as --columns {shlex.quote(','.join(map(quoted, fitted)))} does") from error
     with naming_columns(source.names), kept_results(place(out)) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()

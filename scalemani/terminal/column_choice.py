@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from scalemani.errors import ScalemaniError, nearest
 
-__all__ = ["MOST_LABELS", "Reading", "chosen", "doubtful", "listed", "position", "short", "short_list"]
+__all__ = [
+    *("MOST_LABELS", "Reading", "by_name", "chosen", "doubtful"),
+    *("listed", "position", "quoted", "short", "short_list", "word"),
+]
 
 MOST_LABELS = 20  # values that a column takes and is taken for a label
 _LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", "category", "species", "type", "y"}
@@ -55,7 +58,7 @@ def listed(text: str | None) -> list[str]:
 
 
 def position(where: str, word: str, names: list[str] | None, width: int) -> int:
-    """Where a column is that is given by its name or, if none is called so, by its number from 1.
+    """Where a column is that is given by its name or, only if none is called so, by its number from 1.
 
     Raises
     ------
@@ -64,7 +67,7 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
     """
     number = int(word) - 1 if word.isdecimal() and len(word) < 10 else -1
     found = [at for at, name in enumerate(names or []) if name == word]
-    if 0 <= number < width and (not found or (names and not names[number])):
+    if 0 <= number < width and not found:
         return number
     if len(found) == 1:
         return found[0]
@@ -74,6 +77,29 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
     known = short_list(names) if names else "no heading"
     meant = f"did you mean {short(close)!r}?" if close else f"give one of these, or a number from 1 to {width}"
     raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
+
+
+def word(at: int, names: list[str] | None) -> str:
+    """What an option calls a column: its number from 1 or, if another is called so, its name.
+
+    >>> word(1, ["0", "1", "2"]), word(1, ["2", "a, b"])
+    ('1', '"a, b"')
+    """
+    number = str(at + 1)
+    return quoted(names[at]) if names and number in names else number
+
+
+def by_name(where: str, names: list[str] | None, how: Reading) -> list[str]:
+    """A note of the words that are names, and would be numbers of other columns."""
+    numbers = {str(at + 1): name for at, name in enumerate(names or [])}
+    words = [*listed(how.columns), *listed(how.ignore)]
+    found = [one for one in words if one in (names or []) and one != numbers.get(one, one)]
+    return [f"{where}: taken as names of columns, not as numbers: {short_list(found)}"] if found else []
+
+
+def quoted(name: str) -> str:
+    """A name as `listed` reads it."""
+    return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
 
 
 def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart: Collection[int] = ()) -> list[int]:
@@ -112,7 +138,7 @@ def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart:
 
 def doubtful(
     where: str,
-    numbers: list[int],
+    read: list[int],
     names: list[str] | None,
     counts: Sequence[bool],
     other: Sequence[bool],
@@ -123,38 +149,42 @@ def doubtful(
     Parameters
     ----------
     where : str
-    numbers : list of int
-        The columns' numbers from 1.
+    read : list of int
+        The columns that are read.
     names : list of str or None
+        Of all columns.
     counts, other, few : sequences of bool
         Which columns are the numbers of the rows, which take another whole number in each row, and which few of them.
     """
     if 2 * sum(few) > len(few):  # then that is what the data are
-        few = [doubt and names is not None and names[at].lower() in _LABELS for at, doubt in enumerate(few)]
+        few = [
+            doubt and names is not None and names[at].lower() in _LABELS for at, doubt in zip(read, few, strict=True)
+        ]
     other = [doubt and not counts[at] and 2 * sum(other) <= len(other) for at, doubt in enumerate(other)]
     notes = []
-    for found, what in (
+    for doubts, what in (
         (counts, "only count the rows"),
         (other, "take another whole number in each row, as ids do"),
         (few, "take few whole values, as labels do"),
     ):
-        at = [one for one, doubt in enumerate(found) if doubt]
-        if at:
-            said = short_list([f"{numbers[one]} ({short(names[one])})" if names else str(numbers[one]) for one in at])
+        found = [at for at, doubt in zip(read, doubts, strict=True) if doubt]
+        if found:
+            said = ", ".join(f"{at + 1} ({short(names[at])})" if names else str(at + 1) for at in found[:20])
+            more = " and more" * (len(found) > 20)
+            given = ",".join(word(at, names) for at in found)
             notes.append(
-                f"{where}: columns are read as features that {what}: {said}; --ignore "
-                f"{','.join(str(numbers[one]) for one in at)} leaves them out"
+                f"{where}: columns are read as features that {what}: {said}{more}; --ignore {given} leaves them out"
             )
     return notes
 
 
 def short_list(names: list[str]) -> str:
-    """The first twenty of some headings, each of no more than 60 letters.
+    """The first twenty of some headings, each of no more than 60 letters; one with a comma is in quotes.
 
     >>> short_list(["a", "b"])
     'a, b'
     """
-    return ", ".join(map(short, names[:20])) + (" and more" if len(names) > 20 else "")
+    return ", ".join(quoted(short(name)) for name in names[:20]) + (" and more" if len(names) > 20 else "")
 
 
 def short(text: str) -> str:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scalemani.engine.places import at_home
 from scalemani.errors import ScalemaniError
 from scalemani.packed_rows import unpacked
+from scalemani.terminal.column_choice import position, short, short_list
 from scalemani.terminal.files import check_place, open_points
 from scalemani.terminal.hdf5_columns import hdf5_column
 from scalemani.terminal.parquet_points import parquet_column
-from scalemani.terminal.table_text import cell_number, open_table
+from scalemani.terminal.table_text import MISSING, cell_number, is_number, open_table
 
 __all__ = ["read_column", "read_row_numbers"]
 
@@ -26,14 +27,12 @@ _READABLE = (
     "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY, FILE.zarr:PATH, FILE.h5ad::obs/COLUMN, FILE.h5::DATASET or "
     "FILE.parquet::COLUMN"
 )
-_MOST_LISTED = 20
 _MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
-_NO_NUMBER = ("", "na", "n/a", "null", "none", "-")  # what tables have where a number is missing
 
 Values = NDArray[Any] | list[str]
 
 
-def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[str, Values]:
+def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: str | None = None) -> tuple[str, Values]:
     """A column with a value for each row, in the order of the rows.
 
     Parameters
@@ -44,8 +43,8 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
     n_rows : int
         Of the fit. A table with a row more than that has a heading.
-    delimiter : str, optional
-        Of a .csv; a comma unless given.
+    delimiter, decimal : str, optional
+        Of a .csv; a comma (a semicolon where that is the decimal sign) and a point unless given.
 
     Returns
     -------
@@ -61,9 +60,10 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None) -> tuple[s
     """
     path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
-        return _from_table(path, column, n_rows, delimiter)
-    if delimiter is not None:
-        raise ScalemaniError(f"{path.name}: --delimiter is for .csv files; leave it out")
+        return _from_table(path, column, n_rows, delimiter, decimal)
+    for option, given in (("--delimiter", delimiter), ("--decimal", decimal)):
+        if given is not None:
+            raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
     kind = path.suffix.lower()
     if kind in (*_COLUMNAR, *_HDF5):
         check_place(path, folder=False)
@@ -80,7 +80,8 @@ def read_row_numbers(spec: str) -> NDArray[np.int64]:
     ScalemaniError
         The file is missing, damaged or of an unknown kind, or holds other things.
     """
-    values = open_points(spec).values
+    points = open_points(spec)
+    values = points.values
     if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):
         raise ScalemaniError(f"{spec} is a sparse matrix; give a column of row numbers")
     shape = tuple(values.shape)
@@ -90,6 +91,13 @@ def read_row_numbers(spec: str) -> NDArray[np.int64]:
     whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
     if not whole or (numbers.size and not float(np.abs(numbers).max()) < 2**53):
         raise ScalemaniError(f"{spec} holds numbers that are no row numbers; give integers, the first row is 0")
+    if points.names is None and numbers.size and numbers[0] == 0 and Path(spec).suffix.lower() in _TABLES:
+        with open_table(Path(at_home(spec)), None) as table:
+            if next(table.rows)[1] == ["0"]:
+                raise ScalemaniError(
+                    f"{spec}: the first line, 0, may be the heading that pandas writes, or the first row; put a name "
+                    "in its place, or above it"
+                )
     return numbers.astype(np.int64)
 
 
@@ -108,8 +116,10 @@ def _split(spec: str) -> tuple[Path, str | None]:
     raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
 
-def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | None) -> tuple[str, Values]:
-    with open_table(path, delimiter) as table:
+def _from_table(
+    path: Path, column: str | None, n_rows: int, delimiter: str | None, decimal: str | None
+) -> tuple[str, Values]:
+    with open_table(path, delimiter, "." if decimal is None else decimal) as table:
         rows = list(table.rows)
     if table.remark and len(rows) == n_rows:
         rows.insert(0, (0, table.remark))
@@ -118,39 +128,53 @@ def _from_table(path: Path, column: str | None, n_rows: int, delimiter: str | No
             f"{path} has {len(rows)} lines and the fit {n_rows} rows: give a line a row, in their order, with or "
             "without a heading"
         )
-    heading = rows[0][1] if len(rows) == n_rows + 1 else None
+    heading = [cell.strip() for cell in rows.pop(0)[1]] if len(rows) == n_rows + 1 else None
     width = len(rows[0][1])
-    for line, row in rows:
+    if heading and len(heading) == width - 1:
+        heading.insert(0, "")  # over the names of the rows, as R writes them
+    for line, row in [(1, heading or rows[0][1]), *rows]:
         if len(row) != width:
-            raise ScalemaniError(f"{path}, line {line}: {len(row)} cells, {width} in the first line; mend it")
-    at = _position(path, column, heading, width)
-    cells = [row[at].strip() for _, row in rows[heading is not None :]]
+            raise ScalemaniError(
+                f"{path}, line {line}: {len(row)} cells, {width} in the others; check --delimiter, or mend it"
+            )
+    if column is None and width > 1:
+        known = short_list(heading) if heading else "no heading"
+        raise ScalemaniError(
+            f"{path} has {width} columns ({known}); give a heading or a number from 1 to {width}, as in {path}:1"
+        )
+    at = 0 if column is None else position(str(path), column, heading, width)
+    cells = [row[at].strip() for _, row in rows]
+    values = _as_numbers(cells, decimal or ".")
+    sign = "," if decimal is None else "."
+    if decimal != "." and isinstance(values, list) and not isinstance(_as_numbers(cells, sign), list):
+        first = next(cell for cell in cells if cell.lower() not in MISSING)
+        raise ScalemaniError(
+            f"{path}, column {at + 1} is of numbers with the decimal sign {sign!r}, such as {first}; give --decimal "
+            f"{sign!r}" + (", or --decimal . if they are text" if decimal is None else "")
+        )
     name = heading[at] if heading else f"{path.name}, column {at + 1}" if width > 1 else path.name
-    return name, _as_numbers(cells)
-
-
-def _position(path: Path, column: str | None, heading: list[str] | None, width: int) -> int:
-    if column is None and width == 1:
-        return 0
-    if column is not None and heading and column in heading:
-        return heading.index(column)
-    if column is not None and _is_number(column) and 1 <= int(column) <= width:
-        return int(column) - 1
-    names = heading[:_MOST_LISTED] if heading else []
-    known = (", ".join(names) + (" and more" if heading and len(heading) > len(names) else "")) or "no heading"
-    what = f"has no column {column!r}" if column is not None else f"has {width} columns"
-    raise ScalemaniError(f"{path} {what} ({known}); give a heading or a number from 1 to {width}, as in {path}:1")
+    if heading is None and isinstance(values, list) and not isinstance(_as_numbers(cells[1:], decimal or "."), list):
+        raise ScalemaniError(
+            f"{path} has {n_rows} lines, as the fit has rows, and the first ({short(cells[0])}) is no number as the "
+            "others are; give a value a row"
+        )
+    if heading is not None and column != name and not name.isdecimal() and is_number(name, decimal or "."):
+        raise ScalemaniError(
+            f"{path} has {n_rows + 1} lines and the fit {n_rows} rows, and the first ({name}) may be a heading or a "
+            "row; give a value a row"
+        )
+    return name, values
 
 
 def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def _as_numbers(cells: list[str]) -> Values:
+def _as_numbers(cells: list[str], decimal: str) -> Values:
     """Numbers where every cell that has something is one; else the text."""
-    there = [cell.lower() not in _NO_NUMBER for cell in cells]
+    there = [cell.lower() not in MISSING for cell in cells]
     try:
-        numbers = [cell_number(cell) if known else np.nan for cell, known in zip(cells, there, strict=True)]
+        numbers = [cell_number(cell, decimal) if known else np.nan for cell, known in zip(cells, there, strict=True)]
     except ValueError:
         return cells
     return np.array(numbers) if any(there) else cells

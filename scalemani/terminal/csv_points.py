@@ -15,15 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, listed, position, short, short_list
-from scalemani.terminal.table_text import EXACT, TextTable, cell_number, is_number, open_table
+from scalemani.terminal.column_choice import (
+    MOST_LABELS,
+    Reading,
+    by_name,
+    chosen,
+    doubtful,
+    listed,
+    position,
+    short,
+    word,
+)
+from scalemani.terminal.table_text import EXACT, MISSING, TextTable, cell_number, is_number, open_table
 
 __all__ = ["read_csv"]
 
 _ROWS_A_BLOCK = 4096
 _ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
 _DELIMITERS = (",", ";", "\t", "|", " ")
-_MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing", "true", "false"}
 _UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
 # Numbers as float() does not read them: 0x1F, 1,5, 1'000, 2.0D+00, 50%.
 _MISSHAPEN = re.compile(r"[+-]?(0x[0-9a-f]+|[\d.,' ]*\d[\d.,' ]*([ed][+-]?\d+)?\s*%?)", re.IGNORECASE)
@@ -68,15 +77,12 @@ def read_csv(
     Raises ScalemaniError: No rows, a row with another number of cells, a cell that isn't a number, an empty line that
         is not at the end, no such column, a first line or column that may be this or that.
     """
-    decimal = how.decimal or "."
-    if decimal not in (".", ","):
-        raise ScalemaniError(f"--decimal {decimal[:20]!r}: give a point or a comma")
-    delimiter = ";" if decimal == "," and how.delimiter is None and path.suffix.lower() == ".csv" else how.delimiter
-    with open_table(path, delimiter) as table:
+    decimal = "." if how.decimal is None else how.decimal
+    with open_table(path, how.delimiter, decimal) as table:
         head = list(islice(table.rows, _ROWS_A_BLOCK))
         if not head:
             raise ScalemaniError(f"{path} has no rows; give a row of numbers a point")
-        if decimal == delimiter and not any("," in cell for _, row in head for cell in row):
+        if decimal == table.delimiter and not any("," in cell for _, row in head for cell in row):
             raise ScalemaniError(f"{path} has no quoted cell with a decimal comma, and commas part its cells; mend it")
         layout = _layout(table, head, how, decimal)
         rows = head[layout.first :]
@@ -126,10 +132,12 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
         heading = _is_heading(table, first[:width], body, how, decimal)
         names = first[:width] if heading else table.remark[:width] if table.remark and how.heading is None else None
     where = str(table.path)
-    ids = None if how.id_column is None else position(where, how.id_column, names, width)
     nameless = [at for at, name in enumerate(names or []) if _UNNAMED.fullmatch(name)]
+    ids = 0 if how.id_column == "1" and 0 in nameless else None  # though another may be called 1
+    if how.id_column is not None and ids is None:
+        ids = position(where, how.id_column, names, width)
     unnamed = unnamed or (0 in nameless and ids != 0 and _are_row_names([row[0] for row in body]))
-    unnamed = unnamed and "1" not in listed(how.ignore)
+    unnamed = unnamed and ("1" in (names or []) or "1" not in listed(how.ignore))
     apart = {at for at in (ids, 0 if unnamed else None) if at is not None}
     read = chosen(where, names, width, how, apart)
     if unnamed and ids is None and 0 not in read:
@@ -138,9 +146,8 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     if names is not None and how.columns is None and body:
         for number in [at + 1 for at in read if at in nameless]:
             given = f" or --id-column {number} if it names the rows" if ids is None else ""
-            raise ScalemaniError(
-                f"{where}: column {number} has no name in the heading; give --ignore {number}{given}, or name it"
-            )
+            given = "" if str(number) in names else f"give --ignore {number}{given}, or "
+            raise ScalemaniError(f"{where}: column {number} has no name in the heading; {given}name it")
         second, *rest = [[row[at] for at in read] for row in body if len(row) == cells]
         repeats = len(set(names)) < len(names)
         if _marked(second, rest, decimal) or (repeats and rest and _whole(second) and not any(map(_whole, rest))):
@@ -163,7 +170,7 @@ def _are_row_names(column: list[str]) -> bool:
     cells = [cell.strip() for cell in column]
     if not all(cells) or not cells:
         return False
-    if all(cell.lower() in _MISSING or is_number(cell) for cell in cells):
+    if all(_missing(cell) or is_number(cell) for cell in cells):
         return len(set(cells)) == len(cells) and all(re.fullmatch(r"[+-]?\d+", cell) for cell in cells)
     return not any(_MISSHAPEN.fullmatch(cell) and not is_number(cell) for cell in cells)
 
@@ -204,8 +211,6 @@ def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: 
     text = [at for at in others if below and is_number(below[0][at], decimal)]
     if apart is not None and not is_number(first[apart]) and len(below) > 1:
         text += [apart] if all(is_number(row[apart]) for row in below) else []
-    if others and not text:
-        return False  # text over text: a column that is to be given, and is refused by its line
     marked = _marked([first[at] for at in numbers], [[row[at] for at in numbers] for row in below], decimal)
     if text and marked:
         return True
@@ -215,7 +220,7 @@ def _is_heading(table: TextTable, first: list[str], body: list[list[str]], how: 
 
 
 def _missing(cell: str) -> bool:
-    return cell.lower() in _MISSING
+    return cell.lower() in MISSING or cell.lower() in ("true", "false")
 
 
 @np.errstate(all="ignore")  # of numbers near the largest
@@ -232,8 +237,8 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
         with contextlib.suppress(ValueError):
             below[i] = [cell_number(cell, decimal) for cell in row]
     below = below[np.isfinite(below).all(axis=1)]
-    if not len(below) or len(set(top.tolist())) < d:
-        return False
+    if not len(below) or (len(set(top.tolist())) < d and abs(top).min() <= 1):
+        return False  # no other repeats, of which 0, 0, 1 may be a point
     steps, rises = np.diff(below, axis=1), bool((np.diff(top) > 0).all())
     if _whole(first):
         if d > 1 and top[0] in (0, 1) and (np.diff(top) == 1).all() and (steps == 1).all(axis=1).mean() <= 0.5:
@@ -247,7 +252,8 @@ def _marked(first: list[str], body: list[list[str]], decimal: str) -> bool:
     ):
         return True  # decimals over none
     even = (abs(steps - steps[:, :1]) <= 1e-6 * abs(steps[:, :1])).all(axis=1)
-    if d > 2 and np.allclose(np.diff(top), top[1] - top[0], rtol=1e-6, atol=0) and even.mean() <= 0.1:
+    step = np.diff(top)[:1]
+    if d > 2 and step[0] and np.allclose(np.diff(top), step, rtol=1e-6, atol=0) and even.mean() <= 0.1:
         return True  # 400, 410, 420
     low, high = below.min(axis=0), below.max(axis=0)
     many = len(below) > 9
@@ -274,22 +280,23 @@ def _ask(table: TextTable, first: list[str]) -> NoReturn:
 def _numbers(table: TextTable, rows: list[Row], layout: _Layout, decimal: str, ids: list[str]) -> NDArray[np.float64]:
     """The numbers of some rows; their ids are put behind others."""
     read, at, cells, width = layout.read, layout.ids, layout.cells, layout.width
-    found = np.empty((len(rows), len(read)))
-    for i, (line, row) in enumerate(rows):
+    for line, row in rows:
         if len(row) not in (cells, width):
             _refuse_width(table, line, len(row), cells, decimal)
         if width < cells and any(cell.strip() for cell in row[width:]):
             raise ScalemaniError(f"{table.path}, line {line}: a cell beyond the last column; mend it")
-        given = [row[column] for column in read]
-        try:
-            if decimal == "." and "_" not in "".join(given):
-                found[i] = list(map(float, given))  # cell_number is slower
-            else:
-                found[i] = [cell_number(cell, decimal) for cell in given]
-        except ValueError:
-            _refuse_text(table, line, row, layout, decimal)
-        if at is not None:
-            ids.append(row[at])
+    given = [row[column] for _, row in rows for column in read]
+    if at is not None:
+        ids += [row[at] for _, row in rows]
+    try:
+        plain = decimal == "." and "_" not in "".join(given)  # cell_number is slower
+        values = map(float, given) if plain else (cell_number(cell, decimal) for cell in given)
+        found = np.fromiter(values, float, len(given)).reshape(len(rows), len(read))
+    except ValueError:
+        for line, row in rows:
+            if not all(is_number(row[column], decimal) for column in read):
+                _refuse_text(table, line, row, layout, decimal)
+        raise
     for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1)).tolist():
         line, row = rows[i]
         if not all(is_number(row[column], decimal) for column in read):
@@ -313,11 +320,10 @@ def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, d
         raise ScalemaniError(f"{table.path}, line {line}: {short(cell)!r} is not a number; is it {other}?")
     label = f"column {number}" + (f" ({short(layout.names[column])})" if layout.names else "")
     given = repr(short(cell)) if cell else "an empty cell"
-    what, remedy = "is not a number", f"give --ignore {number}, or mend the cell"
+    said = word(column, layout.names)
+    what, remedy = "is not a number", f"give --ignore {said}, or mend the cell"
     if layout.ids is None:
-        remedy = (
-            f"give --id-column {number} if the column names the rows, --ignore {number} to leave it out, or mend it"
-        )
+        remedy = f"give --id-column {said} if the column names the rows, --ignore {said} to leave it out, or mend it"
     if cell.lstrip("+-").isdecimal():
         what, remedy = "is beyond 2**53 and not exact as float64", "subtract an offset first, or " + remedy
     elif "," in cell and decimal == "." and re.fullmatch(r"[+-]?[\d.,]+", cell):
@@ -363,26 +369,22 @@ def _notes(path: Path, values: NDArray[np.float64], layout: _Layout, how: Readin
         notes.append(f"{path}: column 1 has no name and is taken for the names of the rows")
     elif layout.unnamed and 0 not in layout.read:
         notes.append(f"{path}: column 1 has no name and is left out")
-    if how.like is not None:
-        if layout.names is None:
-            notes.append(
-                f"{path} has no heading: its columns are taken in the order of the fit ({short_list(list(how.like))})"
-            )
-        return notes
-    if how.columns is not None:
+    if layout.names is None and how.heading is None and how.like is None:
+        notes.append(f"{path} has no heading: line 1 is a row; give --heading if it names the columns")
+    notes += by_name(str(path), layout.names, how)
+    if how.like is not None or how.columns is not None:
         return notes
     n, kinds = len(values), [_whole_values(column) for column in values.T]
     counts = [_counting(column) for column in values.T]
     other = [2 < n == found for found in kinds]
     few = [1 < found <= min(MOST_LABELS, n // 4) for found in kinds]
-    names = None if layout.names is None else [layout.names[at] for at in layout.read]
-    return notes + doubtful(str(path), [at + 1 for at in layout.read], names, counts, other, few)
+    return notes + doubtful(str(path), layout.read, layout.names, counts, other, few)
 
 
 def _counting(column: NDArray[np.float64]) -> bool:
-    """Whether a column is 0, 1, 2 and so on or 1, 2, 3, in any order."""
-    n = len(column)
-    return n > 2 and column.min() in (0, 1) and bool((np.sort(column) == np.arange(n) + column.min()).all())
+    """Whether a column is 0, 1, 2 and so on, or from another whole number on, in any order."""
+    n, least = len(column), column.min()
+    return bool(n > 2 and least == np.floor(least) and (np.sort(column) == np.arange(n) + least).all())
 
 
 def _whole_values(column: NDArray[np.float64]) -> int:

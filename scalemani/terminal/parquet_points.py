@@ -17,7 +17,16 @@ from scalemani.engine.foreign_zarr import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.errors import ScalemaniError
 from scalemani.optional import needed
 from scalemani.row_source import RowSource
-from scalemani.terminal.column_choice import MOST_LABELS, Reading, chosen, doubtful, position, short_list
+from scalemani.terminal.column_choice import (
+    MOST_LABELS,
+    Reading,
+    by_name,
+    chosen,
+    doubtful,
+    position,
+    quoted,
+    short_list,
+)
 from scalemani.terminal.printable import cause
 
 __all__ = ["parquet_column", "read_parquet"]
@@ -41,7 +50,8 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
         _check_size(path, file.metadata, len(names))
         ids = None if id_column is None else _ids(file, id_column)
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
-        notes = [] if how.columns or how.like else _notes(path, file, names)
+        notes = by_name(str(path), schema.names, how)
+        notes += [] if how.columns or how.like else _notes(path, file, names)
         return source, ids, id_column or "id", names, notes
 
 
@@ -103,7 +113,8 @@ def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | Non
     text = [name for name in names if _dtype(schema.field(name).type) is None]
     if text:
         numbers = [name for name in names if name not in text]
-        given = f"choose columns, as in {path}::{','.join(numbers[:3])}" if numbers else "choose columns of numbers"
+        shown = ",".join(map(quoted, numbers[:3]))
+        given = f"choose columns, as in {path}::{shown}" if numbers else "choose columns of numbers"
         named = "" if ids is not None else f", or give --id-column {text[0]} if it names the rows"
         raise ScalemaniError(f"{path} has other than numbers in {short_list(text)}; {given}{named}")
     return names, None if ids is None else there[ids]
@@ -153,10 +164,10 @@ def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
         said = [metadata.row_group(group).column(places[name]).statistics for group in groups]
         known = said and all(one is not None and one.has_min_max for one in said)
         low, high = (min(one.min for one in said), max(one.max for one in said)) if known else (0, 0)
-        counts.append(low in (0, 1) and high == low + n - 1)
+        counts.append(bool(known) and high == low + n - 1)
         few.append(0 < high - low < min(MOST_LABELS, n // 4))
     there = file.schema_arrow.names
-    return doubtful(str(path), [there.index(name) + 1 for name in names], names, counts, [False] * len(names), few)
+    return doubtful(str(path), [there.index(name) for name in names], there, counts, [False] * len(names), few)
 
 
 def _ids(file: Any, column: str) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = ["report"]
     "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
 )
 @click.option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given.")
+@click.option("--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
@@ -35,6 +36,7 @@ def report(
     out: str,
     colours: tuple[str, ...],
     delimiter: str | None,
+    decimal: str | None,
     rows: int | None,
     seed: int,
     overwrite: bool,
@@ -57,7 +59,7 @@ def report(
     from scalemani.terminal.columns import read_column
 
     run = Run(RunStore(store))
-    columns = [read_column(colour, len(run.vertex), delimiter) for colour in colours]
+    columns = [read_column(colour, len(run.vertex), delimiter, decimal) for colour in colours]
     from scalemani.reporting.run_report import run_page
 
     with reporting(not quiet) as progress:

@@ -12,10 +12,16 @@ from typing import TextIO
 
 from scalemani.errors import ScalemaniError
 
-__all__ = ["EXACT", "TextTable", "cell_number", "is_number", "open_table"]
+__all__ = ["EXACT", "MISSING", "TextTable", "cell_number", "is_number", "open_table"]
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
 _NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
+_NO_TEXT = {
+    b"\x1f\x8b": "compressed by gzip; unpack it first",
+    b"PK": "a ZIP archive, as spreadsheets are; save it as UTF-8 text",
+}
+#: What tables have where a number is missing.
+MISSING = {"", "na", "n/a", "#n/a", "#na", "null", "none", "nil", "-", "--", ".", "?", "*", "missing"}
 EXACT = 2**53  # up to which every integer is a float64
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)  # the first line of Excel's files
 
@@ -44,7 +50,7 @@ class TextTable:
 
 
 @contextlib.contextmanager
-def open_table(path: Path, delimiter: str | None) -> Iterator[TextTable]:
+def open_table(path: Path, delimiter: str | None, decimal: str = ".") -> Iterator[TextTable]:
     r"""Open a table of text.
 
     Parameters
@@ -53,31 +59,37 @@ def open_table(path: Path, delimiter: str | None) -> Iterator[TextTable]:
     delimiter : str or None
         One character; ``\t`` written out is taken too. None: the one that the first line says (``sep=;``), else a tab
         for a .tsv and a comma for others.
+    decimal : str
+        Where it is a comma, a semicolon parts the cells in place of it.
 
     Raises
     ------
     ScalemaniError
-        Another delimiter, neither UTF-8 nor UTF-16 with its mark, broken quotes, an empty line that is not at the end.
+        Another delimiter or decimal sign, neither UTF-8 nor UTF-16 with its mark, broken quotes, an empty line that is
+        not at the end.
     """
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if delimiter is not None and (len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS):
         shown = repr(delimiter[:20])
         raise ScalemaniError(f"--delimiter {shown}: give one character that no number has, such as ';'")
+    if decimal not in (".", ","):
+        raise ScalemaniError(f"--decimal {decimal[:20]!r}: give a point or a comma")
     with path.open("rb") as file:
-        marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        begin = file.read(2)
+    if begin in _NO_TEXT:
+        raise ScalemaniError(f"{path} is {_NO_TEXT[begin]}")
+    marked = begin in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     try:
         with path.open(newline="", encoding="utf-16" if marked else "utf-8-sig") as text:
-            yield _begun(path, text, delimiter)
-    except UnicodeError as error:
-        where = str(error.reason) + f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ScalemaniError(
-            f"{path} is not {'UTF-16' if marked else 'UTF-8'} text ({where}); save it as UTF-8"
-        ) from error
+            yield _begun(path, text, delimiter, ";" if decimal == "," else ",")
+    except UnicodeDecodeError as error:
+        what = "UTF-16 text" if marked else "UTF-8 text, but perhaps Latin-1 or Windows-1252"
+        raise ScalemaniError(f"{path} is not {what} ({error.reason}); save it as UTF-8") from error
     except csv.Error as error:
         raise ScalemaniError(f"{path} is not a table ({error}); check --delimiter and quotes") from error
 
 
-def _begun(path: Path, file: TextIO, delimiter: str | None) -> TextTable:
+def _begun(path: Path, file: TextIO, delimiter: str | None, usual: str) -> TextTable:
     """The table behind what others write before it: a line that says the delimiter, and remarks."""
     lines = _lines(path, file)
     first, before = next(lines, None), 0
@@ -86,7 +98,7 @@ def _begun(path: Path, file: TextIO, delimiter: str | None) -> TextTable:
         if delimiter not in (None, said[1]):
             raise ScalemaniError(f"{path}, line 1 says sep={said[1]} and --delimiter {delimiter!r}; leave that out")
         first, before, delimiter = next(lines, None), 1, said[1]
-    table = TextTable(path, delimiter or ("\t" if path.suffix.lower() == ".tsv" else ","))
+    table = TextTable(path, delimiter or ("\t" if path.suffix.lower() == ".tsv" else usual))
     remarks: list[str] = []
     while first is not None and first[0] in "#%":
         remarks.append(first)
@@ -124,9 +136,11 @@ def _numbered(table: TextTable, lines: Iterator[str], before: int) -> Iterator[t
 
     def noted() -> Iterator[str]:
         for line in lines:
-            if len(table.quoted) < 2:
-                read.append(line)
+            read.append(line)
             yield _single(line) if table.delimiter == " " else line
+            if len(table.quoted) > 1:
+                break
+        yield from map(_single, lines) if table.delimiter == " " else lines
 
     reader = csv.reader(noted(), delimiter=table.delimiter)
     for row in reader:
