@@ -12,7 +12,7 @@ from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
 from scalemani.errors import naming_columns
-from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
+from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import GIVEN_METRICS, Parameters
 from scalemani.plan import Plan
@@ -228,6 +228,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
         names = unnumbered(feature_labels(X))
+        warn_of_row_names(names)
         with naming_columns(names), reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
         self.name_features(names)

@@ -72,7 +72,7 @@ def test_a_projection_takes_the_columns_of_the_fit_by_name(place, program, kind)
         name, index=False, sep="\t" if kind == "tsv" else ","
     )
     code, _, err = program(f"project run {name} other.npy -q")
-    assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z: give those, in that order" in err
+    assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z, in another order" in err
     assert program(f"project run {name} again-{kind}.npy --columns x,y,z -q") == (0, "", "")
     np.testing.assert_array_equal(np.load(f"again-{kind}.npy"), np.load(f"out-{kind}.npy"))
     code, _, err = program(f"project run {name} other.npy --columns z,x,y -q")
@@ -99,7 +99,8 @@ def test_notes_are_lines_of_standard_error_and_of_no_quiet_command(program):
         notes = [line for line in err.splitlines() if line.startswith("note: ")]
         assert code == 0 and len(notes) == 2
         assert notes[0] == "note: train.csv: column 1 has no name and is taken for the names of the rows"
-        assert notes[1].endswith("take few whole values, as labels do: 5 (label); --ignore 5 leaves them out")
+        said = "column 5 (label), with few whole values, as labels have, read as a feature; --ignore 5 leaves it out"
+        assert notes[1] == f"note: train.csv: {said}"
         assert "note" not in program(f"{command} {OPTIONS} -q")[2]
     code, _, err = program("fit train.csv noted --overwrite --columns x,y,label -k 8 --correction none")
     assert code == 0 and "whole values" not in err
@@ -109,8 +110,12 @@ def test_integers_of_a_parquet_that_look_like_no_features_are_named_by_its_stati
     table = FRAME.assign(row=range(1, 81), kind=np.arange(80) % 3, size=np.arange(80) ** 2, when=[[1]] * 80)
     table.to_parquet("noted.parquet", row_group_size=30)
     notes = open_points("noted.parquet", ignore="when").notes
-    assert notes[0].endswith("that only count the rows: 4 (row); --ignore 4 leaves them out") and len(notes) == 2
-    assert notes[1].endswith("that take few whole values, as labels do: 5 (kind); --ignore 5 leaves them out")
+    assert len(notes) == 2 and notes[0].endswith(
+        ": column 4 (row), only counting the rows, read as a feature; --ignore 4 leaves it out"
+    )
+    assert notes[1].endswith(
+        ": column 5 (kind), with few whole values, as labels have, read as a feature; --ignore 5 leaves it out"
+    )
     assert not open_points("noted.parquet::x,row,kind").notes
 
 

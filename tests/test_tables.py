@@ -251,7 +251,7 @@ TABLES |= {
         csv(pd.DataFrame(np.tile(X, (3, 1))).assign(label=[0, 1] * 6), index=False),
         np.c_[np.tile(X, (3, 1)), [0, 1] * 6],
         given={"heading": True},
-        note="take few whole values",
+        note="with few whole values",
     ),
     "pandas, label left out": Table(csv(FRAME.assign(label=1), index=False), given={"ignore": "label"}),
     "pandas, columns": Table(csv(FRAME.assign(label=1)), X[:, [2, 0]], ZERO, {"columns": "c,a"}),

@@ -135,16 +135,17 @@ def doubtful(
     other = [doubt and not counts[at] and 2 * sum(other) <= len(other) for at, doubt in enumerate(other)]
     notes = []
     for found, what in (
-        (counts, "only count the rows"),
-        (other, "take another whole number in each row, as ids do"),
-        (few, "take few whole values, as labels do"),
+        (counts, "only counting the rows"),
+        (other, "with another whole number in each row, as ids have"),
+        (few, "with few whole values, as labels have"),
     ):
         at = [one for one, doubt in enumerate(found) if doubt]
         if at:
             said = short_list([f"{numbers[one]} ({short(names[one])})" if names else str(numbers[one]) for one in at])
+            column, feature, them = ("columns", "features", "them") if at[1:] else ("column", "a feature", "it")
             notes.append(
-                f"{where}: columns are read as features that {what}: {said}; --ignore "
-                f"{','.join(str(numbers[one]) for one in at)} leaves them out"
+                f"{where}: {column} {said}, {what}, read as {feature}; --ignore "
+                f"{','.join(str(numbers[one]) for one in at)} leaves {them} out"
             )
     return notes
 

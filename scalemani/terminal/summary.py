@@ -187,7 +187,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
         f"residuals        {numbers(s['residuals'])}",
         *reads,
-        *([f"note             negative mass is above a fifth of the trace: {much}"] if much else []),
+        *([f"note             negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []),
         *(f"warning          {in_options(sentence)}" for sentence in s.get("warnings", []) if all_shares),
     ]
 
