@@ -76,7 +76,7 @@ def test_a_projection_takes_the_columns_of_the_fit_by_name(place, program, kind)
     assert program(f"project run {name} again-{kind}.npy --columns x,y,z -q") == (0, "", "")
     np.testing.assert_array_equal(np.load(f"again-{kind}.npy"), np.load(f"out-{kind}.npy"))
     code, _, err = program(f"project run {name} other.npy --columns z,x,y -q")
-    assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z: give those" in err
+    assert code == 2 and "has the columns z, x, y; run was fitted on x, y, z, in another order" in err
     code, _, err = program(f"project run {name}::x,y other.npy -q")
     assert code == 2 and "other.npy" not in [path.name for path in place.iterdir()]
 
