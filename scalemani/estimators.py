@@ -128,7 +128,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
           counted or about, and shards; `warnings`: in words, those of the spectrum;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
-          `landmark_method`, `landmark_reach`: no point is farther from a landmark (of "maxmin").
+          `landmark_method`, `landmark_reach`: the largest distance from a point to its landmark ("maxmin").
     landmarks_ : ndarray of int, shape (m,), or None
         Rows that are landmarks, ascending by their place in the graph.
     kept_ : ndarray of int
@@ -215,7 +215,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features); (n, n) for the given metrics
-            NumPy (any real dtype), memmap, SciPy CSR, Dask array or Zarr array.
+            NumPy (any real dtype), memmap, SciPy sparse, data frame, DataArray, Dask array or Zarr array. Missing and
+            masked cells are refused by row and column.
         y : ignored
 
         Returns
@@ -390,9 +391,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 class Isomap(KernelIsomap):
     """Isomap out of core: :class:`KernelIsomap` with no additive constant.
 
-    Negative eigenvalues of the kernel are left alone and the largest (by value) give the axes, as
-    in Tenenbaum, de Silva & Langford (2000). Parameters and attributes are those of
-    :class:`KernelIsomap` without `correction` and `constant_solver`.
+    The largest eigenvalues give the axes and negative ones are left out, as in Tenenbaum, de Silva & Langford (2000).
+    Parameters and attributes are those of :class:`KernelIsomap` without `correction` and `constant_solver`.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def test_ids_that_are_found_are_held_against_their_file_before_the_work(place, p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"columns": "x,yy"}, "no column 'yy' (, x, y, z, label); did you mean 'y'?"),
+        ({"columns": "x,yy"}, "no column 'yy' (one without a name, x, y, z, label); did you mean 'y'?"),
         ({"ignore": "labels"}, "did you mean 'label'?"),
         ({"id_column": "labl"}, "did you mean 'label'?"),
         ({"columns": "x,9"}, "a number from 1 to 5"),

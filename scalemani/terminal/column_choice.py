@@ -72,7 +72,7 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
     if found:
         raise ScalemaniError(f"{where} has {len(found)} columns called {short(word)!r}; give a column's number from 1")
     close = difflib.get_close_matches(word, names or [], n=1)
-    known = short_list(names) if names else "no heading"
+    known = short_list([name or "one without a name" for name in names]) if names else "no heading"
     meant = f"did you mean {short(close[0])!r}?" if close else f"give one of these, or a number from 1 to {width}"
     raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
 

@@ -312,6 +312,8 @@ def in_options(message: str) -> str:
     '--neighbors 12 is the least, or give --disconnected join; no --knn, --overwrite'
     >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")
     "--correction -3.0: 'cailliez', none or a number is allowed; POINTS has 5 rows"
+    >>> in_options("landmarks=9: X has 5 distinct rows; give that many or fewer")
+    '--landmarks 9: POINTS has 5 distinct rows; give that many or fewer'
     """
     said = _parameters().sub(_as_option, message.removesuffix(IN_A_SEARCH))
     said = re.sub(r"(?:^|(?<=^Input )|(?<=[;:] ))X(?=,? [a-z])", "POINTS", said)
