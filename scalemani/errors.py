@@ -14,6 +14,8 @@ from difflib import get_close_matches
 from types import FrameType
 from typing import Any
 
+IN_A_SEARCH = "; in a grid search leave store=None"  # ends messages of stores in use; the shell leaves it out
+
 
 class ScalemaniError(ValueError):
     """Wrong use: input, parameters or a store that can't be worked with, said before any long step."""
@@ -96,7 +98,7 @@ class NoPathLengthsWarning(ScalemaniWarning):
 
 
 class FeatureNamesWarning(ScalemaniWarning):
-    """Either a fit or what is placed in it has names of features, and the other has none: they can't be compared."""
+    """Names of features can't be compared, one side having none, or one says that it is no feature."""
 
 
 class AdditiveConstantWarning(ScalemaniWarning):
@@ -176,5 +178,6 @@ def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
         said = error.args[0] if error.args else None
         if names is not None and isinstance(said, str):
             known = {str(number): f", {str(name)[:60]!r}" for number, name in enumerate(names)}
-            error.args = (re.sub(r"\bcolumn (\d+)\b", lambda at: at[0] + known.get(at[1], ""), said), *error.args[1:])
+            said = re.sub(r"\bcolumn (\d+)\b(?!, ['\"])", lambda at: at[0] + known.get(at[1], ""), said)
+            error.args = (said, *error.args[1:])
         raise

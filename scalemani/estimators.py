@@ -12,7 +12,7 @@ from scalemani import pipeline
 from scalemani.engine.places import named
 from scalemani.engine.store import RunStore
 from scalemani.errors import naming_columns
-from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered
+from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.landmarks.planning import LandmarkPlan
 from scalemani.parameters import Parameters
 from scalemani.plan import Plan
@@ -130,7 +130,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
           means;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
-          `landmark_method`, `landmark_reach`: no point is farther from a landmark (of "maxmin").
+          `landmark_method`, `landmark_reach`: the largest distance from a point to its landmark ("maxmin").
     landmarks_ : ndarray of int, shape (m,), or None
         Rows that are landmarks, ascending by their place in the graph.
     kept_ : ndarray of int
@@ -217,7 +217,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features); (n, n) for the given metrics
-            NumPy (any real dtype), memmap, SciPy CSR, Dask array or Zarr array.
+            NumPy (any real dtype), memmap, SciPy sparse, data frame, DataArray, Dask array or Zarr array. Missing and
+            masked cells are refused by row and column.
         y : ignored
 
         Returns
@@ -230,6 +231,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
         names = unnumbered(feature_labels(X))
+        warn_of_row_names(names)
         with naming_columns(names), reporting(self.progress) as report:
             self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
         self.name_features(names)
@@ -391,9 +393,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 class Isomap(KernelIsomap):
     """Isomap out of core: :class:`KernelIsomap` with no additive constant.
 
-    Negative eigenvalues of the kernel are left alone and the largest (by value) give the axes, as
-    in Tenenbaum, de Silva & Langford (2000). Parameters and attributes are those of
-    :class:`KernelIsomap` without `correction` and `constant_solver`.
+    The largest eigenvalues give the axes and negative ones are left out, as in Tenenbaum, de Silva & Langford (2000).
+    Parameters and attributes are those of :class:`KernelIsomap` without `correction` and `constant_solver`.
 
     Examples
     --------

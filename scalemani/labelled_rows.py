@@ -23,6 +23,7 @@ __all__ = [
     "label_text",
     "labelled_rows",
     "unnumbered",
+    "warn_of_row_names",
 ]
 
 _MOST_SHOWN = 8
@@ -156,6 +157,17 @@ def label_text(label: Any) -> str:
 def unnumbered(labels: Sequence[str] | None) -> list[str] | None:
     """Labels; None where they only count the features from 0, as those of a frame to which nobody gave any."""
     return None if labels is None or list(labels) == _counted(len(labels)) else list(labels)
+
+
+def warn_of_row_names(labels: Sequence[str] | None) -> None:
+    """Warn where pandas read a column without a heading, which usually holds the names of the rows."""
+    for at, label in enumerate(labels or ()):
+        if label == f"Unnamed: {at}":
+            warn(
+                f"X has a column {label!r}, as pandas calls one without a heading, and it is read as a feature: if it "
+                f"names the rows, read the file with index_col={at}",
+                FeatureNamesWarning,
+            )
 
 
 def _counted(n: int) -> list[str]:

@@ -15,8 +15,8 @@ from scalemani.engine.places import absolute
 from scalemani.engine.store import RunStore, kind_of
 from scalemani.engine.store_folder import StoreFolder
 from scalemani.engine.store_place import check_replaceable
-from scalemani.engine.writer import IN_A_SEARCH, Writer
-from scalemani.errors import StoreMismatchError
+from scalemani.engine.writer import Writer
+from scalemani.errors import IN_A_SEARCH, StoreMismatchError
 from scalemani.inputs import Input
 from scalemani.parameters import Parameters
 

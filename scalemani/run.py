@@ -115,7 +115,7 @@ class Run:
             **landmark_account(self.stages),
         }
         much = much_negative(spectrum)
-        spectrum["notes"] = [f"negative mass is above a fifth of the trace: {much}"] if much else []
+        spectrum["notes"] = [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
         return spectrum
 
     @cached_property

@@ -497,3 +497,12 @@ def test_a_name_that_begins_with_a_tilde_is_kept_where_it_is_given_with_its_fold
     model.export("./~/model")
     model.transform_to(X[:5], "./~y")
     assert load("./~/model").store_ == str(tmp_path / "~" / "model") and (tmp_path / "~y").is_dir()
+
+
+def test_a_column_that_pandas_read_without_a_heading_is_named(tmp_path):
+    """It usually holds the numbers of the rows, as `to_csv` writes them."""
+    pd.DataFrame(roll(40)).to_csv(tmp_path / "written.csv")
+    with pytest.warns(FeatureNamesWarning, match=r"'Unnamed: 0', .* read the file with index_col=0"):
+        Isomap(n_neighbors=8).fit(pd.read_csv(tmp_path / "written.csv"))
+    with pytest.raises(ScalemaniError, match="column 1, 'kind'; give"):  # the name is said once
+        Isomap().fit(pd.DataFrame({"x": [0.0, 1.0], "kind": ["a", "b"]}))

@@ -100,7 +100,8 @@ def test_notes_are_lines_of_standard_error_and_of_no_quiet_command(program):
         notes = [line for line in err.splitlines() if line.startswith("note: ")]
         assert code == 0 and len(notes) == 2
         assert notes[0] == "note: train.csv: column 1 has no name and is taken for the names of the rows"
-        assert notes[1].endswith("take few whole values, as labels do: 5 (label); --ignore 5 leaves them out")
+        said = "column 5 (label), with few whole values, as labels have, read as a feature; --ignore 5 leaves it out"
+        assert notes[1] == f"note: train.csv: {said}"
         assert "note" not in program(f"{command} {OPTIONS} -q")[2]
     code, _, err = program("fit train.csv noted --overwrite --columns x,y,label -k 8 --correction none")
     assert code == 0 and "whole values" not in err
@@ -110,8 +111,12 @@ def test_integers_of_a_parquet_that_look_like_no_features_are_named_by_its_stati
     table = FRAME.assign(row=range(1, 81), kind=np.arange(80) % 3, size=np.arange(80) ** 2, when=[[1]] * 80)
     table.to_parquet("noted.parquet", row_group_size=30)
     notes = open_points("noted.parquet", ignore="when").notes
-    assert notes[0].endswith("that only count the rows: 4 (row); --ignore 4 leaves them out") and len(notes) == 2
-    assert notes[1].endswith("that take few whole values, as labels do: 5 (kind); --ignore 5 leaves them out")
+    assert len(notes) == 2 and notes[0].endswith(
+        ": column 4 (row), only counting the rows, read as a feature; --ignore 4 leaves it out"
+    )
+    assert notes[1].endswith(
+        ": column 5 (kind), with few whole values, as labels have, read as a feature; --ignore 5 leaves it out"
+    )
     assert not open_points("noted.parquet::x,row,kind").notes
 
 
@@ -126,7 +131,7 @@ def test_ids_that_are_found_are_held_against_their_file_before_the_work(place, p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"columns": "x,yy"}, "no column 'yy' (, x, y, z, label); did you mean 'y'?"),
+        ({"columns": "x,yy"}, "no column 'yy' (one without a name, x, y, z, label); did you mean 'y'?"),
         ({"ignore": "labels"}, "did you mean 'label'?"),
         ({"id_column": "labl"}, "did you mean 'label'?"),
         ({"columns": "x,9"}, "a number from 1 to 5"),

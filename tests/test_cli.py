@@ -196,7 +196,7 @@ def test_wrong_use_is_code_2_with_its_cause_in_one_line_and_no_file_made(files, 
 def test_a_fit_with_other_parameters_or_points_is_refused_by_field(files, program):
     assert program("fit train.npy run.zarr -k 8")[0] == 0
     code, _, err = program("fit train.npy run.zarr -k 9 --quiet")
-    assert (code, "--neighbors 8 where --neighbors 9 is asked for" in err) == (2, True)
+    assert (code, "--neighbors 8 where --neighbors 9 is asked for" in err) == (2, True) and "grid search" not in err
     np.save("wide.npy", np.ones((4, 5)))
     code, _, err = program("project run.zarr wide.npy out.npy --quiet")
     assert (code, "5 columns" in err, (files / "out.npy").exists()) == (2, True, False)

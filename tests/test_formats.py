@@ -1,11 +1,8 @@
 """HDF5, AnnData's files and Parquet at both ends: the numbers that NumPy gives, read by blocks, refused in a line."""
 
 import contextlib
-import re
 import shlex
-import shutil
 import sys
-from pathlib import Path
 
 import anndata
 import h5py
@@ -15,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-import xarray as xr
 from hostile import one_line, pickled
-from sklearn.neighbors import kneighbors_graph
 
 from scalemani import KernelIsomap, load, row_blocks
 from scalemani.errors import ScalemaniError
@@ -301,43 +296,6 @@ def test_empty_cells_and_numbers_that_float64_lacks_are_said_by_name(tmp_path):
     assert "contains NaN at row 1, column 0" in refused(tmp_path / "x.parquet")
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": [1, 2**53 + 1]}), tmp_path / "x.parquet")
     assert "2**53 in 'b'" in refused(tmp_path / "x.parquet")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
-def test_what_readme_says_of_these_formats_runs(made, obey, monkeypatch):
-    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    section = re.search(r"### From and to AnnData.*?\n## ", text, re.S)[0]
-    (shell,), (python,) = (re.findall(rf"```{kind}\n(.*?)```", section, re.S) for kind in ("bash", "python"))
-    adata = anndata.read_h5ad(made / "x.h5ad")
-    adata.varm["PCs"] = np.linalg.qr(RNG.random((7, 3)))[0]
-    adata.obsm["X_pca"] = np.asarray(COUNTS @ adata.varm["PCs"] - COUNTS.mean(axis=0) @ adata.varm["PCs"])
-    adata.write_h5ad("cells.h5ad")
-    shutil.copy(made / "x.parquet", "table.parquet")
-    with h5py.File("new.h5", "w") as file:
-        file["points"] = ROWS
-    for line in shell.splitlines():
-        obey(line.removeprefix("scalemani "))
-    np.testing.assert_allclose(read("placed.h5")[1], load("table.zarr").embedding_, atol=1e-10)
-    adata.obsp["distances"] = sp.csr_matrix(kneighbors_graph(adata.obsm["X_pca"], 15, mode="distance"))
-    images = xr.DataArray(ROWS.repeat(2, axis=1).reshape(60, 2, 3), dims=("time", "y", "x"), coords={"time": range(60)})
-    names = {"adata": adata, "other": adata[5:9].copy(), "images": images, "later": images[7:9]}
-    del names["other"].obsm
-    maps = {}
-    for line in python.splitlines():
-        exec(line.replace("landmarks=1000", "landmarks=60"), names)
-        maps[line.partition(", ")[2]] = adata.obsm.get("X_isomap")
-    expected = pd.read_parquet("cells.parquet").set_index("obs_names")
-    assert list(expected.index) == NAMES
-    np.testing.assert_array_equal(adata.obsm["X_shell"], expected)
-    # The store that the shell left, the graph of others, and all cells as landmarks give the same map.
-    found = [coordinates for words, coordinates in maps.items() if "correction=None" in words and "images" not in words]
-    assert len(found) == 3 and adata.uns["isomap"]["params"]["landmarks"] == 60
-    for coordinates in found:
-        np.testing.assert_allclose(coordinates, expected, atol=1e-5)
-    np.testing.assert_allclose(names["other"].obsm["X_isomap"], expected[5:9], atol=1e-10)
-    assert names["placed"].time.values.tolist() == [7, 8]
-    np.testing.assert_allclose(names["placed"], names["found"][7:9], atol=1e-10)
 
 
 # ---- damaged, or not what it seems -----------------------------------------------------------------------

@@ -351,6 +351,7 @@ def test_the_command_line_says_what_the_landmarks_are(program, made):
     code, out, _ = program(f"info {made.store_}")
     assert code == 0
     assert re.search(r"landmarks +24 by maxmin; no point is farther than [\d.]+ from one", out)
+    assert re.search(r"along the graph; the median distance is about \d+", out)
     assert "to landmarks: 300 points x 24" in out
     assert "reads of D" not in out
     record = json.loads(program(f"info {made.store_} --json")[1])

@@ -175,6 +175,7 @@ def test_given_distances_are_compared_if_they_are_kept(tmp_path, undrawn, kept):
     D = np.linalg.norm(X[:, None] - X[None], axis=2)
     Isomap(metric="geodesic", n_components=3, store=tmp_path / "run.zarr", keep_distances=kept).fit(D)
     page = run_page(Run(RunStore(tmp_path / "run.zarr")))
+    assert "Geodesic distances are those that were given." in page and "lengths of shortest paths" not in page
     assert "the final distances (metric geodesic)" in page and "metric precomputed would choose neighbours" in page
     assert ("are no longer in the store" in page) != kept
     assert ("trustworthiness" in page) == kept

@@ -121,7 +121,7 @@ TABLES |= {
     "R, logical": asked(R["logical"], "--ignore 5", {"ignore": "5"}, ids=NUMBERS),
     "R, missing": asked(R["missing"], "line 4, column 3 (b): 'NA'"),
     "R, print": asked(R["print"], "--delimiter ' '", SPACE, ids=NUMBERS, right=X),
-    "R, read and written": Table(R["read and written"], np.c_[1:5, X], note="only count the rows: 1 (X)"),
+    "R, read and written": Table(R["read and written"], np.c_[1:5, X], note="column 1 (X), only counting the rows"),
     "R, text": Table(R["row names of text"], ids=["x, 1", "y", "z", "w"]),
     "R, text, table": Table(R["row names of text, table"], ids=["x, 1", "y", "z", "w"]),
     "R, another order": Table(R["rows in another order"], X[[1, 0, 3, 2]], ["2", "1", "4", "3"]),
@@ -131,7 +131,7 @@ TABLES |= {
     "R, write.table, dec": asked(R["write.table, dec"], "--delimiter ';' --decimal ','", COMMA, ids=NUMBERS),
     "R, no col.names": asked(R["write.table, no col.names"], "--id-column 1", {"id_column": "1"}, ids=NUMBERS),
     "R, tab": Table(R["write.table, tab"], ids=NUMBERS, kind="tsv"),
-    "R, written twice": Table(R["written twice"], np.c_[1:5, X], NUMBERS, note="only count the rows: 2 (X)"),
+    "R, written twice": Table(R["written twice"], np.c_[1:5, X], NUMBERS, note="column 2 (X), only counting the rows"),
 }
 for name, text in LIBREOFFICE.items():
     ids = NUMBERS if "row names" in name else None
@@ -195,11 +195,11 @@ TABLES |= {
     "pandas, all quoted": Table(csv(quoting=1), ids=ZERO),
     "pandas, text quoted": Table(csv(quoting=2, index=False)),
     "pandas, float_format": Table(csv(float_format="%.8e", index=False)),
-    "pandas, named index": Table(csv(index_label="id"), np.c_[0:4, X], note="only count the rows: 1 (id)"),
+    "pandas, named index": Table(csv(index_label="id"), np.c_[0:4, X], note="column 1 (id), only counting the rows"),
     "pandas, named index given": Table(csv(index_label="id"), ids=ZERO, given={"id_column": "id"}),
     "pandas, named index left out": Table(csv(index_label="id"), given={"ignore": "id"}),
     "pandas, reset_index": Table(
-        csv(FRAME.reset_index(), index=False), np.c_[0:4, X], note="only count the rows: 1 (index)"
+        csv(FRAME.reset_index(), index=False), np.c_[0:4, X], note="column 1 (index), only counting the rows"
     ),
     "pandas, index of text": Table(csv(LETTERS), ids=list("pqrs")),
     "pandas, named index of text": asked(
@@ -255,7 +255,7 @@ TABLES |= {
         csv(pd.DataFrame(np.tile(X, (3, 1))).assign(label=[0, 1] * 6), index=False),
         np.c_[np.tile(X, (3, 1)), [0, 1] * 6],
         given={"heading": True},
-        note="take few whole values",
+        note="with few whole values",
     ),
     "pandas, label left out": Table(csv(FRAME.assign(label=1), index=False), given={"ignore": "label"}),
     "pandas, columns": Table(csv(FRAME.assign(label=1)), X[:, [2, 0]], ZERO, {"columns": "c,a"}),

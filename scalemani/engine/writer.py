@@ -25,12 +25,18 @@ from scalemani.engine.object_paths import ObjectPath
 from scalemani.engine.objects import put, put_once, settle, short
 from scalemani.engine.places import Named, Place, real
 from scalemani.engine.schemas import MOST_WRITER_BYTES, checked_writer, parsed, read_plain
-from scalemani.errors import DamagedStoreError, DiskFullError, ScalemaniError, StoreInUseError, StoreUnreachableError
+from scalemani.errors import (
+    IN_A_SEARCH,
+    DamagedStoreError,
+    DiskFullError,
+    ScalemaniError,
+    StoreInUseError,
+    StoreUnreachableError,
+)
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
 SETTLE = 0.2  # seconds after which one of two that took over together sees that it was the first, and lost
-IN_A_SEARCH = "; in a grid search leave store=None"  # its fits would be at one store
 LENGTH = 512  # bytes of the object: a beat on a full disk is written in place
 
 _lock = threading.Lock()

@@ -31,7 +31,7 @@ def check_landmarks(given: Input, parameters: Parameters, graph: Graph | None = 
     n, what = (given.n_distinct, "distinct rows") if graph is None else (len(graph.order), "points in its component")
     if isinstance(landmarks, Integral):
         if int(landmarks) > n:
-            raise ScalemaniError(f"landmarks={int(landmarks)}: X has {n} {what}; ask for no more, or for none (None)")
+            raise ScalemaniError(f"landmarks={int(landmarks)}: X has {n} {what}; give that many or fewer")
         return
     rows = row_numbers(landmarks, given.n_rows)
     points = given.distinct[rows]

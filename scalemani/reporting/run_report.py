@@ -16,7 +16,7 @@ from scalemani.quality import quality_account
 from scalemani.reporting.colouring import colouring
 from scalemani.reporting.page import Section, page
 from scalemani.reporting.sample import Sample, sample_size
-from scalemani.reporting.sections import LEAD, Findings, sections, title
+from scalemani.reporting.sections import Findings, lead, sections, title
 from scalemani.run import Run
 
 __all__ = ["run_page"]
@@ -65,7 +65,7 @@ def run_page(
     for part in sections(findings, colourings):
         parts.append(part)
         report("pictures", len(parts), total)
-    return page(title(findings), LEAD, parts, f"Made by scalemani {__version__} from {findings.name}")
+    return page(title(findings), lead(findings), parts, f"Made by scalemani {__version__} from {findings.name}")
 
 
 class _Recorder:

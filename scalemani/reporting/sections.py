@@ -22,14 +22,10 @@ from scalemani.reporting.sample import Sample
 from scalemani.reporting.spectrum_tables import MOST_ROWS, tables_of_axes, whole_spectrum
 from scalemani.reporting.words import SAID_OF_GIVEN, count, number, percent, setting
 
-__all__ = ["Findings", "sections", "title"]
+__all__ = ["Findings", "lead", "sections", "title"]
 
 FEWEST_PAIRS = 200  # that say anything of a dimension
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
-LEAD = (
-    "A map that keeps distances along the data: what it shows, how far it can be trusted, and how it was made. "
-    "Geodesic distances are lengths of shortest paths from neighbour to neighbour."
-)
 NO_SAMPLE = (
     "The geodesic distances were given, not computed, and are no longer in the store: distances in the map can't be "
     "compared with them. Fit with --keep-distances to have them compared."
@@ -70,6 +66,15 @@ class Findings:
     def residual_variances(self) -> list[float | None]:
         """With the first 1, 2, ... p axes; None where distances are all equal."""
         return [None] * self.n_axes if self.quality is None else list(self.quality["residual_variance"])
+
+
+def lead(findings: Findings) -> str:
+    """What the page is of, and which distances it calls geodesic."""
+    what, which = "distances along the data", "lengths of shortest paths from neighbour to neighbour"
+    if findings.spectrum.get("knn_method") == "geodesic":
+        what, which = "the distances that were given", "those that were given"
+    begun = f"A map that keeps {what}: what it shows, how far it can be trusted, and how it was made."
+    return f"{begun} Geodesic distances are {which}."
 
 
 def title(findings: Findings) -> str:

@@ -74,7 +74,7 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
     if found:
         raise ScalemaniError(f"{where} has {len(found)} columns called {short(word)!r}; give a column's number from 1")
     close = nearest(word, names or [])
-    known = short_list(names) if names else "no heading"
+    known = short_list([name or "one without a name" for name in names]) if names else "no heading"
     meant = f"did you mean {short(close)!r}?" if close else f"give one of these, or a number from 1 to {width}"
     raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
 
@@ -163,18 +163,16 @@ def doubtful(
     other = [doubt and not counts[at] and 2 * sum(other) <= len(other) for at, doubt in enumerate(other)]
     notes = []
     for doubts, what in (
-        (counts, "only count the rows"),
-        (other, "take another whole number in each row, as ids do"),
-        (few, "take few whole values, as labels do"),
+        (counts, "only counting the rows"),
+        (other, "with another whole number in each row, as ids have"),
+        (few, "with few whole values, as labels have"),
     ):
         found = [at for at, doubt in zip(read, doubts, strict=True) if doubt]
         if found:
-            said = ", ".join(f"{at + 1} ({short(names[at])})" if names else str(at + 1) for at in found[:20])
-            more = " and more" * (len(found) > 20)
+            said = short_list([f"{at + 1} ({short(names[at])})" if names else str(at + 1) for at in found])
+            column, feature, them = ("columns", "features", "them") if found[1:] else ("column", "a feature", "it")
             given = ",".join(word(at, names) for at in found)
-            notes.append(
-                f"{where}: columns are read as features that {what}: {said}{more}; --ignore {given} leaves them out"
-            )
+            notes.append(f"{where}: {column} {said}, {what}, read as {feature}; --ignore {given} leaves {them} out")
     return notes
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from scalemani.errors import nearest
+from scalemani.errors import IN_A_SEARCH, nearest
 
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
 
@@ -120,9 +120,9 @@ _ESTIMATOR = [
         "--metric",
         default="euclidean",
         metavar="NAME",
-        help="A metric of pynndescent's. precomputed: POINTS are distances to choose neighbours by or, "
-        "sparse, the neighbour graph (neighbour lists, if rows store their own 0). "
-        "geodesic: POINTS are geodesic distances.",
+        help="docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
+        "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the final "
+        "distances.",
     ),
     click.option(
         "--metric-param",
@@ -145,19 +145,20 @@ _ESTIMATOR = [
         help="If the graph falls apart: stop, join its parts by the shortest bridges, or embed the largest "
         "part (NaN for the rest).",
     ),
-    _option(
+    click.option(
         "--correction",
         default="cailliez",
         metavar="cailliez|lingoes|flip|none|NUMBER",
         callback=_correction,
-        help="For kernel-isomap. cailliez: add to all distances the least constant that makes a kernel of them; "
+        help="For kernel-isomap. cailliez (unless given): add to all distances the least constant that makes a kernel "
+        "of them; "
         "lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; none: isomap.",
     ),
     _option(
         "--constant-solver",
         default="ritz",
         metavar="ritz|power|arnoldi",
-        help="How kernel-isomap finds its constant.",
+        help="How kernel-isomap finds the constant of cailliez.",
     ),
     _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
     _option("--knn", default="auto", metavar="auto|nndescent|exact", help="How neighbours are searched."),
@@ -213,7 +214,11 @@ _ESTIMATOR = [
 ]
 
 _READING = [
-    _option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given."),
+    _option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="What separates the cells of a .csv; a comma unless given, a tab in a .tsv.",
+    ),
     _option(
         "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
     ),
@@ -286,8 +291,11 @@ def in_options(message: str) -> str:
     '--neighbors 12 is the least, or give --disconnected join; no --knn, --overwrite'
     >>> in_options("correction=-3.0: 'cailliez', None or a number is allowed; X has 5 rows")
     "--correction -3.0: 'cailliez', none or a number is allowed; POINTS has 5 rows"
+    >>> in_options("landmarks=9: X has 5 distinct rows; give that many or fewer")
+    '--landmarks 9: POINTS has 5 distinct rows; give that many or fewer'
     """
-    said = re.sub(r"(?:^|(?<=^Input )|(?<=; ))X(?=,? [a-z])", "POINTS", _parameters().sub(_as_option, message))
+    said = _parameters().sub(_as_option, message.removesuffix(IN_A_SEARCH))
+    said = re.sub(r"(?:^|(?<=^Input )|(?<=[;:] ))X(?=,? [a-z])", "POINTS", said)
     return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
 
 

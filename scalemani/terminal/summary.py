@@ -196,7 +196,8 @@ def _landmark_lines(s: dict[str, Any]) -> list[str]:
         return []
     m, how = s["n_landmarks"], {"maxmin": "by maxmin", "random": "at random"}.get(s["landmark_method"], "as given")
     reach = s["landmark_reach"]
-    within = "" if reach is None else f"; no point is farther than {number(reach)} from one, along the graph"
+    median = f"the median distance is about {two_digits(s['median_distance'])}"
+    within = "" if reach is None else f"; no point is farther than {number(reach)} from one, along the graph; {median}"
     return [
         f"landmarks        {m:,} {how}{within}",
         f"distances        to landmarks: {s['n_vertices']:,} points x {m:,}",
