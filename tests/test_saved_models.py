@@ -3,6 +3,7 @@
 import gc
 import glob
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -165,6 +166,15 @@ def test_temporary_stores_go_with_their_model_and_after_errors(tmp_path, monkeyp
     del model
     gc.collect()
     assert temporaries() == set()
+
+
+def test_without_a_temporary_folder_a_fit_and_a_pickle_say_what_to_do(tmp_path, monkeypatch):
+    model = KernelIsomap(n_neighbors=8).fit(roll(60))
+    kept = pickle.dumps(model)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    for make in (lambda: KernelIsomap(n_neighbors=8).fit(roll(60)), lambda: pickle.loads(kept)):
+        with pytest.raises(ScalemaniError, match=r"none can be made .*: set TMPDIR to .* or give fit a store path"):
+            make()
 
 
 def test_a_users_store_stays_when_the_model_goes(tmp_path):

@@ -5,6 +5,7 @@ import tempfile
 from multiprocessing.util import Finalize
 
 from scalemani.engine.places import following
+from scalemani.errors import ScalemaniError
 
 
 class StoreFolder:
@@ -13,7 +14,13 @@ class StoreFolder:
     def __init__(self, path: str | None) -> None:
         self.temporary = path is None
         if path is None:
-            self.path = tempfile.mkdtemp(prefix="scalemani-")
+            try:
+                self.path = tempfile.mkdtemp(prefix="scalemani-")
+            except OSError as error:
+                raise ScalemaniError(
+                    f"a model with store=None needs a temporary folder, and none can be made ({error}): set TMPDIR to "
+                    "a folder that can be written, or give fit a store path"
+                ) from error
         else:  # a link is followed once, so that all see one folder; one that leads nowhere is left to be refused
             self.path = str(following(path))
         if self.temporary:
