@@ -15,6 +15,7 @@ from scalemani.search.metric_functions import function_name
 from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
 
 _SAMPLED = 24  # rows between which a function is called both ways: 600 calls
+BOTH_WAYS = "a distance is the same both ways: give one that is, such as their mean"
 _SAME = 1e-6  # of two values that differ by rounding, in float32 too
 
 
@@ -90,12 +91,12 @@ def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows
     own, unequal = a == b, there != back
     finite = large[~own & np.isfinite(large)]
     slack = _SAME * float(np.median(finite)) if finite.size else 0.0
+    with np.errstate(invalid="ignore"):  # inf - inf
+        gap = np.abs(there - back)
     wrong = {
         "a distance is a number >= 0": ~own & ~((there >= 0) & (back >= 0)),
         "a distance is 0 there": own & ~(np.abs(there) <= slack),
-        "a distance is the same both ways: give one that is, such as their mean": ~own
-        & unequal
-        & ~(np.abs(there - back) <= _SAME * large),
+        BOTH_WAYS: ~own & unequal & ~(gap <= np.maximum(_SAME * large, slack)),
     }
     for rule, bad in wrong.items():
         if bad.any():
