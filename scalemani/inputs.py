@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 
 from scalemani.distance_matrix import DistanceMatrix
 from scalemani.engine.cluster import cores
+from scalemani.engine.edges import row_numbers, two_directions
 from scalemani.engine.store import RunStore
 from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, NothingInCommonWarning, ScalemaniError, warn
 from scalemani.geodesics import check_reach, power_of_two_scale
 from scalemani.graph import Graph, given_edges, make_graph, symmetric_graph
-from scalemani.magnitudes import check_magnitude
+from scalemani.magnitudes import SAME, check_magnitude, typical_distance
 from scalemani.neighbors import NeighborLists, Progress, find_neighbors, search_for, silent
 from scalemani.parameters import Parameters
 from scalemani.points import Points, read_points, save_rows, warn_of_distances
+from scalemani.search.function_metrics import BOTH_WAYS
 from scalemani.search.kept_blocks import Kept
 from scalemani.search.metrics import GIVEN_METRICS, domain_check
 from scalemani.search.precomputed import PrecomputedSearch
@@ -72,6 +74,7 @@ class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
 
     n_distinct: int
+    distinct: NDArray[np.int64]
     _searched: Any  # what find_neighbors takes
     _search: Any = None
 
@@ -113,6 +116,8 @@ class _Searched(_ByEdges):
                 f"that have nothing in common under metric={self._search.form.name!r}: they are no edges",
                 NothingInCommonWarning,
             )
+        if callable(parameters.metric):
+            _check_both_ways(lists, self._search.form.name, self.distinct)
         return lists
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
@@ -130,6 +135,22 @@ class _Searched(_ByEdges):
             find_more=lambda k: self._lists(parameters, min(k, self.n_distinct - 1)),
         )
         return self._in_range(graph)
+
+
+def _check_both_ways(lists: NeighborLists, name: str, distinct: NDArray[np.int64]) -> None:
+    """Refuse a function whose distance between two rows that list each other depends on which comes first."""
+    rows, columns, there, back = two_directions(
+        row_numbers(lists.indptr), lists.indices, lists.distances, len(lists.indptr) - 1
+    )
+    rounding = SAME * np.maximum(np.maximum(there, back), typical_distance(there))
+    bad = np.isfinite(back) & (np.abs(there - back) > rounding)
+    if bad.any():
+        at = int(np.argmax(bad))
+        first = np.unique(distinct, return_index=True)[1]
+        raise ScalemaniError(
+            f"metric={name!r} gives {float(there[at])!r} between row {first[rows[at]]} and row {first[columns[at]]} of "
+            f"X, and {float(back[at])!r} the other way round: {BOTH_WAYS}"
+        )
 
 
 class FeatureInput(_Searched):

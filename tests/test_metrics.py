@@ -282,6 +282,24 @@ def test_the_values_and_rows_that_are_named_are_the_users():
     assert str(kl(X[i], X[j])) in str(caught.value) and str(kl(X[j], X[i])) in str(caught.value)
 
 
+def test_a_function_that_is_asymmetric_for_few_rows_is_refused_by_its_lists():
+    """Rows beyond the sample are seen where both list each other; an infinite distance is no neighbour's."""
+    X = np.random.default_rng(3).random((400, 3))
+    X[50] = 0.5
+
+    def metric(a, b):
+        if np.abs(a - b).sum() > 1.5:
+            return np.inf
+        return float(np.abs(a - b).sum()) * (1.01 if (a == 0.5).all() else 1.0)
+
+    def rounded(a, b):  # equal directions are at 1e-16 one way, and at 0 the other
+        return max(0.0, 1 - float(a / np.linalg.norm(a) @ (b / np.linalg.norm(b)))) + 1e-16 * (a[0] > b[0])
+
+    Isomap(metric=rounded, n_neighbors=8).fit(np.r_[X, 2 * X[:60]])
+    with pytest.raises(ScalemaniError, match=r"between row (\d+ and row 50|50 and row \d+) of X, and .* both ways"):
+        Isomap(metric=metric, n_neighbors=8).fit(X)
+
+
 def test_rounding_is_no_fault_of_a_function():
     def angle(x, y):  # not quite 0 between a row and itself
         return np.arccos(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))

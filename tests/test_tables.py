@@ -479,7 +479,7 @@ TABLES |= {
         note="taken as names of columns, not as numbers: 1",
     ),
     "Parquet, row numbers from 5 on": changed(
-        parquet(FRAME.assign(no=range(5, 9))), right=np.c_[X, 5:9], note="only count the rows: 4 (no)"
+        parquet(FRAME.assign(no=range(5, 9))), right=np.c_[X, 5:9], note="column 4 (no), only counting the rows"
     ),
     "Parquet, a name with a comma": changed(
         parquet(FRAME.rename(columns={"a": "a, b"}).assign(d="u")), says='::"a, b",b,c', settled={"columns": '"a, b",b,c'}

@@ -16,6 +16,7 @@ from scalemani.search.metric_functions import function_name
 from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
 
 _SAMPLED = 24  # rows between which a function is called both ways: 600 calls
+BOTH_WAYS = "a distance is the same both ways: give one that is, such as their mean"
 
 
 class FunctionForm(Form):
@@ -80,13 +81,13 @@ def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows
         loop(block[b], block[a], back)
     large = np.maximum(there, back)
     own, unequal = a == b, there != back
-    slack = SAME * typical_distance(large[~own])
+    slack = SAME * typical_distance(large[~own & np.isfinite(large)])
+    with np.errstate(invalid="ignore"):  # inf - inf
+        gap = np.abs(there - back)
     wrong = {
         "a distance is a number >= 0": ~own & ~((there >= 0) & (back >= 0)),
         "a distance is 0 there": own & ~(np.abs(there) <= slack),
-        "a distance is the same both ways: give one that is, such as their mean": ~own
-        & unequal
-        & ~(np.abs(there - back) <= SAME * large),
+        BOTH_WAYS: ~own & unequal & ~(gap <= np.maximum(SAME * large, slack)),
     }
     for rule, bad in wrong.items():
         if bad.any():

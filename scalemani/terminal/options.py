@@ -121,8 +121,8 @@ _ESTIMATOR = [
         default="euclidean",
         metavar="NAME",
         help="docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
-        "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the final "
-        "distances.",
+        "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the "
+        "final distances.",
     ),
     click.option(
         "--metric-param",
