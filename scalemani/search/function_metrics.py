@@ -81,7 +81,7 @@ def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows
         loop(block[b], block[a], back)
     large = np.maximum(there, back)
     own, unequal = a == b, there != back
-    slack = SAME * typical_distance(large[~own & np.isfinite(large)])
+    slack = SAME * typical_distance(large[~own])
     with np.errstate(invalid="ignore"):  # inf - inf
         gap = np.abs(there - back)
     wrong = {
