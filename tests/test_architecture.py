@@ -80,6 +80,23 @@ def own(name):
     return {module for module in MODULES for dotted in inside if dotted == module or dotted.startswith(f"{module}.")}
 
 
+def each(names):
+    """A claim about each of some modules, as one test: an item a module took longer to collect than to check."""
+
+    def claim(function):
+        def test():
+            for name in names:
+                try:
+                    function(name)
+                except AssertionError as error:
+                    raise AssertionError(f"{name}: {error}") from error
+
+        test.__name__, test.__doc__ = function.__name__, function.__doc__
+        return test
+
+    return claim
+
+
 def users_of(*packages, top_level_only=False):
     """Modules that import any of some packages."""
     return {
@@ -110,17 +127,17 @@ def test_the_eight_stages_are_there():
     assert set(MODULES) >= WHOLE
 
 
-@pytest.mark.parametrize("name", sorted(STAGES))
+@each(sorted(STAGES))
 def test_a_stage_says_what_it_takes_and_gives(name):
     assert re.search(r"^Stage \d.*?: takes .*?gives ", ast.get_docstring(TREES[name]), re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ENGINE)
+@each(ENGINE)
 def test_the_engine_imports_no_stage(name):
     assert {used for used in own(name) if not used.startswith("engine.")} <= BENEATH_THE_ENGINE
 
 
-@pytest.mark.parametrize("name", sorted(STAGES))
+@each(sorted(STAGES))
 def test_a_stage_imports_the_engine_leaves_and_earlier_stages_alone(name):
     used = own(name)
     assert not used & WHOLE
@@ -128,7 +145,7 @@ def test_a_stage_imports_the_engine_leaves_and_earlier_stages_alone(name):
     assert not later
 
 
-@pytest.mark.parametrize("name", LEAVES)
+@each(LEAVES)
 def test_a_leaf_imports_no_stage(name):
     assert not own(name) & (WHOLE | set(STAGES))
 
@@ -212,7 +229,7 @@ def calls(name):
             yield node, getattr(function, "id", None) or getattr(function, "attr", None), isinstance(function, ast.Name)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each(MODULES)
 def test_no_text_is_executed_and_no_pickle_is_allowed(name):
     for node, called, bare in calls(name):
         assert not (bare and called in {"eval", "exec", "compile", "__import__"}), f"line {node.lineno}: {called}"
@@ -222,7 +239,7 @@ def test_no_text_is_executed_and_no_pickle_is_allowed(name):
             assert not (keyword.arg == "shell" and getattr(keyword.value, "value", None) is not False)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each(MODULES)
 def test_warnings_and_random_numbers_are_never_set_for_the_whole_process(name):
     """Libraries are quiet, and leave the user's state alone."""
     for node, called, bare in calls(name):
@@ -245,14 +262,14 @@ SCOPED = {
 MOST_LINES = 500  # a lower cap turned growth into files: one idea was spread over three
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each(MODULES)
 def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert ast.get_docstring(TREES[name])
     lines = (ROOT / (name.replace(".", "/") + ".py")).read_text(encoding="utf-8").count("\n")
     assert lines <= MOST_LINES
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "search.pair_formulas"])
+@each([name for name in MODULES if name != "search.pair_formulas"])
 def test_what_is_public_has_a_docstring(name):
     """But for the formulas of metrics, whose names and module say what they are."""
     for node in TREES[name].body:
@@ -260,7 +277,7 @@ def test_what_is_public_has_a_docstring(name):
             assert ast.get_docstring(node), f"{node.name} has none"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each(MODULES)
 def test_no_file_names_a_place_on_somebodys_machine(name):
     text = ast.unparse(TREES[name])
     assert not re.search(r"/(home|root|Users|work|mnt)/\w", text)

@@ -169,9 +169,9 @@ def test_the_memory_order_of_the_points_changes_nothing(fresh, points):
 def test_a_point_is_placed_by_the_products_of_its_batch(kind, tmp_path):
     """Alone, among others, and by a model that was loaded."""
     if kind == "geodesic":
-        rows, fit = cdist(T, X), lambda: Isomap(metric="geodesic", n_components=3, store=tmp_path / "run").fit(D)
+        rows, fit = cdist(T[:4], X), lambda: Isomap(metric="geodesic", n_components=3, store=tmp_path / "run").fit(D)
     else:
-        rows, fit = T, lambda: FITS["full" if kind == "features" else kind](tmp_path / "run")
+        rows, fit = T[:4], lambda: FITS["full" if kind == "features" else kind](tmp_path / "run")
     model = fit()
     together, products = recorded(lambda: model.transform(rows))
     loaded = load(tmp_path / "run")
