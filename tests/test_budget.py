@@ -264,6 +264,7 @@ def test_the_check_of_rows_may_search_again_in_float64():
     assert 0.5 * projected <= measured <= projected + SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("columns", "precision"), [(150, "float32"), (16, "float64")])
 @pytest.mark.parametrize(("n", "tile"), SIZES)
@@ -310,6 +311,7 @@ class SlowKernels:
         return ReadBlock(block, self.products(block))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::scalemani.errors.ConvergenceWarning")
 @pytest.mark.parametrize(("most_columns", "kept"), [(96, False), (160, False), (96, True)])
 def test_the_solver_stays_within_its_projection(most_columns, kept, one_thread, tmp_path):

@@ -13,7 +13,7 @@ from scalemani.opening import REDO
 from scalemani.repair import repair as mend
 from scalemani.verification import needed_arrays, verify
 
-pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
 
 def flip(run, name):

@@ -32,6 +32,8 @@ from scalemani.scattered_rows import _some_rows
 from scalemani.search.exact import ExactSearch
 from scalemani.self_check import CHECKED
 
+pytestmark = pytest.mark.slow  # memory is measured, term by term
+
 
 def close(measured, projected, share=0.5):
     assert share * projected <= measured <= projected + SLACK
