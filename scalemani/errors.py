@@ -28,6 +28,9 @@ def nearest(value: Any, names: Iterable[str]) -> str | None:
     return lower[near[0]] if near else None
 
 
+_MOST_NAMES = 12  # that are listed beside a guess
+
+
 def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> ScalemaniError:
     """What is raised for a name that is not among those allowed: the nearest of them is named.
 
@@ -37,7 +40,8 @@ def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> Sc
     names = list(allowed)
     near = nearest(value, names)
     guess = f"did you mean {near!r}? Allowed" if near else "allowed"
-    listed = ", ".join([*map(repr, names), *([more] if more else [])])
+    shown = [f"{len(names)} names"] if near and len(names) > _MOST_NAMES else [repr(name) for name in names]
+    listed = ", ".join([*shown, *([more] if more else [])])
     return ScalemaniError(f"{what}{value!r}: {guess} are {listed}")
 
 
