@@ -73,6 +73,7 @@ def solve_run(
     def far() -> FarRows:
         return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
 
+    # Without the first read, which only damage takes away, far rows are not known before a product is made.
     if first is not None and far().tolerance < RANK_TOLERANCE:
         kernels.precision = "float64"  # float32 products lose what lies beside so large an eigenvalue
     del first  # the solver's from here on
