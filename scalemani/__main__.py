@@ -1,6 +1,6 @@
 """``python -m scalemani`` is the ``scalemani`` program."""
 
-from scalemani.terminal.cli import main
+from scalemani.terminal.commands import main
 
 if __name__ == "__main__":
     main()

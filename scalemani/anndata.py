@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from scalemani.engine.edges import csr_of, two_directions
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
-from scalemani.labelled_rows import feature_labels, unnumbered
+from scalemani.graph.edges import csr_of, two_directions
+from scalemani.neighbors.functions import function_name
+from scalemani.neighbors.metrics import GIVEN_METRICS
 from scalemani.parameters import PASSING
-from scalemani.row_source import RowSource
-from scalemani.search.metric_functions import function_name
-from scalemani.search.metrics import GIVEN_METRICS
+from scalemani.points.cells import RowSource
+from scalemani.points.labels import feature_labels, unnumbered
 
 __all__ = ["isomap", "kernel_isomap", "project"]
 

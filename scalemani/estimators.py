@@ -4,22 +4,22 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from scalemani import pipeline
-from scalemani.engine.places import named
-from scalemani.engine.store import RunStore
+from scalemani import fitting
+from scalemani.aliases import F64
 from scalemani.errors import naming_columns
-from scalemani.labelled_rows import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
-from scalemani.landmarks.planning import LandmarkPlan
+from scalemani.model import Run
+from scalemani.neighbors.functions import function_of, is_function_name
+from scalemani.neighbors.metrics import GIVEN_METRICS
 from scalemani.parameters import Parameters
-from scalemani.plan import Plan
-from scalemani.run import Run
-from scalemani.search.metric_functions import function_of, is_function_name
-from scalemani.search.metrics import GIVEN_METRICS
-from scalemani.terminal.progress import reporting
+from scalemani.planning.plan import LandmarkPlan, Plan
+from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
+from scalemani.progress import reporting
+from scalemani.storage.locations import named
+from scalemani.storage.run import RunStore
 
 
 class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -53,14 +53,15 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         With several components: refuse; add the shortest bridges along a minimum spanning tree of
         them; or embed the largest (the other rows are NaN).
     correction : {"cailliez", "lingoes", "flip", None} or float, default "cailliez"
-        What makes a positive semidefinite kernel of the distances (:mod:`scalemani.corrections`): the least constant c
-        added to them, or a number in their unit; the least s with d² + 2s; the moduli of the eigenvalues; or nothing.
+        What makes a positive semidefinite kernel of the distances (:mod:`scalemani.kernel.constant`): the least
+            constant c added to them, or a number in their unit; the least s with d² + 2s; the moduli of the
+            eigenvalues; or nothing.
     constant_solver : {"ritz", "power", "arnoldi"}, default "ritz"
         How Cailliez' constant is found. "power" is power iteration on the SHIFTED Cailliez matrix: right, but
         hundreds to thousands of reads of D. (Plain power iteration is wrong: the dominant
         eigenvalue of that matrix is negative.) "arnoldi" is ARPACK's, for its largest real part.
     projection : {"continuous", "paper"}, default "continuous"
-        How `transform` places points (:mod:`scalemani.projection`). "paper" shrinks every point
+        How `transform` places points (:mod:`scalemani.projection.projector`). "paper" shrinks every point
         that is not a training row.
     knn : {"auto", "exact", "nndescent"}, default "auto"
         Neighbour search; "auto" takes the cheaper by arithmetic, pynndescent's compilation counted.
@@ -110,8 +111,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     knn_recall_ : float
         Of the neighbour lists against exact ones on a sample; 1 for an exact search.
     spectrum_ : dict
-        The account of the spectrum (:mod:`scalemani.spectrum` explains), as JSON values in the unit of X. K2 is the
-        kernel of the distances as they are, K the one that these axes are of, with eigenvalues λ; lists are by axis.
+        The account of the spectrum (:mod:`scalemani.embedding.spectrum` explains), as JSON values in the unit of X. K2
+        is the kernel of the distances as they are, K the one that these axes are of, with eigenvalues λ; lists are by
+        axis.
 
         - `correction` ("none", "number" for None, a float), `additive_constant` c, `lingoes_constant` s; `shift`: what
           it adds to λ, c²/2 or s; `median_distance`, `max_distance`, `constant_over_median`: c or sqrt(2s) over it;
@@ -128,7 +130,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
           edges, since the rows have nothing in common; `knn_account`: distances that were evaluated,
           counted or about, and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass
           means;
-          `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.self_check`);
+          `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.steps.checks`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
           `landmark_method`, `landmark_reach`: the largest distance from a point to its landmark ("maxmin").
     landmarks_ : ndarray of int, shape (m,), or None
@@ -233,7 +235,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         names = unnumbered(feature_labels(X))
         warn_of_row_names(names)
         with naming_columns(names), reporting(self.progress) as report:
-            self._adopt(pipeline.fit(X, self._parameters(), report, type(self).__name__))
+            self._adopt(fitting.fit(X, self._parameters(), report, type(self).__name__))
         self.name_features(names)
         return self
 
@@ -244,7 +246,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Returns
         -------
-        scalemani.plan.Plan or scalemani.landmarks.planning.LandmarkPlan
+        scalemani.planning.plan.Plan or scalemani.planning.plan.LandmarkPlan
             With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
 
         Raises
@@ -253,14 +255,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If the fit can't fit whatever its graph is.
         """
         with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
-            return pipeline.plan(X, self._parameters(), report)
+            return fitting.plan(X, self._parameters(), report)
 
     def _parameters(self) -> Parameters:
         arguments = self.get_params(deep=False)
         del arguments["progress"]
         return Parameters(**{"correction": self.correction, **arguments})
 
-    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: Any = None) -> F64:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
         return self.fit(X).embedding_
 
@@ -362,7 +364,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 
-    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> NDArray[np.float64]:
+    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X.
 
         With landmarks always from the graph; where D was given, those of landmarks alone.

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.additive_constant import CONSTANT_SOLVERS
-from scalemani.corrections import CORRECTIONS
-from scalemani.engine.tile_files import COMPRESSIONS
 from scalemani.errors import ScalemaniError, unknown
-from scalemani.graph import KINDS, POLICIES
-from scalemani.magnitudes import LARGEST
-from scalemani.neighbors import KNN
-from scalemani.projection_axes import PROJECTIONS
-from scalemani.search.metric_functions import function_name
-from scalemani.search.metrics import GIVEN_METRICS, canonical_name, function_parameters
+from scalemani.graph.build import KINDS, POLICIES
+from scalemani.kernel.constant import CONSTANT_SOLVERS, CORRECTIONS
+from scalemani.neighbors.functions import function_name
+from scalemani.neighbors.metrics import GIVEN_METRICS, canonical_name, function_parameters
+from scalemani.neighbors.search import KNN
+from scalemani.points.cells import LARGEST
+from scalemani.projection.linear_map import PROJECTIONS
+from scalemani.storage.tiles import COMPRESSIONS
 
 LANDMARK_METHODS = ("maxmin", "random")
 NOT_RECORDED = ("store", "scheduler", "memory_limit", "overwrite", "compression", "tile_size")  # of the machine
@@ -194,7 +193,6 @@ class Parameters:
                 **({} if self.landmarks is None else {"projection": self.projection}),  # places all but the landmarks
             },
         }
-
 
     def _landmark_fields(self) -> dict[str, Any]:
         """What the choice of landmarks follows from; of given row numbers a digest (they may be many)."""

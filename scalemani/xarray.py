@@ -10,8 +10,8 @@ import numpy as np
 
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Isomap, KernelIsomap, load
-from scalemani.labelled_rows import feature_labels, is_labelled, labelled_rows
 from scalemani.optional import needed
+from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
 
 __all__ = ["isomap", "kernel_isomap", "transform"]
 

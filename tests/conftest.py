@@ -11,12 +11,12 @@ from distributed import Client, LocalCluster
 from stored_models import fitted
 from threadpoolctl import threadpool_info
 
-from scalemani import eigensolver
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine import calibration
-from scalemani.engine.blas_threads import single_blas_thread
-from scalemani.engine.cluster import Cluster
-from scalemani.terminal import cli, console
+from scalemani.cluster.client import Cluster
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.demo import swiss_roll
+from scalemani.kernel import eigensolver
+from scalemani.planning import seconds
+from scalemani.terminal import commands, console
 
 collect_ignore = ["gate.py", "tally.py"]  # they are of other processes, and change what they are imported beside
 
@@ -99,8 +99,8 @@ def run(undisturbed, tmp_path):
 @pytest.fixture
 def quick_calibration(monkeypatch):
     """A plan's rates from a glance, where they are not what is tested."""
-    monkeypatch.setattr(calibration, "GEODESIC_SECONDS", 0.01)
-    monkeypatch.setattr(calibration, "DISK_SAMPLE", 1 << 16)
+    monkeypatch.setattr(seconds, "GEODESIC_SECONDS", 0.01)
+    monkeypatch.setattr(seconds, "DISK_SAMPLE", 1 << 16)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def program(capsys):
     """Runs the program in this process: exit code, standard output, standard error."""
 
     def call(command):
-        code = console.run(cli.cli, shlex.split(command))
+        code = console.run(commands.cli, shlex.split(command))
         out, err = capsys.readouterr()
         return code, out, err
 

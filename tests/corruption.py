@@ -10,9 +10,9 @@ import re
 import shutil
 from pathlib import Path
 
-from scalemani.engine import small_arrays
-from scalemani.engine.objects import PARTIAL
-from scalemani.engine.small_arrays import read as read_small
+from scalemani.storage import arrays as small_arrays
+from scalemani.storage.arrays import read as read_small
+from scalemani.storage.files import PARTIAL
 
 DOCUMENTS = ("zarr.json", "document.json")
 

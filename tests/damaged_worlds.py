@@ -19,12 +19,14 @@ from distributed import Client, LocalCluster
 from scipy.spatial.distance import cdist
 from stored_models import T, X, fitted
 
-from scalemani import KernelIsomap, eigensolver, inputs, load
-from scalemani.engine.store import RunStore
+from scalemani import KernelIsomap, load
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.reporting import run_report
-from scalemani.search import kept_blocks
-from scalemani.search import tree as tree_search
+from scalemani.kernel import eigensolver
+from scalemani.neighbors import exact as tree_search
+from scalemani.neighbors import lists
+from scalemani.report import sections
+from scalemani.steps import inputs
+from scalemani.storage.run import RunStore
 
 SECONDS = 120  # after which an example hangs; the slowest takes five
 GRAPH = cdist(X, X)
@@ -111,8 +113,8 @@ class World:
             if self.stop and self.stop[0] == "solve":
                 patch.setattr(eigensolver, "FULL_BASIS", 1)
             if self.stop and self.stop[0] == "neighbors":
-                patch.setattr(kept_blocks, "PIECE_SECONDS", 0.0)
-                patch.setattr(kept_blocks, "BYTES_A_SECOND", np.inf)
+                patch.setattr(lists, "PIECE_SECONDS", 0.0)
+                patch.setattr(lists, "BYTES_A_SECOND", np.inf)
                 patch.setattr(tree_search.TreeSearch, "batch", PIECE)
                 patch.setattr(inputs, "cores", lambda: 1)
             arguments = {"n_neighbors": 8, **self.arguments, **more}
@@ -160,8 +162,8 @@ class World:
         """All that a report's page is drawn from."""
         seen = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_report, "sections", lambda findings, colourings: seen.append(findings) or [])
-            run_report.run_page(load(path)._run, rows=4, name="run")
+            patch.setattr(sections, "sections", lambda findings, colourings: seen.append(findings) or [])
+            sections.run_page(load(path)._run, rows=4, name="run")
         return seen[0]
 
     def exported(self, path):

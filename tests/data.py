@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from scalemani.engine.store import RunStore
+from scalemani.storage.run import RunStore
 
 # ---- points ------------------------------------------------------------------------------------
 

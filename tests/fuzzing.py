@@ -18,8 +18,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from scalemani import errors
-from scalemani.engine.document import COPY, KEY, ROOT, seal
-from scalemani.terminal.cli import cli
+from scalemani.storage.records import COPY, KEY, ROOT, seal
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 SECONDS = 60  # after which a command hangs; the slowest here takes one

@@ -10,8 +10,8 @@ import time
 import uuid
 from pathlib import Path
 
-from scalemani import geodesics
-from scalemani.engine import sweep
+from scalemani.geodesics import reads
+from scalemani.steps import distances
 
 GATE = Path(os.environ["SCALEMANI_GATE"])
 
@@ -54,5 +54,5 @@ def put_up(module, name, gate):
         setattr(module, name, gated)
 
 
-put_up(geodesics, "geodesic_rows", geodesic_rows)
-put_up(sweep, "_read", read)
+put_up(distances, "geodesic_rows", geodesic_rows)
+put_up(reads, "_read", read)

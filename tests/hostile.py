@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scalemani.engine import small_arrays
-from scalemani.engine.document import COPY, ROOT, RunDocument, as_group, canonical, seal
+from scalemani.storage import arrays
+from scalemani.storage.records import COPY, ROOT, RunDocument, as_group, canonical, seal
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J"
 HEX = "0123456789abcdef" * 2
@@ -144,7 +144,7 @@ def sealed_array(path, name, array):
     """Put an array in a run's place of it, as one who means harm would: with all its checksums."""
     document = RunDocument(Path(path))
     found = document.read()
-    document.write({**found, "arrays": {**found["arrays"], name: small_arrays.write(Path(path), name, array)}})
+    document.write({**found, "arrays": {**found["arrays"], name: arrays.write(Path(path), name, array)}})
 
 
 def sealed_document(path, change):

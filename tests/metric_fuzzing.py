@@ -19,9 +19,9 @@ from sklearn.metrics.pairwise import haversine_distances
 
 from scalemani import Isomap
 from scalemani.errors import NothingInCommonWarning, ScalemaniError, UnreachableWarning
-from scalemani.neighbors import find_neighbors
-from scalemani.points import read_points
-from scalemani.search.metrics import METRICS, domain_check
+from scalemani.neighbors.metrics import METRICS, domain_check
+from scalemani.neighbors.search import find_neighbors
+from scalemani.points.rows import read_points
 
 COMPILED = ("kantorovich", "sinkhorn")  # pynndescent's, which takes a minute to compile: they have tests of their own
 TRIED = [name for name in METRICS if name not in COMPILED]

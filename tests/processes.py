@@ -30,7 +30,7 @@ import importlib, json, sys
 for place, value in json.loads(sys.argv[1]).items():
     module, name = place.rsplit(".", 1)
     setattr(importlib.import_module(module), name, value)
-from scalemani.terminal.cli import main
+from scalemani.terminal.commands import main
 main(sys.argv[2:])
 """
 

@@ -12,10 +12,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from scalemani import geodesics, pipeline, projection_blocks, projection_tasks, scattered_rows
-from scalemani.engine import sweep
-from scalemani.engine.store import RunStore
-from scalemani.search.brute import BruteSearch
+from scalemani import fitting
+from scalemani.geodesics import reads
+from scalemani.neighbors.exact import BruteSearch
+from scalemani.projection import long
+from scalemani.projection import long as projection_tasks
+from scalemani.steps import distances
+from scalemani.steps import distances as scattered_rows
+from scalemani.storage.run import RunStore
 
 LOG = os.environ["SCALEMANI_TALLY"]
 PACE = float(os.environ.get("SCALEMANI_PACE", "0"))
@@ -60,11 +64,11 @@ def tally(owner, name, kind, key):
 
 
 tally(BruteSearch, "nearest", "search", lambda self, queries, k, own, *limits: int(own[0]) if own[0] >= 0 else None)
-tally(pipeline, "_connected", "graph", lambda *_: "made")
+tally(fitting, "_connected", "graph", lambda *_: "made")
 tally(RunStore, "write_array", "array", lambda self, name, array: name)
 tally(scattered_rows, "_some_rows", "start", lambda path, identity, sources, memory: int(sources[0]))
-tally(geodesics, "_upper_rows", "rows", lambda store, row, memory: row)
-tally(sweep, "read_tiles", "read", lambda store, reader, run: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
+tally(distances, "_upper_rows", "rows", lambda store, row, memory: row)
+tally(reads, "read_tiles", "read", lambda store, reader, run: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
 tally(projection_tasks, "attach", "attach", lambda key, block, way: digest(block))
 tally(projection_tasks, "place", "place", lambda key, found: digest(found.indptr, found.vertices, found.lengths))
-assert projection_blocks.attach is projection_tasks.attach, "a client sends what a worker counts"
+assert long.attach is projection_tasks.attach, "a client sends what a worker counts"

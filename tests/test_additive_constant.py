@@ -24,16 +24,10 @@ from data import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani import eigensolver
-from scalemani.additive_constant import (
-    CailliezOperator,
-    arnoldi_constant,
-    power_constant,
-    projected_constant,
-)
-from scalemani.corrections import solve
 from scalemani.errors import ConvergenceWarning, SolverError
-from scalemani.kernel import CentredKernels, DenseKernels
+from scalemani.kernel import eigensolver
+from scalemani.kernel.constant import CailliezOperator, arnoldi_constant, power_constant, projected_constant, solve
+from scalemani.kernel.operators import CentredKernels, DenseKernels
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

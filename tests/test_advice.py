@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.bounds import much_negative
-from scalemani.reporting.advice import about_the_correction, notices
-from scalemani.reporting.axes_words import beside_the_stick, which_to_follow
+from scalemani.embedding.spectrum import much_negative
+from scalemani.report.words import about_the_correction, beside_the_stick, notices, which_to_follow
 
 QUIET = {
     "correction": "cailliez", "additive_constant": 2.0, "shift": 2.0, "median_distance": 4.0,

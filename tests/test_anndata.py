@@ -12,7 +12,7 @@ import scalemani.anndata
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.anndata import isomap, kernel_isomap, project
 from scalemani.errors import ScalemaniError
-from scalemani.row_blocks import row_blocks
+from scalemani.points.reading import row_blocks
 
 FIT = {"n_neighbors": 6, "correction": None}
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def test_a_backed_x_is_read_by_blocks(adata, tmp_path, monkeypatch, form):
     adata.write_h5ad(tmp_path / "x.h5ad")
     backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
     monkeypatch.setattr(scalemani.anndata, "_ROWS_TOGETHER", 25)
-    monkeypatch.setattr("scalemani.row_blocks.BLOCK_BYTES", 8 * 7 * 30)
+    monkeypatch.setattr("scalemani.points.reading.BLOCK_BYTES", 8 * 7 * 30)
     where, X = scalemani.anndata._representation(backed, "X")
     assert where == "X" and sp.issparse(X) == (form is sp.csc_matrix)
     np.testing.assert_array_equal(read(X), COUNTS.toarray())

@@ -23,11 +23,11 @@ from data import roll
 import scalemani.anndata
 import scalemani.xarray
 from scalemani import Isomap, load
+from scalemani.embedding.quality import residual_variance
 from scalemani.errors import FeatureNamesWarning, ScalemaniError
-from scalemani.quality import residual_variance
-from scalemani.row_blocks import row_blocks
-from scalemani.terminal.cli import cli
-from scalemani.terminal.columns import read_column
+from scalemani.formats.columns import read_column
+from scalemani.points.reading import row_blocks
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 X = roll(60)

@@ -21,7 +21,7 @@ from scalemani.errors import (
     ScalemaniError,
     SolverError,
 )
-from scalemani.inputs import read_input
+from scalemani.steps.inputs import read_input
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -309,9 +309,9 @@ def test_distances_in_zarr_are_checked_too(case, tmp_path):
 
 
 def test_asymmetry_far_below_the_first_blocks_is_found(tmp_path, monkeypatch):
-    from scalemani import distance_matrix
+    from scalemani.points import given_matrix
 
-    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 8 * 40 * 7)
+    monkeypatch.setattr(given_matrix, "BLOCK_BYTES", 8 * 40 * 7)
     refused("not symmetric: .* at row 37, column 38", changed(D, _38_37=99.0), {"metric": "geodesic"}, tmp_path / "r")
     refused("not symmetric: .* at row 1, column 38", changed(D, _38_1=99.0), {"metric": "geodesic"}, tmp_path / "r")
 

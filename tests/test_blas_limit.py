@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from scalemani.engine import blas_threads as blas_threads_module
-from scalemani.engine.blas_threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
-from scalemani.engine.cluster import Cluster
+from scalemani.cluster import threads as blas_threads_module
+from scalemani.cluster.client import Cluster
+from scalemani.cluster.threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
 
 
 def blas_threads():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemani.engine.blocks import Blocks
+from scalemani.storage.tiles import Blocks
 
 sizes = st.integers(0, 60), st.integers(1, 70)
 

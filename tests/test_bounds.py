@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from scalemani.bounds import sides
-from scalemani.corrections import solve
-from scalemani.embedding import make_embedding
-from scalemani.engine.blas_threads import single_blas_thread
-from scalemani.kernel import DenseKernels
-from scalemani.spectrum import spectrum_account
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.coordinates import make_embedding
+from scalemani.embedding.spectrum import sides, spectrum_account
+from scalemani.kernel.constant import solve
+from scalemani.kernel.operators import DenseKernels
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
 

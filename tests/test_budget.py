@@ -12,24 +12,23 @@ from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemani import geodesics
-from scalemani.corrections import solve
-from scalemani.eigensolver import first_block
-from scalemani.engine import budget, resources, terms
-from scalemani.engine.blocks import Blocks
-from scalemani.engine.budget import Work, check_disk, choose, disk_bytes, peak_bytes, stages, task_count, tile_sizes
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.read_log import StoredReads
-from scalemani.engine.row_check import _same_in_float64
-from scalemani.engine.store import RunStore
-from scalemani.engine.sweep import read_tiles
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics import RowWork, _tile_row, save_graph
-from scalemani.inputs import read_input
-from scalemani.kernel import StoredReadLog
-from scalemani.kernel_shares import SUMS, centred, first_reader, later_reader
-from scalemani.needs import work_of
+from scalemani.geodesics import rows
+from scalemani.geodesics.reads import read_tiles
+from scalemani.geodesics.rows import _same_in_float64, save_graph
+from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import first_block
+from scalemani.kernel.operators import SUMS, StoredReadLog, centred, first_reader, later_reader
 from scalemani.parameters import Parameters
+from scalemani.planning import memory, terms
+from scalemani.planning.memory import Work, check_disk, choose, disk_bytes, peak_bytes, stages, task_count, tile_sizes
+from scalemani.planning.needs import work_of
+from scalemani.steps.distances import RowWork, _tile_row
+from scalemani.steps.inputs import read_input
+from scalemani.storage.pieces import StoredReads
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Blocks
 
 
 def work(n, *, threads=2, **more):
@@ -52,7 +51,7 @@ def test_what_is_chosen_fits_or_it_is_refused(n, limit, threads, embedded):
         assert min(peak_bytes(asked, size, asked.least_columns) for size in tile_sizes(n)) > limit
     else:
         assert chosen.tile % 16 == 0
-        assert budget.SMALLEST_TILE <= chosen.tile <= budget.LARGEST_TILE
+        assert memory.SMALLEST_TILE <= chosen.tile <= memory.LARGEST_TILE
         assert asked.least_columns <= chosen.most_columns <= asked.usual_columns
         assert peak_bytes(asked, chosen.tile, chosen.most_columns) <= limit
 
@@ -60,22 +59,22 @@ def test_what_is_chosen_fits_or_it_is_refused(n, limit, threads, embedded):
 @given(st.integers(2, 10**6))
 def test_plenty_of_memory_gives_eight_blocks_or_tiles_of_the_largest_size(n):
     tile = choose(work(n, threads=1), 1 << 50).tile
-    assert tile == budget.LARGEST_TILE or len(Blocks(n, tile)) <= 8
-    assert tile == budget.LARGEST_TILE or n < 2048 or len(Blocks(n, tile)) >= 7
+    assert tile == memory.LARGEST_TILE or len(Blocks(n, tile)) <= 8
+    assert tile == memory.LARGEST_TILE or n < 2048 or len(Blocks(n, tile)) >= 7
 
 
 @pytest.mark.parametrize("n", [2, 100, 3000, 10**6])
 def test_tile_sizes_fall_to_the_smallest(n):
     sizes = list(tile_sizes(n))
     assert sizes == sorted(set(sizes), reverse=True)
-    assert sizes[-1] == budget.SMALLEST_TILE
+    assert sizes[-1] == memory.SMALLEST_TILE
 
 
 def test_tiles_and_basis_grow_with_memory():
     found = [choose(work(100_000), limit) for limit in (900 << 20, 1400 << 20, 1 << 31, 1 << 40)]
     tiles = [chosen.tile for chosen in found]
     assert tiles == sorted(tiles)
-    assert tiles[0] < tiles[1] < tiles[-1] == budget.LARGEST_TILE
+    assert tiles[0] < tiles[1] < tiles[-1] == memory.LARGEST_TILE
     # Many axes: the basis is what is large, and it is made smaller before anything is refused.
     many = work(100_000, columns=64, components=50, least_columns=256, usual_columns=640)
     bases = [choose(many, limit).most_columns for limit in (2700 << 20, 1 << 40)]
@@ -144,7 +143,7 @@ def test_a_refusal_names_both_numbers_and_the_remedies():
     with pytest.raises(ScalemaniError) as caught:
         choose(asked, 64 << 20)
     message = str(caught.value)
-    needed = peak_bytes(asked, budget.SMALLEST_TILE, asked.least_columns)
+    needed = peak_bytes(asked, memory.SMALLEST_TILE, asked.least_columns)
     for said in (
         "1000000 vertices need",
         f"need {needed:,} bytes a process (4 threads",
@@ -172,7 +171,7 @@ def test_the_graph_and_a_share_are_the_bytes_of_the_arrays(tmp_path):
     n = 640
     store = RunStore.create(tmp_path / "run")
     save_graph(store, line_graph(n), 1.0)
-    graph = geodesics.shared_graph(store.path, store.document["id"])
+    graph = rows.shared_graph(store.path, store.document["id"])
     held = graph.data.nbytes + graph.indices.nbytes + graph.indptr.nbytes
     assert held <= terms.graph_bytes(n, graph.nnz) <= held + 8 * (n + 1)
     assert terms.share_bytes(n, 16) == np.empty((n, first_reader(np.ones((n, 16))).width)).nbytes
@@ -208,7 +207,7 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
 
 def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeypatch):
     needed = free = disk_bytes(1000, 64) + 500
-    monkeypatch.setattr(resources.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
     check_disk(tmp_path / "run", 1000, 64, 500)
     free -= 1
     message = rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger.*compression"
@@ -250,7 +249,7 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: next(answers))
     reader = first_reader(np.ones((n, 16)), "float64")
     measured = peak(lambda: _tile_row(store.path, store.document["id"], 0, RowWork(reader)))
-    geodesics.shared_graph.cache_clear()
+    rows.shared_graph.cache_clear()
     assert 4 * n * tile <= measured <= terms.geodesic_task_bytes(n, graph.nnz, tile, 16, 8) + SLACK
 
 
@@ -285,9 +284,9 @@ def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, pr
 @pytest.mark.parametrize("columns", [8, 160])
 def test_timing_the_algebra_takes_no_memory_of_a_budget(columns):
     """A basis of 200,000 vertices and its copy would take 2.5 MB a column."""
-    from scalemani.engine import calibration
+    from scalemani.planning import seconds
 
-    assert peak(calibration.algebra_seconds, 200_000, columns) <= 2 * 8 * calibration.ALGEBRA_ENTRIES + SLACK
+    assert peak(seconds.algebra_seconds, 200_000, columns) <= 2 * 8 * seconds.ALGEBRA_ENTRIES + SLACK
 
 
 class SlowKernels:
@@ -305,7 +304,7 @@ class SlowKernels:
         return tuple(centred(values[:, None] * vectors) for values in self.values)
 
     def start(self, width, make):
-        from scalemani.ritz import ReadBlock
+        from scalemani.kernel.eigensolver import ReadBlock
 
         block = make()
         return ReadBlock(block, self.products(block))

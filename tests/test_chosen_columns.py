@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from scalemani import KernelIsomap, load
-from scalemani.demonstration.datasets import swiss_roll
+from scalemani.demo import swiss_roll
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.cli import cli
+from scalemani.formats.points import open_points
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
-from scalemani.terminal.files import open_points
 
 X = swiss_roll(80, random_state=0).points
 FRAME = pd.DataFrame(X, columns=["x", "y", "z"])

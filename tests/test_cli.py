@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 import zarr
 
-from scalemani import KernelIsomap
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.terminal import progress
-from scalemani.terminal.cli import cli
+from scalemani import KernelIsomap, progress
+from scalemani.demo import swiss_roll
+from scalemani.formats.points import open_points
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import resume_command, run
-from scalemani.terminal.files import open_points
 
 PASSING = {"progress", "store"}  # an option of its own, and an argument
 
@@ -38,7 +37,7 @@ def test_every_parameter_of_the_estimator_has_an_option_with_its_default():
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys; from scalemani.terminal.console import run; from scalemani.terminal.cli import cli\n"
+        "import sys; from scalemani.terminal.console import run; from scalemani.terminal.commands import cli\n"
         "assert run(cli, ['fit', '--help']) == 0\n"
         "sys.exit(', '.join({'numpy', 'scipy', 'sklearn', 'zarr', 'dask', 'numba', 'rich'} & set(sys.modules)))"
     )

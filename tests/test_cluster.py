@@ -12,12 +12,11 @@ from data import roll
 from distributed import Client, Future, LocalCluster
 
 from scalemani import KernelIsomap
-from scalemani.engine import cluster as cluster_module
-from scalemani.engine import worker_side
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.quiet_logs import quiet_logs
-from scalemani.engine.store import RunStore
+from scalemani.cluster import client as cluster_module
+from scalemani.cluster import workers
+from scalemani.cluster.client import Cluster, quiet_logs
 from scalemani.errors import ScalemaniError
+from scalemani.storage.run import RunStore
 
 
 def late_for_even(i):
@@ -245,7 +244,7 @@ def test_a_path_that_workers_see_passes_and_leaves_nothing(client, tmp_path):
 @pytest.mark.parametrize("text", ["", "another file"])
 def test_a_path_that_a_worker_does_not_see_is_refused_before_any_file(client, tmp_path, monkeypatch, text):
     """A worker that reads nothing, or another machine's folder of the same name."""
-    monkeypatch.setattr(worker_side, "read_text", lambda path: text)
+    monkeypatch.setattr(workers, "read_text", lambda path: text)
     with pytest.raises(ScalemaniError, match=r"1 of 1 workers can't see .*run.zarr.* share"):
         KernelIsomap(store=str(tmp_path / "run.zarr"), n_neighbors=4).fit(roll(60))
     assert list(tmp_path.iterdir()) == []

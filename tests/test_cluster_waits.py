@@ -18,8 +18,8 @@ import cluster_slurm
 import pytest
 from clusters import fitting
 
-from scalemani.engine import cluster_watch
-from scalemani.engine.cluster_watch import Watch
+from scalemani.cluster import health
+from scalemani.cluster.health import Watch
 from scalemani.errors import ClusterLostError, ScalemaniError
 from scalemani.terminal.console import Stopped
 
@@ -156,7 +156,7 @@ def test_a_share_of_the_workers_is_waited_for_but_not_for_long(monkeypatch):
     monkeypatch.setattr(fitting, "run", lambda cli, words: Watch()._patience)
     monkeypatch.setattr(fitting, "hold_signals", lambda: None)
     client = Waits(3)
-    assert fitting.fit_on(client, read_common([]), ["fit"], hoped=8) == cluster_watch.NO_WORKER_SECONDS
+    assert fitting.fit_on(client, read_common([]), ["fit"], hoped=8) == health.NO_WORKER_SECONDS
     assert client.asked == [(1, 600), (8, fitting.GATHERING)]
     assert fitting.fit_on(client, read_common(["--no-worker-seconds", "7200"]), ["fit"]) == 7200
     slurm_like = read_common([], wait=None, no_worker=86400.0)

@@ -3,12 +3,11 @@
 import dask
 import pytest
 
-from scalemani.engine import cluster_watch
-from scalemani.engine.allowance import Allowance
-from scalemani.engine.budget import Work, choose, peak_bytes, stages
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.cluster_watch import LOOK_SECONDS, NO_WORKER_KEY, NO_WORKER_SECONDS, Watch
+from scalemani.cluster import health
+from scalemani.cluster.client import Cluster
+from scalemani.cluster.health import LOOK_SECONDS, NO_WORKER_KEY, NO_WORKER_SECONDS, Watch
 from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.planning.memory import Allowance, Work, choose, peak_bytes, stages
 
 RUNNING, PAUSED = {"status": "running"}, {"status": "paused"}
 BUSY = {"status": "paused", "metrics": {"task_counts": {"executing": 1}}}
@@ -64,7 +63,7 @@ def test_the_scheduler_is_not_asked_all_the_time(watch, clock):
     assert watch.due
     watch.look({})
     assert not watch.due
-    assert cluster_watch.SCHEDULER_SECONDS + cluster_watch.POLL_SECONDS < 60
+    assert health.SCHEDULER_SECONDS + health.POLL_SECONDS < 60
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [(7200, 7200), ("7200", 7200), ("2h", 7200), ("90 minutes", 5400)])

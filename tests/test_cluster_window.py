@@ -9,9 +9,11 @@ import warnings
 import pytest
 from distributed import Client, Future, LocalCluster
 
-from scalemani.engine import cluster_watch, task_window, worker_side
-from scalemani.engine.cluster import Cluster, tasks_in_flight
-from scalemani.engine.task_window import TaskWindow
+from scalemani.cluster import health
+from scalemani.cluster import tasks as task_window
+from scalemani.cluster import workers as worker_side
+from scalemani.cluster.client import Cluster, tasks_in_flight
+from scalemani.cluster.tasks import TaskWindow
 from scalemani.errors import BlindWorkerWarning, ClusterLostError
 
 
@@ -27,8 +29,8 @@ def three_threads():
 
 @pytest.fixture
 def cluster(three_threads, monkeypatch):
-    monkeypatch.setattr(cluster_watch, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(cluster_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(health, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.02)
     with Cluster(three_threads) as made:
         yield made
 
@@ -91,7 +93,7 @@ def test_where_results_wait_in_this_process_there_are_no_more_than_it_planned_fo
 def test_the_scheduler_is_asked_for_its_workers_now_and_then(cluster, monkeypatch):
     asked, workers = [], cluster._calls.workers
     monkeypatch.setattr(cluster._calls, "workers", lambda: asked.append(None) or workers())
-    monkeypatch.setattr(cluster_watch, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(health, "LOOK_SECONDS", 60.0)
     assert list(cluster.map(same, [(i,) for i in range(30)])) == list(range(30))
     assert not [None for _ in asked][1:]
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import zarr
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.columns import read_column, read_row_numbers
+from scalemani.formats.columns import read_column, read_row_numbers
 
 ROWS = 4
 NUMBERS = [0.5, -2.0, 3e5, 7.0]

@@ -18,10 +18,10 @@ from naive_graph import (
 )
 from scipy.spatial.distance import cdist
 
-from scalemani.bridges import least_neighbors, shortest_bridges
 from scalemani.errors import DisconnectedGraphError, ScalemaniError
-from scalemani.graph import graph_from_sparse, make_graph, symmetric_graph
-from scalemani.neighbors import find_neighbors, search_for
+from scalemani.graph.build import graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph.components import least_neighbors, shortest_bridges
+from scalemani.neighbors.search import find_neighbors, search_for
 
 # Components: refused
 

@@ -10,11 +10,11 @@ from data import random_distances, store_of
 from stored_models import X, fitted, same
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.engine.objects import checksum_of
-from scalemani.engine.store import RunStore
-from scalemani.engine.tile_files import COMPRESSIONS
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.terminal.cli import cli
+from scalemani.storage.files import checksum_of
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import COMPRESSIONS
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 N, TILE = 150, 64

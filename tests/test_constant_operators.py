@@ -12,10 +12,9 @@ import pytest
 import scipy.fft
 from data import circle_steps, ring_distances, torus_distances, torus_steps
 
-from scalemani.corrections import solve
-from scalemani.eigensolver import basis_limits, first_block
-from scalemani.kernel import DenseKernels
-from scalemani.ritz import ReadBlock
+from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import ReadBlock, basis_limits, first_block
+from scalemani.kernel.operators import DenseKernels
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

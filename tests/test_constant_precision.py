@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import scalemani
-from scalemani import eigensolver
-from scalemani.corrections import solve
-from scalemani.eigensolver import basis_limits, first_block
-from scalemani.engine.blocks import Blocks
-from scalemani.engine.sweep import PartialRead
 from scalemani.errors import ConvergenceWarning
-from scalemani.kernel import CentredKernels, DenseKernels
-from scalemani.nystrom_start import nystrom_block, start_vertices
+from scalemani.geodesics.reads import PartialRead
+from scalemani.kernel import eigensolver
+from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import basis_limits, first_block
+from scalemani.kernel.operators import CentredKernels, DenseKernels
+from scalemani.kernel.start import nystrom_block, start_vertices
+from scalemani.storage.tiles import Blocks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

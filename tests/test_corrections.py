@@ -18,13 +18,13 @@ from sklearn.datasets import load_digits
 from test_oracles import CASES, oracle, same_subspaces
 
 from scalemani import KernelIsomap, load
-from scalemani.corrections import CORRECTIONS, solve
-from scalemani.embedding import make_embedding
-from scalemani.engine.blas_threads import single_blas_thread
-from scalemani.engine.store import RunStore
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.coordinates import make_embedding
 from scalemani.errors import RankWarning, ScalemaniError
-from scalemani.kernel import DenseKernels
-from scalemani.terminal.cli import cli
+from scalemani.kernel.constant import CORRECTIONS, solve
+from scalemani.kernel.operators import DenseKernels
+from scalemani.storage.run import RunStore
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]

@@ -19,9 +19,8 @@ from damaged_worlds import another_run, bits, comparable, in_time, many_fits, ou
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from scalemani.engine.store import RunStore
-from scalemani.repair import repair
-from scalemani.verification import verify
+from scalemani.integrity import repair, verify
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 

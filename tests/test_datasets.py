@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from scalemani.demonstration.datasets import semi_sphere, swiss_roll
+from scalemani.demo import semi_sphere, swiss_roll
 
 
 def test_length_along_the_roll_is_the_integral_of_speed():

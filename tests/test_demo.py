@@ -5,8 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from scalemani import load
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.demonstration.experiment import run_demo, table
+from scalemani.demo import run_demo, swiss_roll, table
 from scalemani.errors import AdditiveConstantWarning, ScalemaniError
 
 

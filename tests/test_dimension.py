@@ -9,7 +9,7 @@ from data import flat, neighbor_graph, ring_distances, roll, star_distances, two
 from stored_models import fitted
 
 from scalemani import KernelIsomap, load
-from scalemani.dimension import (
+from scalemani.embedding.dimension import (
     DistanceHistogram,
     axes_above_broken_stick,
     broken_stick,
@@ -19,10 +19,10 @@ from scalemani.dimension import (
     stored_histogram,
     suggested_dimension,
 )
-from scalemani.engine.distance_counts import DISTANCE_COUNTS, bin_edges, count_distances, new_counts
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.reads import DISTANCE_COUNTS, bin_edges, count_distances, new_counts
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 

@@ -12,10 +12,10 @@ from data import flat_distances, random_distances
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
 
-from scalemani import Isomap, KernelIsomap, distance_matrix
-from scalemani.distance_matrix import DistanceMatrix, distance_rows
+from scalemani import Isomap, KernelIsomap
 from scalemani.errors import NoPathLengthsWarning, ScalemaniError
-from scalemani.symmetry import SymmetrySketch
+from scalemani.points import given_matrix
+from scalemani.points.given_matrix import DistanceMatrix, SymmetrySketch, distance_rows
 
 N = 30
 
@@ -23,7 +23,7 @@ N = 30
 @pytest.fixture(params=[2, 7, N])
 def rows_a_block(request, monkeypatch):
     """Blocks of two rows, of some, and all at once: nothing may depend on it."""
-    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", request.param * 8 * N)
+    monkeypatch.setattr(given_matrix, "BLOCK_BYTES", request.param * 8 * N)
     return request.param
 
 
@@ -69,7 +69,7 @@ def test_the_fingerprint_knows_content_and_order_and_not_blocks_or_dtype(D, monk
     base = DistanceMatrix(D).fingerprint
     assert DistanceMatrix(D.astype(np.int32)).fingerprint == base
     assert DistanceMatrix(D.astype(np.uint8)).fingerprint == base
-    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 8 * N)
+    monkeypatch.setattr(given_matrix, "BLOCK_BYTES", 8 * N)
     assert DistanceMatrix(D).fingerprint == base
     swapped = D[np.ix_(np.r_[1, 0, 2:N], np.r_[1, 0, 2:N])]
     other = D.copy()
@@ -79,7 +79,7 @@ def test_the_fingerprint_knows_content_and_order_and_not_blocks_or_dtype(D, monk
 
 def test_it_is_never_read_whole(D, monkeypatch):
     """No slice is larger than a block; the matrix is symmetric, so half is read twice."""
-    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 5 * 8 * N)
+    monkeypatch.setattr(given_matrix, "BLOCK_BYTES", 5 * 8 * N)
     seen = []
     block = DistanceMatrix.block
 
@@ -225,7 +225,7 @@ def test_each_chunk_of_a_symmetric_matrix_is_read_once(D, rows_a_block, chunks):
 
 
 def test_each_block_of_a_dask_array_is_computed_once(D, monkeypatch):
-    monkeypatch.setattr(distance_matrix, "BLOCK_BYTES", 2 * 8 * N)
+    monkeypatch.setattr(given_matrix, "BLOCK_BYTES", 2 * 8 * N)
     computed = []
 
     def block(values):

@@ -12,9 +12,15 @@ import scipy.linalg as sl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani import eigensolver
-from scalemani.eigensolver import basis_limits, block_rayleigh_ritz, first_block, start_block
-from scalemani.ritz import Combination, ReadBlock
+from scalemani.kernel import eigensolver
+from scalemani.kernel.eigensolver import (
+    Combination,
+    ReadBlock,
+    basis_limits,
+    block_rayleigh_ritz,
+    first_block,
+    start_block,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,13 +10,13 @@ from data import flat_distances, ring_distances, roll_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemani.corrections import solve
-from scalemani.embedding import fixed_signs, load_embedding, make_embedding, save_embedding
-from scalemani.engine.blas_threads import single_blas_thread
-from scalemani.engine.store import RunStore
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.coordinates import fixed_signs, load_embedding, make_embedding, save_embedding
+from scalemani.embedding.spectrum import spectrum_account
 from scalemani.errors import AdditiveConstantWarning, RankWarning
-from scalemani.kernel import DenseKernels
-from scalemani.spectrum import spectrum_account
+from scalemani.kernel.constant import solve
+from scalemani.kernel.operators import DenseKernels
+from scalemani.storage.run import RunStore
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,8 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scalemani import Isomap, KernelIsomap, load, run
+from scalemani import Isomap, KernelIsomap, load
+from scalemani import model as run
 from scalemani.errors import ScalemaniError
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]

@@ -9,15 +9,15 @@ from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
 
 from scalemani.errors import ScalemaniError
-from scalemani.search import brute as brute_search
-from scalemani.search import exact as exact_search
-from scalemani.search import precomputed
-from scalemani.search import tree as tree_search
-from scalemani.search.exact import ExactSearch
-from scalemani.search.metrics import METRICS as KNOWN
-from scalemani.search.metrics import REFUSED, canonical_name, metric_names
-from scalemani.search.precomputed import PrecomputedSearch
-from scalemani.search.prepared_rows import PreparedRows
+from scalemani.neighbors import exact as brute_search
+from scalemani.neighbors import exact as exact_search
+from scalemani.neighbors import exact as tree_search
+from scalemani.neighbors import precomputed
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.metrics import METRICS as KNOWN
+from scalemani.neighbors.metrics import REFUSED, canonical_name, metric_names
+from scalemani.neighbors.precomputed import PrecomputedSearch
+from scalemani.neighbors.prepared import PreparedRows
 
 
 def roll(n=1000, seed=0):

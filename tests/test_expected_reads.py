@@ -5,13 +5,13 @@ import pytest
 from data import roll, roll_graph
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.corrections import solve
-from scalemani.eigensolver import first_block
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
-from scalemani.kernel import DenseKernels
-from scalemani.nystrom_start import nystrom_block, start_vertices
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import first_block
+from scalemani.kernel.operators import DenseKernels
+from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
+from scalemani.planning.seconds import READS_SAMPLE, expected_reads, sampled_reads
 
 K = 8
 USUAL = 10**6  # columns of a basis that is never restarted

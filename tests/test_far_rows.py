@@ -4,8 +4,9 @@ import naive
 import numpy as np
 import pytest
 
-from scalemani import Isomap, KernelIsomap, kernel_shares, load
+from scalemani import Isomap, KernelIsomap, load
 from scalemani.errors import AdditiveConstantWarning, FarRowsWarning, RankWarning
+from scalemani.kernel import operators
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
 
@@ -69,7 +70,7 @@ def test_a_point_a_million_times_as_far_as_the_others_are_wide():
 
 
 def test_what_float32_products_would_lose_is_multiplied_in_float64(monkeypatch):
-    monkeypatch.setattr(kernel_shares, "FLOAT64_BELOW", 100)
+    monkeypatch.setattr(operators, "FLOAT64_BELOW", 100)
     with pytest.warns(FarRowsWarning):
         model = Isomap(n_neighbors=8, n_components=3).fit(with_far(400, [1e6, 10, 0]))
     np.testing.assert_allclose(correlations(model.embedding_[:400], dense_axes(model, 3)[:400]), 1, atol=1e-6)

@@ -11,12 +11,12 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalemani.engine import objects
-from scalemani.engine.store import RunStore
 from scalemani.errors import DiskFullError, ScalemaniError, StoreInUseError
-from scalemani.terminal import outputs
-from scalemani.terminal.files import open_points
-from scalemani.terminal.outputs import check_output, write_coordinates
+from scalemani.formats import outputs
+from scalemani.formats.outputs import check_output, write_coordinates
+from scalemani.formats.points import open_points
+from scalemani.storage import files
+from scalemani.storage.run import RunStore
 
 ROWS = np.array([[1.5, -0.0, 3e-300], [4.0, 5.25, -6.125]])
 
@@ -290,7 +290,7 @@ def test_an_output_whose_replacing_was_killed_between_the_renames_is_there_again
         other.mkdir()
         (other / "y.zarr").symlink_to(out)
         out = other / "y.zarr"
-    real = objects.os.rename
+    real = files.os.rename
 
     def rename(old, new):
         if Path(new) == out:
@@ -298,9 +298,9 @@ def test_an_output_whose_replacing_was_killed_between_the_renames_is_there_again
         real(old, new)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(objects.os, "rename", rename)
-        patch.setattr(objects.os, "replace", rename)
-        patch.setattr(objects.os.path, "lexists", lambda _: True)
+        patch.setattr(files.os, "rename", rename)
+        patch.setattr(files.os, "replace", rename)
+        patch.setattr(files.os.path, "lexists", lambda _: True)
         patch.setattr(outputs, "discard", lambda _: None)
         write_coordinates(out, COORDINATES + 1, overwrite=True)
     with pytest.raises(ScalemaniError, match=r"y\.zarr exists; give --overwrite"):

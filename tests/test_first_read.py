@@ -10,16 +10,16 @@ from data import random_distances, roll_graph, store_of
 from distributed import Client, LocalCluster
 from stored_models import X, fitted, same
 
-from scalemani import KernelIsomap, kernel_shares
-from scalemani.eigensolver import start_block
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
-from scalemani.engine.sweep import Reader, sweep
+from scalemani import KernelIsomap
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning
-from scalemani.geodesics import compute_distances, save_graph
-from scalemani.given_distances import write_given
-from scalemani.kernel import CentredKernels
-from scalemani.kernel_shares import FirstRead, first_reader
+from scalemani.geodesics.reads import Reader, sweep
+from scalemani.geodesics.rows import save_graph
+from scalemani.kernel import operators
+from scalemani.kernel.eigensolver import start_block
+from scalemani.kernel.operators import CentredKernels, FirstRead, first_reader
+from scalemani.steps.distances import compute_distances, write_given
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -94,14 +94,14 @@ def test_shares_of_the_rows_add_up_to_the_dense_products(cluster, tmp_path, grap
 def test_tiles_of_several_panels_give_the_same(cluster, tmp_path, graph, block, monkeypatch):
     expected = dense(store_of(random_distances(N), 64, tmp_path / "d").read_rows(np.arange(N)), block)
     for panel in (1, 7, 64, 1000):
-        monkeypatch.setattr(kernel_shares, "PANEL", panel)
+        monkeypatch.setattr(operators, "PANEL", panel)
         found = sweep(cluster, RunStore(tmp_path / "d"), first_reader(block))
         np.testing.assert_allclose(totals(found), expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
 
 
 def test_above_the_limit_products_are_float32_and_sums_are_not(cluster, tmp_path, graph, block, monkeypatch):
     """The rule of the kernels, so that one solve's later reads fit its first."""
-    monkeypatch.setattr(kernel_shares, "FLOAT64_BELOW", N - 1)
+    monkeypatch.setattr(operators, "FLOAT64_BELOW", N - 1)
     reader = first_reader(block)
     assert reader.operand.dtype == np.float32
     store = new_run(graph, 64, tmp_path / "run")

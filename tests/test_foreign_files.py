@@ -8,18 +8,17 @@ import pytest
 from corruption import tree
 from data import roll
 
-from scalemani import KernelIsomap, load, pipeline
-from scalemani.engine.buckets import Bucket
-from scalemani.engine.kept_pieces import KeptPieces
-from scalemani.engine.own_names import first_stray, is_own
-from scalemani.engine.places import place
-from scalemani.engine.store import RunStore
-from scalemani.engine.store_place import check_outside
+from scalemani import KernelIsomap, fitting, load
 from scalemani.errors import ScalemaniError
-from scalemani.repair import repair
-from scalemani.terminal.cli import cli
+from scalemani.integrity import repair, verify
+from scalemani.storage.arrays import first_stray, is_own
+from scalemani.storage.buckets import Bucket
+from scalemani.storage.locations import place
+from scalemani.storage.pieces import KeptPieces
+from scalemani.storage.place import check_outside
+from scalemani.storage.run import RunStore
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
-from scalemani.verification import verify
 
 X = roll(40)
 NAMES = ("out.zarr", "first_try.zarr", "solver_notes.txt", "piece_of_mine", "coordinates", "film.partial", "model")
@@ -70,7 +69,7 @@ def test_no_output_and_no_store_comes_to_lie_in_a_run(run, tmp_path, monkeypatch
     np.save(tmp_path / "x.npy", X)
     os.symlink(run, tmp_path / "link")
     before, found = tree(run), load(run)
-    monkeypatch.setattr(pipeline, "read_input", None)  # nothing is read
+    monkeypatch.setattr(fitting, "read_input", None)  # nothing is read
     monkeypatch.setattr(type(found._run), "transform", None)
     for folder in (run, run / "new", run / "vectors", tmp_path / "link"):
         for act in (
@@ -169,7 +168,7 @@ def test_a_run_with_something_elses_in_it_is_not_overwritten(run, name, monkeypa
     (run / ".DS_Store").write_text("the system's")
     before = tree(run)
     with monkeypatch.context() as patch, pytest.raises(ScalemaniError, match=f"'{name.removesuffix('/zarr.json')}' in"):
-        patch.setattr(pipeline, "read_input", None)
+        patch.setattr(fitting, "read_input", None)
         model(run, overwrite=True).fit(X)
     assert tree(run) == before
     shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
@@ -191,13 +190,13 @@ def test_a_run_in_object_storage_with_something_elses_in_it_is_not_overwritten(s
 
 
 def test_what_comes_while_the_new_run_is_begun_is_not_lost_either(run, monkeypatch):
-    before, real = tree(run), pipeline._graph_and_plan
+    before, real = tree(run), fitting._graph_and_plan
 
     def meanwhile(*arguments):
         (run / "notes.txt").write_text("mine")
         return real(*arguments)
 
-    monkeypatch.setattr(pipeline, "_graph_and_plan", meanwhile)
+    monkeypatch.setattr(fitting, "_graph_and_plan", meanwhile)
     with pytest.raises(ScalemaniError, match=r"'notes\.txt' in it is no part of a run"):
         model(run, overwrite=True).fit(X[:30])
     assert tree(run) == {**before, "notes.txt": b"mine"} and os.listdir(run.parent) == ["run.zarr"]

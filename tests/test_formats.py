@@ -14,14 +14,15 @@ import pytest
 import scipy.sparse as sp
 from hostile import one_line, pickled
 
-from scalemani import KernelIsomap, load, row_blocks
+from scalemani import KernelIsomap, load
 from scalemani.errors import ScalemaniError
-from scalemani.terminal import parquet_points, sparse_hdf5
-from scalemani.terminal.cli import cli
-from scalemani.terminal.columns import read_column
+from scalemani.formats import hdf5, parquet
+from scalemani.formats.columns import read_column
+from scalemani.formats.outputs import check_output, write_coordinates
+from scalemani.formats.points import open_points
+from scalemani.points import reading
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
-from scalemani.terminal.files import open_points
-from scalemani.terminal.outputs import check_output, write_coordinates
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.random((60, 3))
@@ -61,7 +62,7 @@ def made(tmp_path_factory):
 def read(spec, **options):
     """The rows of a file, as the library reads them."""
     source = open_points(str(spec), **options)
-    blocks = [block.toarray() if sp.issparse(block) else block for _, block in row_blocks.row_blocks(source.values)]
+    blocks = [block.toarray() if sp.issparse(block) else block for _, block in reading.row_blocks(source.values)]
     return source, np.concatenate(blocks)
 
 
@@ -91,7 +92,7 @@ SAME = {
 @pytest.mark.parametrize("block_bytes", [32 << 20, 400])
 @pytest.mark.parametrize("spec", SAME)
 def test_what_is_read_is_what_was_written_whatever_the_blocks(made, monkeypatch, spec, block_bytes):
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", block_bytes)
     _, values = read(made / spec)
     np.testing.assert_array_equal(values, SAME[spec])
 
@@ -108,21 +109,21 @@ def test_names_of_rows_and_columns(made):
 
 def test_files_are_read_by_blocks_and_each_row_once(made, monkeypatch):
     """Rows that were read are counted: of a compressed dataset, of a sparse matrix and of row groups."""
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 8 * 3 * 14)
-    monkeypatch.setattr(sparse_hdf5, "_ENTRIES", 50)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 8 * 3 * 14)
+    monkeypatch.setattr(hdf5, "_ENTRIES", 50)
     for spec, most in (("x.h5::deep/chunked", 14), ("x.h5ad::X", 12)):
         taken = []
         values = open_points(f"{made}/{spec}").values
         monkeypatch.setattr(
             values, "read", lambda a, b, read=values.read, taken=taken: taken.append((a, b)) or read(a, b)
         )
-        assert [len(block.toarray() if sp.issparse(block) else block) for _, block in row_blocks.row_blocks(values)]
+        assert [len(block.toarray() if sp.issparse(block) else block) for _, block in reading.row_blocks(values)]
         assert [start for start, _ in taken] == [0, *(stop for _, stop in taken[:-1])] and taken[-1][1] == 60
         assert max(stop - start for start, stop in taken) <= most
-    monkeypatch.setattr(parquet_points, "_BATCH_BYTES", 8 * 3 * 5)
-    decoded, following = [], parquet_points._Columns._next
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 8 * 3 * 5)
+    decoded, following = [], parquet._Columns._next
     monkeypatch.setattr(
-        parquet_points._Columns, "_next", lambda self: decoded.append(len(batch := following(self))) or batch
+        parquet._Columns, "_next", lambda self: decoded.append(len(batch := following(self))) or batch
     )
     read(made / "x.parquet")
     assert sum(decoded) == 60 and max(decoded) <= 5

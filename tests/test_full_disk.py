@@ -13,11 +13,11 @@ from data import roll
 from stored_models import same
 
 from scalemani import KernelIsomap, load
-from scalemani.engine import objects
-from scalemani.engine.objects import put, put_once, room_for
 from scalemani.errors import DiskFullError
-from scalemani.search import kept_blocks
-from scalemani.terminal.cli import cli
+from scalemani.neighbors import lists
+from scalemani.storage import files
+from scalemani.storage.files import put, put_once, room_for
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -78,7 +78,7 @@ def filling(ballast, stage, done):
 @pytest.fixture(scope="module")
 def expected():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scalemani.eigensolver.FULL_BASIS", 1)
+        patch.setattr("scalemani.kernel.eigensolver.FULL_BASIS", 1)
         yield KernelIsomap(n_neighbors=8, tol=1e-9).fit(X)
 
 
@@ -105,8 +105,8 @@ def test_each_stage_says_so_and_goes_on_when_there_is_room(disk, ballast, iterat
 
 @pytest.mark.slow
 def test_pieces_of_the_neighbour_search(disk, ballast, expected, iterate, monkeypatch):
-    monkeypatch.setattr(kept_blocks, "PIECE_SECONDS", 0)
-    monkeypatch.setattr(kept_blocks, "BYTES_A_SECOND", float("inf"))
+    monkeypatch.setattr(lists, "PIECE_SECONDS", 0)
+    monkeypatch.setattr(lists, "BYTES_A_SECOND", float("inf"))
     with pytest.raises(DiskFullError, match=SAID):
         fitted(disk / "pieces", progress=filling(ballast, "neighbors", 1))
     ballast.drop()
@@ -149,7 +149,7 @@ def full(monkeypatch):
         path.write_bytes(b"the half of it")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(objects, "_write", write)
+    monkeypatch.setattr(files, "_write", write)
 
 
 @pytest.mark.parametrize("function", [put, put_once])

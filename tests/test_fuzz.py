@@ -18,7 +18,7 @@ from hostile import sealed_array
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from scalemani.engine.store import RunStore
+from scalemani.storage.run import RunStore
 
 POINTS = np.random.default_rng(0).random((24, 3))
 POINTS_FILES = (

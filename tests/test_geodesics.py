@@ -11,25 +11,17 @@ import pytest
 import scipy.sparse as sp
 from data import graph_of, line_graph, roll_graph, star_graph, store_of, torus_distances, torus_graph
 
-from scalemani import geodesics
-from scalemani.eigensolver import start_block
-from scalemani.engine import row_check
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.distance_counts import DISTANCE_COUNTS, FINITE, bin_edges, count_distances, new_counts
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.store import RunStore
-from scalemani.engine.sweep import Reader
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
-from scalemani.geodesics import (
-    RowMemory,
-    RowWork,
-    power_of_two_scale,
-    sampled_median,
-    save_graph,
-    shared_graph,
-)
-from scalemani.given_distances import write_given
-from scalemani.kernel_shares import first_reader
+from scalemani.geodesics import rows as row_check
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.reads import DISTANCE_COUNTS, FINITE, Reader, bin_edges, count_distances, new_counts
+from scalemani.geodesics.rows import power_of_two_scale, sampled_median, save_graph, shared_graph
+from scalemani.kernel.eigensolver import start_block
+from scalemani.kernel.operators import first_reader
+from scalemani.steps import distances
+from scalemani.steps.distances import RowMemory, RowWork, write_given
+from scalemani.storage.run import RunStore
 
 N = 120
 
@@ -44,7 +36,7 @@ def reader_of(n):
 
 
 def compute_distances(cluster, store, report=quiet):
-    return geodesics.compute_distances(cluster, store, report, reader_of(store.blocks.n))
+    return distances.compute_distances(cluster, store, report, reader_of(store.blocks.n))
 
 
 def run_of(graph, tile, path, scale=1.0):
@@ -55,7 +47,7 @@ def run_of(graph, tile, path, scale=1.0):
 
 
 def tile_row(store, row):
-    return geodesics._tile_row(store.path, store.document["id"], row, RowWork(reader_of(store.blocks.n)))
+    return distances._tile_row(store.path, store.document["id"], row, RowWork(reader_of(store.blocks.n)))
 
 
 def whole(store):
@@ -126,7 +118,7 @@ def sources_seen(monkeypatch):
         seen.extend(np.asarray(sources).tolist())
         return geodesic_rows(graph, sources, **options)
 
-    monkeypatch.setattr(geodesics, "geodesic_rows", counted)
+    monkeypatch.setattr(distances, "geodesic_rows", counted)
     return seen
 
 

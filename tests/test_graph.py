@@ -18,9 +18,9 @@ from sklearn.neighbors import KNeighborsTransformer, RadiusNeighborsTransformer,
 from sklearn.pipeline import make_pipeline
 
 from scalemani import Isomap, load
-from scalemani.distance_matrix import DistanceMatrix
 from scalemani.errors import ScalemaniError, ScalemaniWarning, StoreMismatchError, UnreachableWarning
-from scalemani.graph import given_edges, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph.build import given_edges, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.points.given_matrix import DistanceMatrix
 
 # Lists to graph
 

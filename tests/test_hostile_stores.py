@@ -15,22 +15,22 @@ from hostile import one_line, sealed_array, sealed_document
 from scipy.spatial.distance import cdist
 
 from scalemani import KernelIsomap, errors, load
-from scalemani.engine.distance_counts import new_counts
-from scalemani.engine.expected_arrays import BINS, EXPECTED, NUMBERED, REAL, fault_of
-from scalemani.engine.objects import checksum_of
-from scalemani.engine.store import RunStore
-from scalemani.engine.tile_files import metadata_text
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.geodesics import shared_graph
-from scalemani.points import load_rows
-from scalemani.projection_tasks import project, shared_projector
-from scalemani.reporting import map_section, sections
-from scalemani.reporting.run_report import run_page
-from scalemani.run import Run
-from scalemani.search import metric_functions
-from scalemani.search.query_ways import EXACT
-from scalemani.terminal.cli import cli
-from scalemani.terminal.columns import read_column
+from scalemani.formats.columns import read_column
+from scalemani.geodesics.reads import new_counts
+from scalemani.geodesics.rows import shared_graph
+from scalemani.model import Run
+from scalemani.neighbors import functions
+from scalemani.neighbors.choice import EXACT
+from scalemani.points.rows import load_rows
+from scalemani.projection.long import project, shared_projector
+from scalemani.report import maps, sections
+from scalemani.report.sections import run_page
+from scalemani.storage.arrays import BINS, EXPECTED, NUMBERED, REAL, fault_of
+from scalemani.storage.files import checksum_of
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import metadata_text
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
@@ -206,7 +206,7 @@ def test_stages_that_contradict_one_another_are_refused(copied, change, words):
 
 
 def test_an_account_that_lacks_a_key_is_refused_or_is_told_and_drawn_without_it(copied, monkeypatch, capsys):
-    for module in (sections, map_section):
+    for module in (sections, maps):
         monkeypatch.setattr(module, "png", lambda figure: b"\x89PNG\r\n\x1a\n")
     place, passed = copied(), []
     whole = RunStore(place).document["stages"]["solve"]["spectrum"]
@@ -257,7 +257,7 @@ def strange(tmp_path_factory):
 def stranger(strange, tmp_path, monkeypatch):
     """A copy of that store, the marks' places, and nothing of the module is imported yet."""
     monkeypatch.syspath_prepend(strange)
-    monkeypatch.setattr(metric_functions, "_known", {})
+    monkeypatch.setattr(functions, "_known", {})
     forget()
     for mark in ("mark", "lazy"):
         shutil.rmtree(strange / mark, ignore_errors=True)
@@ -267,7 +267,7 @@ def stranger(strange, tmp_path, monkeypatch):
 
 def forget():
     sys.modules.pop("strange_metric", None)
-    metric_functions._known.clear()
+    functions._known.clear()
     shared_projector.cache_clear()
 
 
@@ -330,10 +330,10 @@ def test_compiled_functions_and_static_methods_are_found(monkeypatch):
     for function, name in ((Kinds.taxi, "Kinds.taxi"), (fast, "fast")):
         function.__module__, function.__qualname__ = "made_up", name
     made.Kinds, made.fast = Kinds, numba.njit(fast)
-    names = [metric_functions.function_name(function) for function in (Kinds.taxi, made.fast)]
-    monkeypatch.setattr(metric_functions, "_known", {})
+    names = [functions.function_name(function) for function in (Kinds.taxi, made.fast)]
+    monkeypatch.setattr(functions, "_known", {})
     monkeypatch.setitem(sys.modules, "made_up", made)
-    assert [metric_functions.function_of(name) for name in names] == [Kinds.taxi, made.fast]
+    assert [functions.function_of(name) for name in names] == [Kinds.taxi, made.fast]
 
 
 # ---- the command line ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import scalemani
-from scalemani.terminal.cli import cli
+from scalemani.terminal.commands import cli
 
 ROOT = Path(scalemani.__file__).parent.parent
 

@@ -24,11 +24,11 @@ from data import (
 from distributed import Client
 from scipy.spatial.distance import cdist
 
-from scalemani import Isomap, KernelIsomap, pipeline
-from scalemani.engine import terms
-from scalemani.engine.budget import LARGEST_TILE
-from scalemani.engine.store import RunStore
+from scalemani import Isomap, KernelIsomap, fitting
+from scalemani.cluster import machine
 from scalemani.parameters import Parameters
+from scalemani.planning.memory import LARGEST_TILE
+from scalemani.storage.run import RunStore
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
@@ -62,7 +62,7 @@ SLOW_TILES = [pytest.param(size, marks=pytest.mark.slow) for size in (200, LARGE
 
 @pytest.mark.parametrize("tile", [16, 37, *SLOW_TILES])
 def test_the_tile_size_changes_nothing(tile, reference):
-    run = pipeline.fit(X, Parameters(n_neighbors=K, n_components=P, knn="exact", tile_size=tile))
+    run = fitting.fit(X, Parameters(n_neighbors=K, n_components=P, knn="exact", tile_size=tile))
     assert run.stages["geodesics"]["fields"]["tile_size"] == tile
     close(run.embedding(), reference.embedding_)
     close(run.transform(X + 0.1), reference.transform(X + 0.1))
@@ -76,7 +76,7 @@ def test_the_tile_size_changes_nothing_where_the_solver_iterates(tile):
     """Above 300 points the solver starts from a random block: its path, and so its bits, hang on the sums."""
     rows = roll(400)
     default = Isomap(n_neighbors=K, n_components=P).fit(rows)
-    run = pipeline.fit(rows, Parameters(n_neighbors=K, n_components=P, correction=None, tile_size=tile))
+    run = fitting.fit(rows, Parameters(n_neighbors=K, n_components=P, correction=None, tile_size=tile))
     assert run.spectrum["n_passes"] > 1
     close(run.embedding(), default.embedding_)
 
@@ -93,7 +93,7 @@ def test_the_number_of_threads_changes_no_bit(reference, tmp_path):
 
 def test_the_memory_limit_changes_nothing(monkeypatch, quick_calibration):
     """Smaller tiles, and a solver's basis that restarts earlier."""
-    monkeypatch.setattr(terms, "FIRST_USE", 0)  # what a process holds after its first fit anyway, and much of it here
+    monkeypatch.setattr(machine, "FIRST_USE", 0)  # what a process holds after its first fit anyway, and much of it here
     rows = roll(700)
     default = Isomap(n_neighbors=K, n_components=P).fit(rows)
     needed = Isomap(n_neighbors=K, n_components=P).plan(rows).memory_peak

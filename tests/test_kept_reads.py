@@ -8,12 +8,12 @@ import pytest
 from data import roll
 from stored_models import same
 
-from scalemani import KernelIsomap, eigensolver
-from scalemani.eigensolver import block_rayleigh_ritz, start_block
-from scalemani.engine.read_log import StoredReads
-from scalemani.engine.store import RunStore
-from scalemani.kernel import CentredKernels
-from scalemani.ritz import Combination, ReadBlock
+from scalemani import KernelIsomap
+from scalemani.kernel import eigensolver
+from scalemani.kernel.eigensolver import Combination, ReadBlock, block_rayleigh_ritz, start_block
+from scalemani.kernel.operators import CentredKernels
+from scalemani.storage.pieces import StoredReads
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 X = roll(400)

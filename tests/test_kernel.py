@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from data import flat_distances, random_distances, ring_distances, store_of
 
-from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
-from scalemani.kernel import CentredKernels, DenseKernels
-from scalemani.kernel_shares import centred
+from scalemani.kernel.operators import CentredKernels, DenseKernels, centred
+from scalemani.storage.run import RunStore
 
 N = 53
 EPS = {"float32": 1e-5, "float64": 1e-12}  # sums of 53 products; float32's own rounding is 6e-8 a product
@@ -86,7 +85,7 @@ def test_float64_products_are_far_more_precise_than_float32(cluster, distances, 
 
 def test_precision_is_float64_where_it_is_cheap_and_nothing_else_is_allowed(cluster, store, monkeypatch):
     assert CentredKernels(cluster, store).precision == "float64"
-    monkeypatch.setattr("scalemani.kernel_shares.FLOAT64_BELOW", N - 1)
+    monkeypatch.setattr("scalemani.kernel.operators.FLOAT64_BELOW", N - 1)
     assert CentredKernels(cluster, store).precision == "float32"
     with pytest.raises(ValueError, match="'float32' or 'float64' is allowed"):
         CentredKernels(cluster, store, "float16")

@@ -18,7 +18,7 @@ import scalemani
 PACKAGE = Path(scalemani.__file__).parent
 
 KERNELS = """
-from scalemani.engine.kernel_cache import compiled
+from scalemani.cluster.kernel_cache import compiled
 from other import step
 @compiled()
 def climb(n):
@@ -28,7 +28,7 @@ def climb(n):
     return total
 """
 OTHER = """
-from scalemani.engine.kernel_cache import compiled
+from scalemani.cluster.kernel_cache import compiled
 @compiled()
 def step(total):
     return total + {size}

@@ -20,9 +20,9 @@ from data import roll
 from processes import HERE, Fleet, until
 
 from scalemani import KernelIsomap, load
-from scalemani.engine import budget
-from scalemani.engine.cluster import cores, tasks_in_flight
-from scalemani.verification import verify
+from scalemani.cluster.client import cores, tasks_in_flight
+from scalemani.integrity import verify
+from scalemani.planning import memory
 
 PACE = 0.03  # seconds before each block: stages last, and a kill falls within them
 WRITTEN = ("graph_indptr", "graph_indices", "graph_weights", "order", "vertex_of_distinct", "vertex", "bridge_lengths")
@@ -103,10 +103,10 @@ class Run:
         project = ("project", self.store, self.fleet.folder / "t.npy", self.out)
         settings = {
             "tally.ON": True,
-            "scalemani.engine.budget.LARGEST_TILE": self.size.tile,
-            "scalemani.search.brute._TABLE_ROWS": self.size.search,
-            "scalemani.search.kept_blocks.PIECE_SECONDS": 0.0,
-            "scalemani.search.kept_blocks.BYTES_A_SECOND": 1e300,
+            "scalemani.planning.memory.LARGEST_TILE": self.size.tile,
+            "scalemani.neighbors.exact._TABLE_ROWS": self.size.search,
+            "scalemani.neighbors.lists.PIECE_SECONDS": 0.0,
+            "scalemani.neighbors.lists.BYTES_A_SECOND": 1e300,
         }
         words = project if stage == "projection" else fit
         self.client = self.fleet.client(*words, "--quiet", settings=settings)
@@ -195,7 +195,7 @@ class Size:
 
 def undisturbed(size, test, monkeypatch):
     """A model of the same points, on the embedded cluster, and where it places test points."""
-    monkeypatch.setattr(budget, "LARGEST_TILE", size.tile)
+    monkeypatch.setattr(memory, "LARGEST_TILE", size.tile)
     model = KernelIsomap(n_neighbors=8, knn="exact").fit(size.points())
     return model, model.transform(test)
 

@@ -9,9 +9,10 @@ import pytest
 import xarray as xr
 
 import scalemani.anndata
-from scalemani import Isomap, KernelIsomap, row_blocks
+from scalemani import Isomap, KernelIsomap
 from scalemani.errors import ScalemaniError
-from scalemani.labelled_rows import labelled_rows
+from scalemani.points import reading
+from scalemani.points.labels import labelled_rows
 from scalemani.xarray import isomap, kernel_isomap, transform
 
 FIT = {"n_neighbors": 6, "correction": None}
@@ -89,8 +90,8 @@ def test_what_lies_in_a_file_is_read_by_blocks(monkeypatch):
             return ROWS[key]
 
     lazy = xr.DataArray(xr.Variable(("time", "band"), xr.core.indexing.LazilyIndexedArray(InFile())))
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 8 * 4 * 25)
-    blocks = [block for _, block in row_blocks.row_blocks(lazy)]
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 8 * 4 * 25)
+    blocks = [block for _, block in reading.row_blocks(lazy)]
     np.testing.assert_array_equal(np.concatenate(blocks), ROWS)
     assert [part.indices(60)[:2] for part in taken] == [(0, 25), (25, 50), (50, 60)]
 
@@ -121,7 +122,7 @@ def test_the_estimator_says_what_to_stack(da):
     ):
         KernelIsomap().fit(da.expand_dims(x=2))
     with pytest.raises(ScalemaniError, match="complex"):
-        list(row_blocks.row_blocks(da.astype(complex)))
+        list(reading.row_blocks(da.astype(complex)))
     assert labelled_rows(da, "X")[2:4, 1:].shape == (2, 3)
 
 

@@ -15,18 +15,18 @@ import pytest
 from corruption import tree
 from data import ring_distances, roll
 
-from scalemani import KernelIsomap, load, pipeline
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.objects import PARTIAL
-from scalemani.engine.store import RunStore
+from scalemani import KernelIsomap, fitting, load
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
-from scalemani.landmarks import needs, rows
-from scalemani.landmarks.layout import Layout
-from scalemani.repair import repair
-from scalemani.terminal.cli import cli
+from scalemani.integrity import remedy, repair, verify
+from scalemani.planning import needs
+from scalemani.steps import distances
+from scalemani.storage.chunked_matrix import Layout
+from scalemani.storage.files import PARTIAL
+from scalemani.storage.run import RunStore
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_program
 from scalemani.terminal.summary import begun_line
-from scalemani.verification import remedy, verify
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
@@ -140,7 +140,7 @@ def test_each_damage_is_mended_alone(run, made, name):
 def test_repair_makes_no_row_of_a_graph_for_what_the_matrix_says(run, monkeypatch):
     flip(run / "landmark_square/c/0/0")
     flip(run / "coordinates/c/0/0")
-    monkeypatch.setattr(rows, "geodesic_rows", None)
+    monkeypatch.setattr(distances, "geodesic_rows", None)
     before = tree(run / MATRIX)
     assert not repair(str(run))[1].faults
     assert tree(run / MATRIX) == before
@@ -238,13 +238,13 @@ class Stop(Exception):
 def found(monkeypatch):
     """Landmarks whose rows are found from the graph."""
     sources = []
-    real = rows.geodesic_rows
+    real = distances.geodesic_rows
 
     def counted(graph, here, **more):
         sources.extend(here.tolist())
         return real(graph, here, **more)
 
-    monkeypatch.setattr(rows, "geodesic_rows", counted)
+    monkeypatch.setattr(distances, "geodesic_rows", counted)
     return sources
 
 
@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_a_line_and_no_file(tmp_path, monkeypatch):
         estimator(tmp_path / "r").fit(POINTS)
     assert "\n" not in str(said.value)
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(pipeline, "check_early_by_landmarks", lambda *_: None)
+    monkeypatch.setattr(fitting, "check_early_by_landmarks", lambda *_: None)
     shown = estimator(tmp_path / "r").plan(POINTS)
     assert "24 landmarks need" in shown.refusal
     assert str(shown).startswith("verdict          does not fit")
@@ -383,7 +383,7 @@ def test_the_reach_is_that_of_the_farthest_point(made):
 
 @pytest.mark.slow
 def test_the_report_draws_landmarks_and_says_what_its_numbers_are_of(made, program, tmp_path):
-    from scalemani.reporting import maps
+    from scalemani.report import maps
 
     drawn = []
     real = maps._mark_size

@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.corrections import solve
-from scalemani.embedding import load_embedding
-from scalemani.engine.farthest_points import farthest_points
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.engine.store import RunStore
+from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import ScalemaniError, StoreMismatchError
-from scalemani.geodesics import shared_graph
-from scalemani.kernel import DenseKernels
-from scalemani.landmarks.kernels import LandmarkKernels
-from scalemani.landmarks.layout import Layout, symmetric_square
+from scalemani.geodesics.farthest import farthest_points
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_graph
+from scalemani.kernel.constant import solve
+from scalemani.kernel.operators import DenseKernels, LandmarkKernels
+from scalemani.storage.chunked_matrix import Layout, symmetric_square
+from scalemani.storage.run import RunStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
 CORRECTIONS = ("cailliez", "lingoes", "flip", None, 0.5)

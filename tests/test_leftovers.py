@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 from data import roll
 
-from scalemani import KernelIsomap, eigensolver, load
-from scalemani.engine.cluster_calls import Calls
-from scalemani.engine.objects import remove_partials
-from scalemani.engine.read_log import StoredReads
-from scalemani.engine.store import RunStore
+from scalemani import KernelIsomap, load
+from scalemani.cluster.health import Calls
 from scalemani.errors import ClusterLostError
-from scalemani.search import brute, exact, in_order, kept_blocks
-from scalemani.verification import verify
+from scalemani.integrity import verify
+from scalemani.kernel import eigensolver
+from scalemani.neighbors import exact, lists, prepared
+from scalemani.neighbors import exact as brute
+from scalemani.storage.files import remove_partials
+from scalemani.storage.pieces import StoredReads
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -102,7 +104,7 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
             return self.task(*self.arguments)
 
     waiting, most = [], []
-    monkeypatch.setattr(in_order, "ThreadPoolExecutor", Executor)
+    monkeypatch.setattr(prepared, "ThreadPoolExecutor", Executor)
     monkeypatch.setattr(brute, "_TABLE_ROWS", 10)
     points = np.random.default_rng(0).normal(size=(230, 12))
     found, _ = exact.ExactSearch(points, threads=2).nearest(points, 3)
@@ -112,8 +114,8 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
 
 def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
     """It asks nothing of the cluster, and may take hours; what it has found is kept."""
-    monkeypatch.setattr(kept_blocks, "PIECE_SECONDS", 0.0)
-    monkeypatch.setattr(kept_blocks, "BYTES_A_SECOND", np.inf)
+    monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(lists, "BYTES_A_SECOND", np.inf)
     monkeypatch.setattr(brute, "_TABLE_ROWS", 20)
     points = np.random.default_rng(0).normal(size=(200, 12))
     seen, real = [], Calls.check
@@ -138,10 +140,10 @@ import scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
 from data import roll
 from scalemani import KernelIsomap, eigensolver
-from scalemani.engine import budget
-from scalemani.engine.distance_counts import count_distances, new_counts
-from scalemani.engine.shortest_paths import geodesic_rows
-from scalemani.search import kept_blocks, brute
+from scalemani.planning import memory as budget
+from scalemani.geodesics.reads import count_distances, new_counts
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.neighbors.search import lists as kept_blocks, brute
 folder, keep, stride, first = sys.argv[2], sys.argv[3] == "keep", int(sys.argv[4]), int(sys.argv[5])
 warnings.simplefilter("ignore")
 eigensolver.FULL_BASIS, budget.LARGEST_TILE, kept_blocks.PIECE_SECONDS, kept_blocks.BYTES_A_SECOND = 1, 32, 0.0, 1e300

@@ -15,16 +15,17 @@ import scipy.sparse as sp
 import zarr
 from data import roll
 
-from scalemani import KernelIsomap, projection_blocks, run
+from scalemani import KernelIsomap
+from scalemani import model as run
 from scalemani.errors import LowRecallWarning, ScalemaniError
-from scalemani.neighbors import search_for
-from scalemani.projection import Attachments
-from scalemani.search import query_ways
-from scalemani.search.bounds import Yardstick
-from scalemani.search.metrics import METRICS
-from scalemani.search.part_queries import PartQueries
-from scalemani.search.query_ways import EXACT, INDEX, PARTS, QuerySearch
-from scalemani.search.shards import make_parts
+from scalemani.neighbors import choice
+from scalemani.neighbors.choice import EXACT, INDEX, PARTS, QuerySearch
+from scalemani.neighbors.metrics import METRICS
+from scalemani.neighbors.parts import Yardstick, make_parts
+from scalemani.neighbors.search import search_for
+from scalemani.neighbors.shard_searches import PartQueries
+from scalemani.projection import long
+from scalemani.projection.projector import Attachments
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -136,7 +137,7 @@ def test_the_way_is_the_cheapest_for_that_many_rows(monkeypatch):
     assert ways(shapeless, [10**8], approximate=False)[0] != INDEX
     assert ways(clusters[:, :3], [10**9]) == [EXACT]  # by a tree
     assert ways(np.abs(shapeless), [10**4], metric="braycurtis", approximate=False) == [EXACT]  # no bounds are known
-    monkeypatch.setattr(query_ways, "INDEX_BYTES", 1 << 20)
+    monkeypatch.setattr(choice, "INDEX_BYTES", 1 << 20)
     assert ways(shapeless, [10**8])[0] != INDEX
 
 
@@ -163,9 +164,9 @@ def models(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     """Small blocks, any test set is long, and parts are what is cheapest."""
-    monkeypatch.setattr(projection_blocks, "_piece_rows", lambda _: PART)
-    monkeypatch.setattr(projection_blocks, "ROWS_A_GROUP", GROUP)
-    monkeypatch.setattr(projection_blocks, "sizes", lambda *_: (PART, GROUP // 2, GROUP))
+    monkeypatch.setattr(long, "_piece_rows", lambda _: PART)
+    monkeypatch.setattr(long, "ROWS_A_GROUP", GROUP)
+    monkeypatch.setattr(long, "sizes", lambda *_: (PART, GROUP // 2, GROUP))
     monkeypatch.setattr(QuerySearch, "is_long", lambda *_: True)
     monkeypatch.setattr(QuerySearch, "choose", lambda *_: PARTS)
 
@@ -187,7 +188,7 @@ def counted(small, monkeypatch):
             yield function(*task)
 
     monkeypatch.setattr(run, "Cluster", lambda _: contextlib.nullcontext(SeesAll))
-    monkeypatch.setattr(projection_blocks, "_results", results)
+    monkeypatch.setattr(long, "_results", results)
     return done
 
 
@@ -356,8 +357,8 @@ def test_processes_that_search_among_parts_give_the_same_bits(models, tmp_path, 
 
     model = models["landmarks"]
     expected = model.transform(T)
-    monkeypatch.setattr(projection_blocks, "_piece_rows", lambda _: PART)
-    monkeypatch.setattr(projection_blocks.Placing, "way", PARTS)
+    monkeypatch.setattr(long, "_piece_rows", lambda _: PART)
+    monkeypatch.setattr(long.Placing, "way", PARTS)
     addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
     with (
         LocalCluster(2, threads_per_worker=1, host="127.0.0.1", **addresses) as cluster,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from scalemani.engine.terms import FIRST_USE
+from scalemani.cluster.machine import FIRST_USE
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from scalemani.errors import (
     StoreMismatchError,
     UnreachableWarning,
 )
-from scalemani.search.metric_functions import function_name
-from scalemani.search.metrics import METRICS, PARAMETERS
+from scalemani.neighbors.functions import function_name
+from scalemani.neighbors.metrics import METRICS, PARAMETERS
 
 RNG = np.random.default_rng(0)
 SHARES = RNG.dirichlet(np.ones(6), 30)

@@ -12,16 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani import KernelIsomap, inputs, neighbors, pipeline
-from scalemani.engine.kept_pieces import KeptPieces, drop_pieces
-from scalemani.engine.store import RunStore
-from scalemani.neighbors import find_neighbors, search_for
-from scalemani.points import read_points
-from scalemani.search import brute, kept_blocks, precomputed, tree
-from scalemani.search.costs import exact_seconds
-from scalemani.search.exact import ExactSearch
-from scalemani.search.kept_blocks import by_pieces
-from scalemani.search.precomputed import PrecomputedSearch
+from scalemani import KernelIsomap, fitting
+from scalemani.neighbors import exact, lists, precomputed
+from scalemani.neighbors import exact as tree
+from scalemani.neighbors import search as neighbors
+from scalemani.neighbors.choice import exact_seconds
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.lists import by_pieces
+from scalemani.neighbors.precomputed import PrecomputedSearch
+from scalemani.neighbors.search import find_neighbors, search_for
+from scalemani.points.rows import read_points
+from scalemani.steps import inputs
+from scalemani.storage.pieces import KeptPieces, drop_pieces
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -55,7 +58,7 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.rows = 0
-        for kind in (brute.BruteSearch, tree.TreeSearch, PrecomputedSearch):
+        for kind in (exact.BruteSearch, tree.TreeSearch, PrecomputedSearch):
             for name in ("nearest", "within"):
                 monkeypatch.setattr(kind, name, self.counted(getattr(kind, name)))
 
@@ -74,9 +77,9 @@ class Work:
 @pytest.fixture
 def small(monkeypatch):
     """Every block is a piece, and is kept."""
-    monkeypatch.setattr(kept_blocks, "PIECE_SECONDS", 0.0)
-    monkeypatch.setattr(kept_blocks, "BYTES_A_SECOND", np.inf)
-    monkeypatch.setattr(brute, "_TABLE_ROWS", BLOCK)
+    monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(lists, "BYTES_A_SECOND", np.inf)
+    monkeypatch.setattr(exact, "_TABLE_ROWS", BLOCK)
     monkeypatch.setattr(tree.TreeSearch, "batch", BLOCK)
     monkeypatch.setattr(precomputed, "_BLOCK_BYTES", 8 * N * BLOCK)
     monkeypatch.setattr(inputs, "cores", lambda: 1)  # several threads would be ahead of what is kept
@@ -129,9 +132,9 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(kind, work):
 @given(st.sets(st.integers(0, BLOCKS - 1)), st.integers(1, 3))
 def test_whichever_pieces_are_kept_the_lists_are_the_same(gone, threads):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_blocks, "PIECE_SECONDS", 0.0)
-        patch.setattr(kept_blocks, "BYTES_A_SECOND", np.inf)
-        patch.setattr(brute, "_TABLE_ROWS", BLOCK)
+        patch.setattr(lists, "PIECE_SECONDS", 0.0)
+        patch.setattr(lists, "BYTES_A_SECOND", np.inf)
+        patch.setattr(exact, "_TABLE_ROWS", BLOCK)
         kept = Memory()
         whole = lists_of("brute", kept=kept)
         assert len(kept) == BLOCKS
@@ -170,7 +173,7 @@ def test_progress_counts_up_from_what_was_kept_and_leaves_the_end_to_its_caller(
 
 def test_a_search_that_is_stopped_leaves_no_blocks_to_its_threads(small, monkeypatch):
     """Else an interrupt would wait for the whole search: two threads are in a block each when the first is kept."""
-    begun, real = [], brute.BruteSearch.nearest
+    begun, real = [], exact.BruteSearch.nearest
 
     def search(self, queries, k, own):
         begun.append(int(own[0]))
@@ -184,7 +187,7 @@ def test_a_search_that_is_stopped_leaves_no_blocks_to_its_threads(small, monkeyp
             raise Stopped
 
     stopped = threading.Event()
-    monkeypatch.setattr(brute.BruteSearch, "nearest", search)
+    monkeypatch.setattr(exact.BruteSearch, "nearest", search)
     points = read_points(WIDE)
     with pytest.raises(Stopped):
         find_neighbors(points, n_neighbors=6, search=search_for(points, threads=2), kept=Full())
@@ -200,10 +203,10 @@ def test_what_small_searches_find_is_not_kept_and_what_long_ones_find_is_in_larg
     search = ExactSearch(np.ones((50, 784)))
     search.prepared.rows = np.broadcast_to(np.float32(0), (100_000, 784))  # costs look at the shape only
     seconds, step = exact_seconds(search, 10), search.block_rows
-    pieces = kept_blocks._pieces(100_000, step, seconds)
+    pieces = lists._pieces(100_000, step, seconds)
     assert 20 <= len(pieces) <= 60
     assert {len(piece) % step for piece in pieces[:-1]} == {0}
-    assert len(pieces[0]) / 100_000 * seconds >= kept_blocks.PIECE_SECONDS
+    assert len(pieces[0]) / 100_000 * seconds >= lists.PIECE_SECONDS
     assert [at for piece in pieces for at in (piece.start, piece.stop)][1:-1:2] == [p.start for p in pieces[1:]]
     assert (pieces[0].start, pieces[-1].stop) == (0, 100_000)
 
@@ -216,7 +219,7 @@ def test_lists_that_take_longer_to_write_than_to_find_are_not_kept(length, count
         for _ in starts:
             yield np.full(1, length), np.zeros(length, np.int64), np.zeros(length)
 
-    monkeypatch.setattr(kept_blocks, "PIECE_SECONDS", 0.0025)
+    monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0025)
     kept = Memory()
     by_pieces(each, 2, 1, 0.005, kept, lambda done: None)
     assert len(kept) == count
@@ -344,11 +347,11 @@ def test_pieces_of_other_fields_are_not_found_and_all_of_them_are_dropped(tmp_pa
 
 
 def test_pieces_that_a_killed_fit_left_after_its_stage_are_removed_by_the_next(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "drop_pieces", stop_at(0))
+    monkeypatch.setattr(fitting, "drop_pieces", stop_at(0))
     with pytest.raises(TypeError):  # killed between the stage's end and the removal
         KernelIsomap(n_neighbors=8, knn="exact", disconnected="join", store=tmp_path / "r").fit(WIDE)
     assert len(pieces_of(tmp_path / "r")) == BLOCKS
-    monkeypatch.setattr(pipeline, "drop_pieces", drop_pieces)
+    monkeypatch.setattr(fitting, "drop_pieces", drop_pieces)
     fitted(tmp_path / "r", SEARCHED)
     assert pieces_of(tmp_path / "r") == []
 

@@ -9,14 +9,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from scalemani import neighbors
-from scalemani.engine.blas_threads import single_blas_thread
+from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import LowRecallWarning, ScalemaniError
-from scalemani.neighbors import complete_lists, find_neighbors, measured_recall, search_for
-from scalemani.points import read_points
-from scalemani.search.costs import descent_seconds, exact_seconds
-from scalemani.search.exact import ExactSearch
-from scalemani.search.ways import takes_descent
+from scalemani.neighbors import search as neighbors
+from scalemani.neighbors.choice import descent_seconds, exact_seconds, takes_descent
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.search import complete_lists, find_neighbors, measured_recall, search_for
+from scalemani.points.rows import read_points
 
 
 def rows_of(lists):

@@ -9,13 +9,13 @@ from distributed import Client, LocalCluster
 from scipy.stats import wasserstein_distance
 
 from scalemani import KernelIsomap
-from scalemani.neighbors import find_neighbors, search_for
-from scalemani.points import read_points
-from scalemani.search.descent import descent_candidates
-from scalemani.search.distance_forms import CountForm
-from scalemani.search.exact import ExactSearch
-from scalemani.search.metrics import METRICS as KNOWN
-from scalemani.search.metrics import PARAMETERS, REFUSED, metric_names
+from scalemani.neighbors.descent import descent_candidates
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.forms import CountForm
+from scalemani.neighbors.metrics import METRICS as KNOWN
+from scalemani.neighbors.metrics import PARAMETERS, REFUSED, metric_names
+from scalemani.neighbors.search import find_neighbors, search_for
+from scalemani.points.rows import read_points
 
 pytestmark = [pytest.mark.slow, pytest.mark.nndescent]
 

@@ -21,27 +21,22 @@ from processes import Fleet, until
 
 import scalemani
 from scalemani import KernelIsomap, load
-from scalemani.engine import buckets, store_place, user_arrays, writer
-from scalemani.engine.buckets import Bucket
-from scalemani.engine.kept import drop_finished, kept_results
-from scalemani.engine.object_paths import ObjectPath
-from scalemani.engine.objects import beside, put, put_once, set_aside
-from scalemani.engine.places import place
-from scalemani.engine.replacing import workshop
-from scalemani.engine.shared_folder import SharedFolder
-from scalemani.engine.store import RunStore, kind_of
-from scalemani.engine.user_arrays import NewOutput, open_output, refuse_existing
-from scalemani.engine.writer import Writer
-from scalemani.errors import (
-    DamagedStoreError,
-    ScalemaniError,
-    StoreInUseError,
-    StoreUnreachableError,
-)
-from scalemani.repair import repair
-from scalemani.terminal.files import open_points
-from scalemani.terminal.outputs import check_output, check_page
-from scalemani.verification import verify
+from scalemani.cluster.workers import SharedFolder
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError, StoreUnreachableError
+from scalemani.formats.outputs import check_output, check_page
+from scalemani.formats.points import open_points
+from scalemani.integrity import repair, verify
+from scalemani.storage import buckets, user_arrays, writer
+from scalemani.storage import place as store_place
+from scalemani.storage.buckets import Bucket, ObjectPath
+from scalemani.storage.files import beside, put, put_once, set_aside
+from scalemani.storage.locations import place
+from scalemani.storage.pieces import drop_finished, kept_results
+from scalemani.storage.place import kind_of
+from scalemani.storage.replacing import workshop
+from scalemani.storage.run import RunStore
+from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
+from scalemani.storage.writer import Writer
 
 pytest.importorskip("obstore", reason="the extra cloud")
 X = roll(150)
@@ -596,7 +591,7 @@ def test_what_can_t_be_reached_is_said_before_any_work(server, bucket, monkeypat
         assert not any("\n" in line for line in lines)
         return lines
 
-    monkeypatch.setattr("scalemani.inputs.FeatureInput.lists", None, raising=False)  # the first long step
+    monkeypatch.setattr("scalemani.steps.inputs.FeatureInput.lists", None, raising=False)  # the first long step
     assert all("s3://nowhere-at-all is not there: make it" in line for line in said("s3://nowhere-at-all/run"))
     with server.strict():
         lines = said(f"{bucket}/run2")
@@ -612,7 +607,7 @@ CLIENT = """
 import sys, time
 import numpy as np
 from scalemani import KernelIsomap
-from scalemani.engine.store import RunStore
+from scalemani.storage.run import RunStore
 write, pace = RunStore.write_tile_row, float(sys.argv[3])
 def writing(store, row, *rest):
     time.sleep(pace)

@@ -15,7 +15,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from scalemani import Isomap, KernelIsomap
-from scalemani.kernel_shares import centred
+from scalemani.kernel.operators import centred
 
 CASES = ("scurve200_k8", "sphere150_k7", "gauss120_k5", "iris150_k10")
 COMPONENTS = 3

@@ -14,9 +14,9 @@ import numba
 import numpy as np
 import pytest
 
-from scalemani.search import parallel_numba
-from scalemani.search.exact import ExactSearch
-from scalemani.search.parallel_numba import enters_parallel_regions, one_numba_thread
+from scalemani.neighbors import functions
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.functions import enters_parallel_regions, one_numba_thread
 
 PROGRAM = """
 import sys, threading, types, warnings
@@ -84,7 +84,7 @@ def test_fits_and_transforms_at_once_in_one_process_end_well():
 
 WITHOUT = """
 import contextlib
-from scalemani.search import descent, function_metrics, parallel_numba
+from scalemani.neighbors.search import descent, function_metrics, parallel_numba
 descent.one_numba_thread = function_metrics.one_numba_thread = contextlib.nullcontext
 """
 
@@ -180,7 +180,7 @@ def test_a_search_by_such_a_metric_takes_turns_and_others_do_not(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr("scalemani.search.function_metrics.one_numba_thread", Turn)
+    monkeypatch.setattr("scalemani.neighbors.metric_forms.one_numba_thread", Turn)
     rows = np.random.default_rng(0).normal(size=(30, 4))
     for metric, taken in (
         (lambda x, y: abs(x - y).sum() + 0 * len(str(spread)), True),
@@ -189,5 +189,5 @@ def test_a_search_by_such_a_metric_takes_turns_and_others_do_not(monkeypatch):
         ExactSearch(rows, metric).nearest(rows, 3)
         assert bool(turns) is taken
         turns.clear()
-    assert parallel_numba._region.acquire(blocking=False)
-    parallel_numba._region.release()
+    assert functions._region.acquire(blocking=False)
+    functions._region.release()

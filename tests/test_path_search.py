@@ -14,18 +14,12 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from scalemani.engine import path_search
-from scalemani.engine.heap_search import heap_rows
-from scalemani.engine.settling import LINE
-from scalemani.engine.shortest_paths import (
-    PathGraph,
-    Work,
-    geodesic_rows,
-    products_from_seeds,
-    rows_from_seeds,
-    workspace_bytes,
-)
-from scalemani.engine.vertex_order import vertex_order
+from scalemani.geodesics import batches as path_search
+from scalemani.geodesics.batches import PathGraph, Work, workspace_bytes
+from scalemani.geodesics.heap import heap_rows
+from scalemani.geodesics.lanes import LINE
+from scalemani.geodesics.paths import geodesic_rows, products_from_seeds, rows_from_seeds
+from scalemani.graph.order import vertex_order
 
 LANES = {"float32": LINE // 4, "float64": LINE // 8}
 

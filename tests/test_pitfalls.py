@@ -51,7 +51,7 @@ from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.errors import DisconnectedGraphError, LooksLikeDistancesWarning, RankWarning
-from scalemani.terminal.cli import main
+from scalemani.terminal.commands import main
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 from data import ring_distances, roll, roll_graph, two
 
-from scalemani import Isomap, KernelIsomap, corrections, pipeline, starting_block
-from scalemani.eigensolver import block_rayleigh_ritz
-from scalemani.engine import terms
-from scalemani.engine.blocks import Blocks
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
+from scalemani import Isomap, KernelIsomap, fitting
+from scalemani.cluster import machine
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DoesNotFitError
-from scalemani.needs import check_early, least_edges, start_count, work_of
+from scalemani.kernel import constant
+from scalemani.kernel.eigensolver import block_rayleigh_ritz
+from scalemani.kernel.start import start_count
+from scalemani.neighbors import choice
+from scalemani.neighbors import choice as ways
 from scalemani.parameters import Parameters
-from scalemani.plan import Plan
-from scalemani.search import ways
-from scalemani.terminal.cli import cli
+from scalemani.planning import terms
+from scalemani.planning.needs import check_early, least_edges, work_of
+from scalemani.planning.plan import Plan
+from scalemani.steps import start
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Blocks
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 K = 8
@@ -35,13 +40,13 @@ pytestmark = [
 def plans(monkeypatch):
     """The plans that fits made."""
     made = []
-    original = pipeline.plan_of_store
+    original = fitting.plan_of_store
 
     def kept(*arguments, **more):
         made.append(original(*arguments, **more))
         return made[-1]
 
-    monkeypatch.setattr(pipeline, "plan_of_store", kept)
+    monkeypatch.setattr(fitting, "plan_of_store", kept)
     return made
 
 
@@ -99,10 +104,10 @@ def test_the_vertices_to_start_from_are_those_that_a_fit_asks_for(n, components,
         asked.append(len(vertices))
         return np.ones((len(vertices), n), np.float32)
 
-    monkeypatch.setattr(starting_block, "scattered_rows", rows)
+    monkeypatch.setattr(start, "scattered_rows", rows)
     store = SimpleNamespace(stage=lambda name: {"n_vertices": n, "scale": 1.0})
-    starting_block.starting_block(store, None, parameters, None, columns)
-    assert start_count(parameters, n, columns) == sum(asked)
+    start.starting_block(store, None, parameters, None, columns)
+    assert start_count(n, parameters.n_components, columns) == sum(asked)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_every_kind_of_input_has_a_plan(X, options, plans):
 def test_no_graph_has_fewer_edges_than_it_may_be_refused_for(kind):
     for X in (roll(300), two(120), np.random.default_rng(0).standard_normal((150, 6))):
         parameters = Parameters(n_neighbors=4, graph=kind, disconnected="join")
-        given = pipeline.read_input(X, "euclidean")
+        given = fitting.read_input(X, "euclidean")
         graph = given.graph(parameters, given.lists(parameters))
         assert (0 if kind == "mutual" else 4 * len(X)) == least_edges(given, parameters, len(X)) <= graph.matrix.nnz
 
@@ -156,9 +161,9 @@ def test_a_fit_is_not_refused_for_edges_that_it_may_not_have(monkeypatch):
 )
 def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypatch, cluster):
     counted = []
-    monkeypatch.setattr(terms, "search_bytes", lambda n, width, k, name, threads: counted.append(name) or 0)
+    monkeypatch.setattr(choice, "search_bytes", lambda n, width, k, name, threads: counted.append(name) or 0)
     parameters = Parameters(n_neighbors=K, **options)
-    given = pipeline.read_input(roll(300), parameters.metric, parameters.metric_params)
+    given = fitting.read_input(roll(300), parameters.metric, parameters.metric_params)
     check_early(given, parameters, cluster, 1 << 40, ".")
     counted.clear()
     work_of(given, parameters, cluster, 300, 3000)
@@ -170,7 +175,7 @@ def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypat
 
 def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
     """knn="auto", where the exact search would take longer."""
-    parameters, given = Parameters(n_neighbors=K), pipeline.read_input(roll(300), "euclidean")
+    parameters, given = Parameters(n_neighbors=K), fitting.read_input(roll(300), "euclidean")
     check_early(given, parameters, cluster, 640 << 20, ".")
     monkeypatch.setattr(ways, "exact_seconds", lambda *_: 1e9)
     with pytest.raises(DoesNotFitError, match="for search and graph"):
@@ -196,8 +201,8 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
         widest.append(options["most_columns"])
         return original(products, n, n_top, combine, **options)
 
-    monkeypatch.setattr(corrections, "block_rayleigh_ritz", watched)
-    monkeypatch.setattr(terms, "FIRST_USE", 0)
+    monkeypatch.setattr(constant, "block_rayleigh_ritz", watched)
+    monkeypatch.setattr(machine, "FIRST_USE", 0)
     KernelIsomap(n_neighbors=K, memory_limit="4GB").fit(X)
     KernelIsomap(n_neighbors=K, memory_limit=0.85 * plans[0].memory_peak).fit(X)
     assert widest == [plan.most_columns for plan in plans]
@@ -209,7 +214,7 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 
 def test_a_fit_that_does_not_fit_is_refused_before_any_file(tmp_path, monkeypatch):
     searched = []
-    monkeypatch.setattr(pipeline, "_neighbors", lambda *_: searched.append(1))
+    monkeypatch.setattr(fitting, "_neighbors", lambda *_: searched.append(1))
     model = Isomap(n_neighbors=K, store=tmp_path / "run", memory_limit="100MB")
     with pytest.raises(DoesNotFitError, match=r"400 vertices need [\d,]+ bytes .* memory_limit allows 100,000,000: "):
         model.fit(roll(400))
@@ -230,7 +235,7 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
     monkeypatch.setattr(terms, "graph_bytes", lambda n, edges: edges << 40)
     monkeypatch.setattr(terms, "symmetric_bytes", lambda n, edges: 0)
     if "radius" not in options:
-        monkeypatch.setattr(pipeline, "check_early", lambda *_: None)
+        monkeypatch.setattr(fitting, "check_early", lambda *_: None)
     with pytest.raises(DoesNotFitError, match="for graph"):
         Isomap(**options, store=path, overwrite=True).fit(roll(100))
     assert sorted(tmp_path.rglob("*")) == before
@@ -243,9 +248,9 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
 
 
 def test_a_full_disk_is_refused_before_any_file(tmp_path, monkeypatch):
-    from scalemani.engine import budget
+    from scalemani.planning import memory
 
-    monkeypatch.setattr(budget, "free_disk", lambda _: 1000)
+    monkeypatch.setattr(memory, "free_disk", lambda _: 1000)
     with pytest.raises(DoesNotFitError, match=r"need [\d,]+ bytes and 1,000 are free"):
         Isomap(n_neighbors=K, store=tmp_path / "run").fit(roll(100))
     assert not list(tmp_path.iterdir())

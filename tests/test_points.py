@@ -10,10 +10,12 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani import row_blocks as reading
 from scalemani.errors import ScalemaniError
-from scalemani.inputs import FeatureInput
-from scalemani.points import RowIndex, looks_like_distances, read_points, row_blocks, row_digests
+from scalemani.points import reading
+from scalemani.points.digests import RowIndex, row_digests
+from scalemani.points.reading import row_blocks
+from scalemani.points.rows import looks_like_distances, read_points
+from scalemani.steps.inputs import FeatureInput
 
 
 def twins(m=40, r=2, d=3, seed=0):

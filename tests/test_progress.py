@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from scalemani.terminal import progress
-from scalemani.terminal.progress import LineReporter, TerminalReporter, duration, reporting, terminal_reporter
+from scalemani import progress
+from scalemani.progress import LineReporter, TerminalReporter, duration, reporting, terminal_reporter
 
 
 class Clock:

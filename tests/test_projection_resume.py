@@ -24,14 +24,16 @@ import zarr
 from data import roll
 from scipy.spatial.distance import cdist
 
-from scalemani import KernelIsomap, load, projection_blocks, run
-from scalemani.engine import kept, user_arrays
-from scalemani.engine.kept import kept_results
+from scalemani import KernelIsomap, load
+from scalemani import model as run
 from scalemani.errors import DiskFullError, ScalemaniError, StoreInUseError
-from scalemani.terminal import outputs
-from scalemani.terminal.cli import cli
+from scalemani.formats import outputs
+from scalemani.formats.outputs import write_coordinates, write_page
+from scalemani.projection import long
+from scalemani.storage import pieces, user_arrays
+from scalemani.storage.pieces import kept_results
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as shell
-from scalemani.terminal.outputs import write_coordinates, write_page
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -54,8 +56,8 @@ def expected(model):
 
 
 def small_blocks(patched, rows=5):
-    patched.setattr(projection_blocks, "_piece_rows", lambda _: rows)
-    patched.setattr(projection_blocks, "ROWS_A_GROUP", 30)
+    patched.setattr(long, "_piece_rows", lambda _: rows)
+    patched.setattr(long, "ROWS_A_GROUP", 30)
 
 
 class Stop(BaseException):
@@ -77,7 +79,7 @@ class Watch:
     def __init__(self, monkeypatch):
         small_blocks(monkeypatch)
         monkeypatch.setattr(run, "Cluster", lambda _: contextlib.nullcontext(SeesAll))
-        monkeypatch.setattr(projection_blocks, "_results", self._results)
+        monkeypatch.setattr(long, "_results", self._results)
         self.again()
 
     def again(self, results=None):
@@ -142,7 +144,7 @@ def finished_but_for_its_name(monkeypatch, model, rows, out):
 
 def every_block_is_kept(monkeypatch, model, rows, out):
     """The run is stopped before its only group comes to the output."""
-    monkeypatch.setattr(projection_blocks, "ROWS_A_GROUP", 100)
+    monkeypatch.setattr(long, "ROWS_A_GROUP", 100)
     with monkeypatch.context() as patched:
         patched.setattr(user_arrays.NewOutput, "write", lambda *_: (_ for _ in ()).throw(Stop))
         with pytest.raises(Stop):
@@ -330,7 +332,7 @@ def test_a_result_that_was_made_from_something_else_is_not_found(tmp_path):
         assert results.get("a", "of others") is None and results.get("b", "of") is None
         assert (results.found, results.made) == (1, 1)
     digests = [
-        kept.digest(model, *arrays)
+        pieces.digest(model, *arrays)
         for model in (("a", "b"), ("ab", ""))
         for arrays in (
             [np.zeros((2, 3))],
@@ -421,7 +423,7 @@ def test_a_full_disk_is_named_and_the_projection_goes_on_when_there_is_room(
     model, expected, watch, small_disk, files, capsys, monkeypatch, out, pages
 ):
     """Every block of the only group takes a page of 4 KiB, so the disk is full before, at, or behind the last."""
-    monkeypatch.setattr(projection_blocks, "ROWS_A_GROUP", 100)
+    monkeypatch.setattr(long, "ROWS_A_GROUP", 100)
     path = small_disk / out
     fill(small_disk, pages * 4096)
     words = ["project", model.store_, "t.npy", str(path)]
@@ -475,8 +477,8 @@ def test_writers_say_what_they_needed(tmp_path, monkeypatch, kind):
 
 SLOWLY = """
 import sys, time
-from scalemani import projection_blocks
-from scalemani.terminal.cli import main
+from scalemani.projection.projector import long as projection_blocks
+from scalemani.terminal.commands import main
 projection_blocks.ROWS_A_GROUP, projection_blocks._piece_rows = 30, lambda _: 5
 real = projection_blocks._results
 def slowly(*arguments):
@@ -535,7 +537,7 @@ def test_what_is_left_by_a_kill_after_the_output_got_its_name_goes_with_the_next
 def test_an_array_that_was_written_by_blocks_is_known_as_complete(model, tmp_path, monkeypatch):
     out = tmp_path / "y.zarr"
     with monkeypatch.context() as patched:
-        patched.setattr(kept, "discard", lambda *_: None)  # killed before the folder goes
+        patched.setattr(pieces, "discard", lambda *_: None)  # killed before the folder goes
         model.transform_to(T, out)
     assert kept_files(out)
     with pytest.raises(ScalemaniError, match="exists"):

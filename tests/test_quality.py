@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn import manifold
 
-from scalemani import Isomap, quality
-from scalemani.engine.store import RunStore
-from scalemani.errors import ScalemaniError
-from scalemani.quality import (
+from scalemani import Isomap
+from scalemani.embedding import quality
+from scalemani.embedding.quality import (
     continuity,
     embedded_distances,
     normalised_stress,
@@ -23,6 +22,8 @@ from scalemani.quality import (
     residual_variances,
     trustworthiness,
 )
+from scalemani.errors import ScalemaniError
+from scalemani.storage.run import RunStore
 
 
 def dense(D, Y):

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.terminal.cli import cli
+from scalemani.terminal.commands import cli
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

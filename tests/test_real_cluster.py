@@ -17,8 +17,9 @@ from distributed import Client
 from processes import Fleet, until
 
 from scalemani import KernelIsomap, load
-from scalemani.engine import budget, cluster_watch
+from scalemani.cluster import health
 from scalemani.errors import BlindWorkerWarning, ClusterLostError, DoesNotFitError
+from scalemani.planning import memory
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,12 +28,12 @@ pytestmark = [
 ]
 N, TILE, LATE = 600, 64, 5 * 64  # ten rows of tiles; a task is held in the middle of the stage
 X = roll(N)
-SMALL = {"scalemani.engine.budget.LARGEST_TILE": TILE}
+SMALL = {"scalemani.planning.memory.LARGEST_TILE": TILE}
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(budget, "LARGEST_TILE", TILE)
+    monkeypatch.setattr(memory, "LARGEST_TILE", TILE)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def fleet(tmp_path_factory):
 def expected():
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a module's fixture comes before a test's filters
-        patch.setattr(budget, "LARGEST_TILE", TILE)
+        patch.setattr(memory, "LARGEST_TILE", TILE)
         return KernelIsomap(n_neighbors=8, knn="exact").fit(X)
 
 
@@ -178,7 +179,7 @@ def test_a_run_whose_scheduler_dies_ends_with_one_line_and_goes_on_with_another(
 
 
 def test_a_cluster_without_workers_for_too_long_is_lost(fleet, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_watch, "NO_WORKER_SECONDS", 2.0)
+    monkeypatch.setattr(health, "NO_WORKER_SECONDS", 2.0)
     fleet.hold("geodesics", LATE)
     fit = Fit(fleet, tmp_path / "r")
     fleet.held(2)
@@ -194,7 +195,7 @@ def shrink(limit, dask_worker):
 
 def test_workers_that_are_all_paused_for_too_long_are_no_cluster_and_a_pause_is(fleet, expected, tmp_path, monkeypatch):
     """Paused at their limits in the middle of a run: first for good, then for a moment."""
-    monkeypatch.setattr(cluster_watch, "NO_WORKER_SECONDS", 2.0)
+    monkeypatch.setattr(health, "NO_WORKER_SECONDS", 2.0)
     with Client(fleet.address, set_as_default=False) as client:
         fleet.hold("geodesics", LATE)
         fit = Fit(fleet, tmp_path / "r")
@@ -203,7 +204,7 @@ def test_workers_that_are_all_paused_for_too_long_are_no_cluster_and_a_pause_is(
         fleet.let_go()
         with pytest.raises(ClusterLostError, match=r"all 2 workers have taken no tasks .*2 of them paused"):
             fit.result()
-        monkeypatch.setattr(cluster_watch, "NO_WORKER_SECONDS", 30.0)
+        monkeypatch.setattr(health, "NO_WORKER_SECONDS", 30.0)
         client.run(shrink, 2 << 30)
         assert same(Fit(fleet, tmp_path / "r").result(), expected)
 

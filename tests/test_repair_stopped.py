@@ -7,11 +7,11 @@ import pytest
 from stored_models import fitted, same
 
 from scalemani import load
-from scalemani.distance_histogram import stored_histogram
-from scalemani.engine.store import RunStore
-from scalemani.opening import REDO
-from scalemani.repair import repair as mend
-from scalemani.verification import needed_arrays, verify
+from scalemani.embedding.dimension import stored_histogram
+from scalemani.fitting import REDO
+from scalemani.integrity import needed_arrays, verify
+from scalemani.integrity import repair as mend
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -82,7 +82,7 @@ def test_another_graph_never_goes_with_the_old_distances(undisturbed, marked, mo
 def test_a_repair_that_is_stopped_while_it_solves_leaves_the_fit_there(undisturbed, run, monkeypatch):
     flip(run, "means")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("scalemani.solving.solve", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr("scalemani.steps.axes.solve", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         mend(str(run))
     assert RunStore(run).stage("fit") is not None and RunStore(run).stage("solve") is not None
     done, left = mend(str(run))

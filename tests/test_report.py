@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from scalemani.demonstration.pictures import four_panels, spectra, unrolling
-from scalemani.reporting.drawing import png
-from scalemani.reporting.page import Picture, Section, Table, page
+from scalemani.demo import four_panels, spectra, unrolling
+from scalemani.report.drawing import png
+from scalemani.report.page import Picture, Section, Table, page
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -88,7 +88,7 @@ def test_pictures_hold_every_point_and_are_the_same_twice():
 
 
 def test_pictures_leave_pyplot_alone():
-    code = "import sys, scalemani.demonstration.pictures; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, scalemani.demo; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -5,13 +5,13 @@ import pytest
 from chromium import browser, chromium
 
 from scalemani import KernelIsomap
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine.store import RunStore
-from scalemani.reporting.drawing import png
-from scalemani.reporting.maps import embedding_map
-from scalemani.reporting.page import Picture, Section, page
-from scalemani.reporting.run_report import run_page
-from scalemani.run import Run
+from scalemani.demo import swiss_roll
+from scalemani.model import Run
+from scalemani.report.drawing import png
+from scalemani.report.maps import embedding_map
+from scalemani.report.page import Picture, Section, page
+from scalemani.report.sections import run_page
+from scalemani.storage.run import RunStore
 
 pytestmark = [
     pytest.mark.slow,

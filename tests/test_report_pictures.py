@@ -7,13 +7,12 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from scalemani.reporting import drawing
-from scalemani.reporting.charts import distance_panels, eigenvalue_chart, residual_chart, share_chart
-from scalemani.reporting.colouring import colouring
-from scalemani.reporting.drawing import CATEGORIES, GREY, dot_colours, pixels, png
-from scalemani.reporting.maps import embedding_map
-from scalemani.reporting.sample import Sample
-from scalemani.reporting.words import number, percent
+from scalemani.report import drawing
+from scalemani.report.charts import distance_panels, eigenvalue_chart, residual_chart, share_chart
+from scalemani.report.drawing import CATEGORIES, GREY, colouring, dot_colours, pixels, png
+from scalemani.report.maps import embedding_map
+from scalemani.report.sections import Sample
+from scalemani.report.words import number, percent
 
 N = 300
 
@@ -173,7 +172,7 @@ def test_pairs_of_a_sample_are_each_once_and_neighbours_are_the_nearest(points):
 
 
 def test_fewer_others_keep_the_sampled_points(points, monkeypatch):
-    monkeypatch.setattr("scalemani.reporting.sample.MOST_OTHERS", 30)
+    monkeypatch.setattr("scalemani.report.sections.MOST_OTHERS", 30)
     rows = np.arange(0, N, 60)
     D = np.linalg.norm(points[rows][:, None] - points[None], axis=2)
     few = Sample(rows, D, points).among_fewer()

@@ -5,9 +5,10 @@ import shutil
 import numpy as np
 import pytest
 
-from scalemani.engine import resources
-from scalemani.engine.resources import folder_of, free_disk, parse_memory
+from scalemani.cluster import machine
+from scalemani.cluster.machine import parse_memory
 from scalemani.errors import ScalemaniError
+from scalemani.storage.locations import folder_of, free_disk
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_memory_that_is_none_is_refused_with_what_is_allowed(limit):
 
 
 def test_no_limit_is_half_of_what_is_free(monkeypatch):
-    monkeypatch.setattr(resources, "free_memory", lambda: 10 << 30)
+    monkeypatch.setattr(machine, "free_memory", lambda: 10 << 30)
     assert parse_memory(None) == 5 << 30
 
 
@@ -57,7 +58,7 @@ def system(tmp_path):
 
 def test_the_cache_is_free_memory(system):
     """MemAvailable and not MemFree: a read of the tiles would leave nothing for the next fit."""
-    assert resources.free_memory(system()) == 40 << 10
+    assert machine.free_memory(system()) == 40 << 10
 
 
 GROUPS = {
@@ -112,18 +113,18 @@ GROUPS = {
 @pytest.mark.parametrize("name", GROUPS)
 def test_free_memory_is_within_the_control_groups_limits(system, name):
     files, expected = GROUPS[name]
-    assert resources.free_memory(system(files)) == expected
+    assert machine.free_memory(system(files)) == expected
 
 
 def test_a_system_that_says_nothing_of_caches_is_asked_for_its_pages(tmp_path, monkeypatch):
-    monkeypatch.setattr(resources.os, "sysconf", {"SC_AVPHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__)
-    assert resources.free_memory(str(tmp_path)) == 7 * 4096
+    monkeypatch.setattr(machine.os, "sysconf", {"SC_AVPHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert machine.free_memory(str(tmp_path)) == 7 * 4096
 
     def unknown(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(resources.os, "sysconf", unknown)
-    assert resources.free_memory(str(tmp_path)) == 1 << 40
+    monkeypatch.setattr(machine.os, "sysconf", unknown)
+    assert machine.free_memory(str(tmp_path)) == 1 << 40
 
 
 @pytest.mark.parametrize("name", ["run", "not/there/yet/run"])
@@ -134,7 +135,7 @@ def test_the_disk_is_that_of_the_nearest_folder(tmp_path, monkeypatch, name):
         asked.append(place)
         return shutil._ntuple_diskusage(9, 2, 7)
 
-    monkeypatch.setattr(resources.shutil, "disk_usage", usage)
+    monkeypatch.setattr(shutil, "disk_usage", usage)
     assert free_disk(tmp_path / name) == 7
     assert asked == [tmp_path] == [folder_of(str(tmp_path / name))]
     assert not list(tmp_path.iterdir())

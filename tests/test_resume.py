@@ -5,13 +5,15 @@ import pytest
 from data import two
 from stored_models import T, X, fitted, same
 
-from scalemani import Isomap, KernelIsomap, eigensolver, load, opening, pipeline
-from scalemani.engine.document import versions
-from scalemani.engine.store import RunStore
+from scalemani import Isomap, KernelIsomap, fitting, load
+from scalemani import fitting as pipeline
 from scalemani.errors import DamagedStoreError, DisconnectedGraphError, ScalemaniError, StoreMismatchError
-from scalemani.inputs import FeatureInput
+from scalemani.kernel import eigensolver
 from scalemani.parameters import Parameters
-from scalemani.terminal.cli import cli
+from scalemani.steps.inputs import FeatureInput
+from scalemani.storage.records import versions
+from scalemani.storage.run import RunStore
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -200,7 +202,7 @@ def begun_with(path, **releases):
 )
 def test_an_unfinished_run_goes_on_under_the_releases_that_matter(undisturbed, tmp_path, monkeypatch, releases, named):
     """A finished one is solved again under any."""
-    monkeypatch.setattr(opening, "versions", lambda: {**versions(), "scalemani": "0.1.0"})
+    monkeypatch.setattr(fitting, "versions", lambda: {**versions(), "scalemani": "0.1.0"})
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "r", progress=stopper("geodesics", 3))
     begun_with(tmp_path / "r", **releases)

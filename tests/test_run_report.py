@@ -12,17 +12,18 @@ import pytest
 from test_report import read
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.bounds import two_digits
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine.store import RunStore
-from scalemani.engine.tiles import Tiles
+from scalemani.demo import swiss_roll
+from scalemani.embedding.quality import quality_account
+from scalemani.embedding.spectrum import two_digits
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.quality import quality_account
-from scalemani.reporting import map_section, run_report, sections
-from scalemani.reporting.run_report import run_page
-from scalemani.reporting.words import number
-from scalemani.run import Run
-from scalemani.terminal.cli import cli
+from scalemani.model import Run
+from scalemani.report import maps, sections
+from scalemani.report import sections as run_report
+from scalemani.report.sections import run_page
+from scalemani.report.words import number
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 NASTY = "<script>alert('$x_1$ & \"y\"')</script>"
@@ -49,7 +50,7 @@ def place(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Words without the time that pictures take."""
-    for module in (sections, map_section):
+    for module in (sections, maps):
         monkeypatch.setattr(module, "png", lambda figure: b"\x89PNG\r\n\x1a\n")
 
 

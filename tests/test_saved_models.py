@@ -20,8 +20,8 @@ from scipy.spatial.distance import cdist
 from stored_models import T, X, fitted, same
 
 from scalemani import KernelIsomap, load
-from scalemani.engine.store import RunStore
 from scalemani.errors import ScalemaniError, StoreMismatchError
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 

@@ -14,18 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalemani import load
-from scalemani.engine.bounded_json import parsed
-from scalemani.engine.schemas import (
-    check_no_links,
-    checked_array_metadata,
-    checked_document,
-    checked_line,
-    checked_writer,
-    read_json,
-)
-from scalemani.engine.store import RunStore
 from scalemani.errors import DamagedStoreError
-from scalemani.verification import verify
+from scalemani.integrity import verify
+from scalemani.storage.json import check_no_links, parsed, read_json
+from scalemani.storage.records import checked_array_metadata, checked_document, checked_line, checked_writer
+from scalemani.storage.run import RunStore
 
 pytestmark = pytest.mark.timeout(20)  # a pipe that is waited for
 
@@ -291,5 +284,5 @@ def test_any_value_anywhere_is_taken_as_it_is_or_refused_in_one_line(check, new,
 
 
 def test_the_schema_package_is_imported_at_the_first_check_alone():
-    code = "import sys, scalemani, scalemani.engine.schemas; assert 'jsonschema' not in sys.modules"
+    code = "import sys, scalemani, scalemani.storage.records; assert 'jsonschema' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

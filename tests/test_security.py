@@ -12,11 +12,11 @@ import zarr
 from hostile import ESCAPE, METADATA, npy_header, npz_of, objects, one_line, pickled
 
 from scalemani.errors import ScalemaniError
-from scalemani.reporting.page import Section, Table, page
-from scalemani.terminal.cli import cli
+from scalemani.formats.outputs import write_coordinates
+from scalemani.formats.points import open_points
+from scalemani.report.page import Section, Table, page
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
-from scalemani.terminal.files import open_points
-from scalemani.terminal.outputs import write_coordinates
 
 pytestmark = pytest.mark.timeout(20)  # a pipe that is waited for
 ROWS = np.arange(12.0).reshape(6, 2)
@@ -98,7 +98,7 @@ def test_a_shape_that_the_bytes_cannot_hold_is_refused_before_memory_is_asked_fo
 
 def test_an_archive_that_swells_is_refused_by_what_memory_holds(tmp_path, monkeypatch):
     """A thousand times is what zlib can; what says more lies, and what is larger than the memory is not begun."""
-    monkeypatch.setattr("scalemani.terminal.numpy_points.free_memory", lambda: 4 << 20)
+    monkeypatch.setattr("scalemani.formats.numpy_files.free_memory", lambda: 4 << 20)
     bomb = npz_of(tmp_path / "x.npz", a=npy_header((1 << 20, 1)) + bytes(8 << 20))
     assert bomb.stat().st_size < 20_000
     assert "8,388,608 bytes of memory" in refused(bomb)
@@ -178,7 +178,7 @@ def test_a_line_without_end_is_not_taken_into_memory(tmp_path):
         file.truncate(1 << 40)
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
-        patched.setattr("scalemani.terminal.table_text._LONGEST_LINE", 1 << 16)
+        patched.setattr("scalemani.formats.csv_text._LONGEST_LINE", 1 << 16)
         assert "more than 65,536 characters" in refused(tmp_path / "x.csv")
 
 

@@ -8,10 +8,13 @@ import pytest
 from data import random_distances, roll
 from stored_models import X, fitted
 
-from scalemani import KernelIsomap, kernel, load, self_check, solving
-from scalemani.engine.store import RunStore
+from scalemani import KernelIsomap, load
 from scalemani.errors import ScalemaniError, SelfCheckError
-from scalemani.kernel import CentredKernels
+from scalemani.kernel import operators
+from scalemani.kernel.operators import CentredKernels
+from scalemani.steps import axes
+from scalemani.steps import checks as self_check
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")]
 
@@ -33,7 +36,7 @@ def checks(tmp_path_factory):
                 seen[key] = (args, options)
                 return real(*args, **options)
 
-            patch.setattr(solving, "check_fit", watched)
+            patch.setattr(axes, "check_fit", watched)
             fitted(path, correction=correction, projection=form, n_components=3)
     return seen
 
@@ -158,7 +161,7 @@ def test_it_reads_a_few_columns_and_not_d(monkeypatch, tmp_path):
 def iterated(tmp_path_factory):
     """A right fit that iterates; no test may change it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scalemani.eigensolver.FULL_BASIS", 1)
+        patch.setattr("scalemani.kernel.eigensolver.FULL_BASIS", 1)
         return fitted(tmp_path_factory.mktemp("iterated") / "run")
 
 
@@ -171,7 +174,7 @@ def broken(self, vectors, real=CentredKernels.products):
 
 
 def test_a_fit_with_broken_products_is_an_error_and_leaves_no_model(iterate, iterated, monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel.CentredKernels, "products", broken)
+    monkeypatch.setattr(operators.CentredKernels, "products", broken)
     with pytest.raises(SelfCheckError, match=r"nothing was\s+recorded"):
         fitted(tmp_path / "run")
     store = RunStore(tmp_path / "run")
@@ -179,13 +182,13 @@ def test_a_fit_with_broken_products_is_an_error_and_leaves_no_model(iterate, ite
     with pytest.raises(ScalemaniError, match="not finished"):
         load(tmp_path / "run")
     monkeypatch.undo()
-    monkeypatch.setattr("scalemani.eigensolver.FULL_BASIS", 1)
+    monkeypatch.setattr("scalemani.kernel.eigensolver.FULL_BASIS", 1)
     np.testing.assert_allclose(fitted(tmp_path / "run").embedding_, iterated.embedding_, atol=1e-9 * np.ptp(X))
 
 
 def test_an_earlier_model_stays_when_a_later_one_fails(iterate, iterated, monkeypatch, tmp_path):
     shutil.copytree(iterated.store_, tmp_path / "run")
-    monkeypatch.setattr(kernel.CentredKernels, "products", broken)
+    monkeypatch.setattr(operators.CentredKernels, "products", broken)
     with pytest.raises(SelfCheckError):
         fitted(tmp_path / "run", correction=None)
     np.testing.assert_array_equal(load(tmp_path / "run").embedding_, iterated.embedding_)

@@ -14,22 +14,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scalemani import KernelIsomap, needs
-from scalemani.engine.store import RunStore
-from scalemani.inputs import read_input
-from scalemani.needs import search_part_bytes
-from scalemani.neighbors import find_neighbors, search_for
+from scalemani import KernelIsomap
+from scalemani.neighbors import choice, shard_searches
+from scalemani.neighbors import choice as ways
+from scalemani.neighbors.exact import TreeSearch
+from scalemani.neighbors.lists import NothingKept
+from scalemani.neighbors.parts import Yardstick, make_parts, shards_of
+from scalemani.neighbors.prepared import leaf_rows
+from scalemani.neighbors.search import find_neighbors, search_for
+from scalemani.neighbors.shard_searches import DescentInShards, PartsInShards, TreesInShards
 from scalemani.parameters import Parameters
-from scalemani.points import read_points
-from scalemani.row_files import RowFile, held_bytes, map_of
-from scalemani.search import shard_descent, shard_sizes, ways
-from scalemani.search.bounds import Yardstick
-from scalemani.search.evaluations import leaf_rows
-from scalemani.search.kept_blocks import NothingKept
-from scalemani.search.shard_descent import DescentInShards
-from scalemani.search.shard_searches import PartsInShards, TreesInShards
-from scalemani.search.shards import make_parts, shards_of
-from scalemani.search.tree import TreeSearch
+from scalemani.planning import needs
+from scalemani.planning.needs import search_part_bytes
+from scalemani.points.rows import RowFile, held_bytes, map_of, read_points
+from scalemani.steps.inputs import read_input
+from scalemani.storage.run import RunStore
 
 K = 7
 RNG = np.random.default_rng(0)
@@ -225,7 +224,7 @@ def descent(points, most_rows, k=K, metric="euclidean"):
 
 def test_each_index_is_made_once_and_the_best_of_all_are_merged(monkeypatch):
     """With an index that misses nothing the lists are the exact ones: no candidate is lost or listed twice."""
-    monkeypatch.setattr(shard_descent, "ShardIndex", Index)
+    monkeypatch.setattr(shard_searches, "ShardIndex", Index)
     monkeypatch.setattr(DescentInShards, "least_indexed", 20)
     Index.made.clear()
     points = read_points(np.hstack([roll(300)] * 4))
@@ -237,7 +236,7 @@ def test_each_index_is_made_once_and_the_best_of_all_are_merged(monkeypatch):
 
 def test_nothing_is_searched_twice_where_it_lets_nothing_be_skipped(monkeypatch):
     """Without bounds a row's own part, which may be large, is left to its index; a shard too small for one is not."""
-    monkeypatch.setattr(shard_descent, "ShardIndex", Index)
+    monkeypatch.setattr(shard_searches, "ShardIndex", Index)
     points, metric = read_points(CASES["no metric"][0]), "braycurtis"
     for least in (20, 10**6):
         monkeypatch.setattr(DescentInShards, "least_indexed", least)
@@ -255,9 +254,9 @@ def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch)
         def ask(self, rows):
             return np.full((len(rows), self.k), -1)
 
-    monkeypatch.setattr(shard_descent, "ShardIndex", Poor)
+    monkeypatch.setattr(shard_searches, "ShardIndex", Poor)
     monkeypatch.setattr(DescentInShards, "least_indexed", 1)
-    monkeypatch.setattr(shard_sizes, "LEAST", 60)
+    monkeypatch.setattr(choice, "LEAST", 60)
     points = read_points(RNG.normal(size=(200, 20)))
     with pytest.warns(UserWarning, match=r"NN-descent found 0\.\d+ of the true neighbours"):
         found = find_neighbors(points, n_neighbors=K, knn="nndescent", room=1)
@@ -336,22 +335,22 @@ def test_parts_are_taken_where_they_save_work_and_all_pairs_where_they_do_not(mo
 def test_the_room_there_is_gives_the_shards():
     """Halves, fourths and so on, until they fit; lists and parts of all rows take what they take."""
     rooms = (16_000, 4_000, 2_000)
-    found = [shard_sizes.shard_rows(room << 20, 10**6, 784, 10, "nndescent", 2) for room in rooms]
+    found = [choice.shard_rows(room << 20, 10**6, 784, 10, "nndescent", 2) for room in rooms]
     assert found == [10**6, 250_000, 62_500]
     for room, rows in zip(rooms, found, strict=True):
-        assert shard_sizes.working_bytes(rows, 10**6, 784, 10, "nndescent", 2) <= room << 20
-        assert rows == 10**6 or shard_sizes.working_bytes(2 * rows, 10**6, 784, 10, "nndescent", 2) > room << 20
+        assert choice.working_bytes(rows, 10**6, 784, 10, "nndescent", 2) <= room << 20
+        assert rows == 10**6 or choice.working_bytes(2 * rows, 10**6, 784, 10, "nndescent", 2) > room << 20
 
 
 def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
-    monkeypatch.setattr(shard_sizes, "LEAST", 10)
+    monkeypatch.setattr(choice, "LEAST", 10)
     parameters, needed = Parameters(n_neighbors=10, knn="nndescent"), []
     for memory in (1 << 34, 1050 << 20):
         read = read_input(np.arange(120_000.0).reshape(-1, 3), "euclidean", None, memory)
         read._search = read._make_search(parameters)
         monkeypatch.setattr(needs.terms, "symmetric_bytes", lambda n, edges: 0)
         monkeypatch.setattr(
-            shard_sizes.terms, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
+            choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
         )
         needed.append(search_part_bytes(read, parameters, 0))
     assert needed[1] < 1050 << 20 < needed[0]

@@ -9,13 +9,13 @@ from distributed import Client, LocalCluster
 from stored_models import T, fitted
 
 from scalemani import load
-from scalemani.engine import shared_folder, worker_side
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
+from scalemani.cluster import workers
+from scalemani.cluster import workers as worker_side
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DiskFullError, ScalemaniError
-from scalemani.repair import repair
-from scalemani.run import Run
-from scalemani.verification import verify
+from scalemani.integrity import repair, verify
+from scalemani.model import Run
+from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -34,7 +34,7 @@ def worker():
 @pytest.fixture
 def blind(monkeypatch):
     """What a worker reads there, which is another machine's folder of the same name, or none."""
-    monkeypatch.setattr(worker_side, "read_text", lambda path: "")
+    monkeypatch.setattr(worker_side, "read_back", lambda path, text, token: False)
 
 
 CALLERS = {
@@ -71,7 +71,8 @@ def test_who_only_reads_writes_nothing_there(run, worker, monkeypatch, caller):
 
 
 def test_workers_that_see_another_document_there_are_blind(run, worker, monkeypatch):
-    monkeypatch.setattr(worker_side, "read_text", lambda path: "{}")
+    there = worker_side.read_back
+    monkeypatch.setattr(worker_side, "read_back", lambda path, text, token: there(path, text + " ", token))
     with pytest.raises(ScalemaniError, match="can't see the folder"):
         load(str(run)).set_params(scheduler=worker).transform(T)
 
@@ -103,4 +104,4 @@ def test_a_full_disk_is_said_with_numbers(tmp_path, worker, monkeypatch, number)
     with Cluster(worker) as cluster, pytest.raises(DiskFullError, match="32 bytes were to be written and"):
         cluster.check_shared(str(tmp_path / "run.zarr"))
     assert files(tmp_path) == []
-    assert shared_folder.LEFT_SECONDS > 60
+    assert workers.LEFT_SECONDS > 60

@@ -11,7 +11,7 @@ import pytest
 
 import scalemani
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.terminal.files import open_points
+from scalemani.formats.points import open_points
 from scalemani.terminal.options import METHODS, in_options
 
 PASSING = {"progress", "store"}  # an option of its own, and an argument

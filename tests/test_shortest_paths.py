@@ -10,7 +10,8 @@ from data import graph_of, graphs, line_graph, roll_graph, star_graph, torus_dis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani.engine.shortest_paths import PathGraph, geodesic_rows, rows_from_seeds
+from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.paths import geodesic_rows, rows_from_seeds
 
 RTOL = 1e-6  # float32 weights, each rounded by 6e-8 at most, and a rounding of the sum
 

@@ -12,12 +12,12 @@ from sklearn.manifold import Isomap as ScikitIsomap
 from test_oracles import CASES, oracle
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.corrections import solve
-from scalemani.embedding import make_embedding
-from scalemani.engine.blas_threads import single_blas_thread
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.coordinates import make_embedding
+from scalemani.embedding.spectrum import negative_mass, spectrum_account
 from scalemani.errors import AdditiveConstantWarning, RankWarning, UndeterminedAxesWarning
-from scalemani.kernel import DenseKernels
-from scalemani.spectrum import negative_mass, spectrum_account
+from scalemani.kernel.constant import solve
+from scalemani.kernel.operators import DenseKernels
 from scalemani.terminal.summary import fit_lines, info_lines, info_record
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]

@@ -11,13 +11,13 @@ import pytest
 import zarr
 from data import random_distances, store_of
 
-from scalemani.engine import tile_files
-from scalemani.engine.document import RunDocument
-from scalemani.engine.objects import put_once
-from scalemani.engine.shared_runs import shared_run
-from scalemani.engine.store import RunStore, check_writable, checksum, kind_of
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.geodesics import shared_graph, shared_paths
+from scalemani.geodesics.rows import shared_graph, shared_paths
+from scalemani.storage import tiles
+from scalemani.storage.files import checksum, put_once
+from scalemani.storage.place import check_writable, kind_of
+from scalemani.storage.records import RunDocument
+from scalemani.storage.run import RunStore, shared_run
 
 N, TILE = 37, 8  # five blocks, the last of five
 
@@ -170,7 +170,7 @@ def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch)
             raise KeyboardInterrupt
         return checksum(tile)
 
-    monkeypatch.setattr(tile_files, "checksum", stop)
+    monkeypatch.setattr(tiles, "checksum", stop)
     with pytest.raises(KeyboardInterrupt):
         store.write_tile_row(0, distances[:TILE])
     assert not store.tile_row_done(0)

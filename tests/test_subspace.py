@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from data import flat_distances, random_distances, ring_distances, roll_graph
 
-from scalemani.corrections import solve
-from scalemani.eigensolver import first_block
-from scalemani.kernel import DenseKernels
-from scalemani.nystrom_start import nystrom_block, start_vertices
-from scalemani.subspace import Subspace, complement_of_ones, gaussian_block, orthonormal
+from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import Subspace, complement_of_ones, first_block, gaussian_block, orthonormal
+from scalemani.kernel.operators import DenseKernels
+from scalemani.kernel.start import nystrom_block, start_vertices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

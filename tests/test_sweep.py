@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from data import random_distances, store_of
 
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
-from scalemani.engine.sweep import Reader, sweep
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
+from scalemani.geodesics.reads import Reader, sweep
+from scalemani.storage.run import RunStore
 
 N = 61
 

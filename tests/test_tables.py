@@ -20,7 +20,7 @@ import pytest
 from hostile import one_line
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.files import open_points
+from scalemani.formats.points import open_points
 
 # What R was given, and LibreOffice by it; the tables of others have the same numbers.
 X = np.array([[1.5, 0.1, 1234.5], [-0.25, 2e-7, 0.5], [3, -4.75, 7.25], [2.125, 12, 9]])

@@ -10,27 +10,27 @@ import pytest
 from data import line_graph
 from test_budget import SLACK, empty_run, peak
 
-from scalemani import kernel
-from scalemani import nystrom_start as nystrom_start_module
-from scalemani.distance_matrix import DistanceMatrix
-from scalemani.eigensolver import start_block
-from scalemani.engine import terms
-from scalemani.engine.blocks import Blocks
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.settling import LINE
-from scalemani.engine.shortest_paths import PathGraph
-from scalemani.engine.store import RunStore
-from scalemani.engine.vertex_order import vertex_order
-from scalemani.geodesics import sampled_median
-from scalemani.given_distances import write_given
-from scalemani.graph import symmetric_graph
-from scalemani.kernel import CentredKernels
-from scalemani.kernel_shares import first_reader
-from scalemani.neighbors import NeighborLists
-from scalemani.nystrom_start import nystrom_block, start_vertices
-from scalemani.scattered_rows import _some_rows
-from scalemani.search.exact import ExactSearch
-from scalemani.self_check import CHECKED
+from scalemani.cluster.client import Cluster
+from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.lanes import LINE
+from scalemani.geodesics.rows import sampled_median
+from scalemani.graph.build import symmetric_graph
+from scalemani.graph.order import vertex_order
+from scalemani.kernel import operators
+from scalemani.kernel import start as nystrom_start_module
+from scalemani.kernel.eigensolver import start_block
+from scalemani.kernel.operators import CentredKernels, first_reader
+from scalemani.kernel.start import nystrom_block, start_vertices
+from scalemani.neighbors import choice
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.lists import NeighborLists
+from scalemani.planning import terms
+from scalemani.points.given_matrix import DistanceMatrix
+from scalemani.steps import distances as scattered_rows
+from scalemani.steps.checks import CHECKED
+from scalemani.steps.distances import _some_rows, write_given
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Blocks
 
 pytestmark = pytest.mark.slow  # memory is measured, term by term
 
@@ -51,7 +51,7 @@ def test_the_clients_part_in_a_read_of_d(columns, monkeypatch):
     n = 20_000
     kernels = CentredKernels(None, SimpleNamespace(blocks=Blocks(n, 1000)), "float64")
     kernels._sums = object()
-    monkeypatch.setattr(kernel, "sweep", lambda cluster, store, reader: np.zeros((n, reader.width)))
+    monkeypatch.setattr(operators, "sweep", lambda cluster, store, reader: np.zeros((n, reader.width)))
     measured = peak(kernels.products, np.ones((n, columns)))
     close(measured, terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8))
 
@@ -83,7 +83,8 @@ def test_the_block_that_a_few_rows_give(n, width, n_top, columns, one_thread):
 def test_a_task_of_scattered_rows():
     n = 20_000
     graph = line_graph(n)
-    paths, sources = PathGraph(graph), np.arange(0, n, n // terms.SOURCES_A_TASK)[: terms.SOURCES_A_TASK]
+    count = scattered_rows.SOURCES_A_TASK
+    paths, sources = PathGraph(graph), np.arange(0, n, n // count)[:count]
     memory = SimpleNamespace(paths=lambda path, identity: paths)
 
     def task():
@@ -95,7 +96,7 @@ def test_a_task_of_scattered_rows():
 
 
 def test_sizes_that_stages_set_are_what_the_terms_say():
-    assert terms.SOURCES_A_TASK == LINE // np.dtype(np.float32).itemsize
+    assert scattered_rows.SOURCES_A_TASK == LINE // np.dtype(np.float32).itemsize
     assert terms.START_PANEL == nystrom_start_module.PANEL
     assert terms.CHECKED == CHECKED
 
@@ -141,7 +142,7 @@ def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
 
     measured = peak(write_given, store, read, 1.0, lambda *_: None, reader)
     shares = 2 * terms.share_bytes(n, columns) + terms.panel_bytes(tile, columns, 8)
-    gathered = min(8 * n * n, terms.GATHERED)  # of what is not in memory; this matrix is
+    gathered = min(8 * n * n, choice.GATHERED)  # of what is not in memory; this matrix is
     close(measured, terms.given_task_bytes(n, tile) - gathered + shares)
 
 
@@ -165,4 +166,4 @@ def test_an_exact_search(n, width, method):
     search = ExactSearch(rows)
     assert search.method == method
     measured = peak(lambda: search.nearest(rows, 10, exclude=np.arange(n)))
-    close(measured, terms.search_bytes(n, width, 10, method, 1) + terms.lists_bytes(n, 10 * n), 0.2)
+    close(measured, choice.search_bytes(n, width, 10, method, 1) + choice.lists_bytes(n, 10 * n), 0.2)

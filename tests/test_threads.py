@@ -17,9 +17,10 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani import KernelIsomap
-from scalemani.engine.blas_threads import _let_any_thread_lift_it
-from scalemani.engine.cluster import Cluster, cores
-from scalemani.search import brute, tree
+from scalemani.cluster.client import Cluster, cores
+from scalemani.cluster.threads import _let_any_thread_lift_it
+from scalemani.neighbors import exact
+from scalemani.neighbors import exact as tree
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -76,9 +77,9 @@ def busiest(monkeypatch):
         return search
 
     monkeypatch.setattr(Cluster, "map", mapped)
-    for kind in (brute.BruteSearch, tree.TreeSearch):
+    for kind in (exact.BruteSearch, tree.TreeSearch):
         monkeypatch.setattr(kind, "nearest", searched(kind.nearest))
-    monkeypatch.setattr(brute, "_TABLE_ROWS", 16)
+    monkeypatch.setattr(exact, "_TABLE_ROWS", 16)
     INSIDE.busiest = INSIDE.calls = 0
     with threadpool_limits(4, user_api="blas"):
         _let_any_thread_lift_it()
@@ -137,17 +138,8 @@ def test_no_kernel_has_parallel_regions():
     import gc
     import importlib
 
-    for name in (
-        "settling",
-        "sweeping",
-        "heap_search",
-        "path_search",
-        "shortest_paths",
-        "lane_products",
-        "distance_counts",
-        "edges",
-    ):
-        importlib.import_module(f"scalemani.engine.{name}")
+    for name in ("geodesics.batches", "geodesics.reads", "graph.edges", "graph.order"):
+        importlib.import_module(f"scalemani.{name}")
     ours = [
         found
         for found in gc.get_objects()

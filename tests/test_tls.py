@@ -13,8 +13,8 @@ from clusters import certificates
 from processes import Fleet
 
 from scalemani import Isomap, load
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine.cluster import Cluster
+from scalemani.cluster.client import Cluster
+from scalemani.demo import swiss_roll
 from scalemani.errors import ScalemaniError
 
 pytestmark = [

@@ -10,18 +10,17 @@ from corruption import changed, rows_of, tree
 from damaged_worlds import comparable, many_fits  # noqa: F401
 from stored_models import fitted, same
 
-from scalemani import KernelIsomap, load, verification
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.document import RunDocument
-from scalemani.engine.objects import PARTIAL
-from scalemani.engine.store import RunStore
-from scalemani.engine.tile_files import TileFiles
-from scalemani.engine.writer import Writer
+from scalemani import KernelIsomap, integrity, load
+from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, StoreInUseError
-from scalemani.repair import repair
-from scalemani.terminal.cli import cli
+from scalemani.integrity import repair, verify
+from scalemani.storage.files import PARTIAL
+from scalemani.storage.records import RunDocument
+from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import TileFiles
+from scalemani.storage.writer import Writer
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
-from scalemani.verification import verify
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -146,7 +145,7 @@ def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
         TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
     )
     monkeypatch.setattr(Cluster, "map", lambda self, work, given: real_map(self, work, map(noted, given)))
-    monkeypatch.setattr(verification, "_together", lambda *a: [])  # a few tiles, however many there are: see below
+    monkeypatch.setattr(integrity, "_together", lambda *a: [])  # a few tiles, however many there are: see below
 
     def noted(task):
         tasks.append(task[2])
@@ -162,8 +161,8 @@ def test_what_is_held_against_one_another_takes_few_tiles(run, monkeypatch):
     monkeypatch.setattr(
         TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
     )
-    assert not list(verification._together(RunStore(run), []))
-    assert 0 < len(tiles) <= verification.CHECKED
+    assert not list(integrity._together(RunStore(run), []))
+    assert 0 < len(tiles) <= integrity.CHECKED
 
 
 @pytest.mark.slow

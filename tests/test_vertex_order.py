@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from scalemani.engine.vertex_order import LEAF, vertex_order
+from scalemani.graph.order import LEAF, vertex_order
 
 MANY = 100_000
 
@@ -186,7 +186,7 @@ def test_another_process_gives_the_same_order(tmp_path):
     sp.save_npz(tmp_path / "graph.npz", matrix)
     program = (
         "import sys, numpy as np, scipy.sparse as sp\n"
-        "from scalemani.engine.vertex_order import vertex_order\n"
+        "from scalemani.graph.order import vertex_order\n"
         "np.save(sys.argv[2], vertex_order(sp.load_npz(sys.argv[1])))\n"
     )
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -6,7 +6,7 @@ from data import roll
 from processes import Fleet
 
 from scalemani import load
-from scalemani.engine.blocks import Blocks
+from scalemani.storage.tiles import Blocks
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 N, LIMIT = 20_000, 1 << 30

@@ -19,14 +19,15 @@ import pytest
 from stored_models import X, fitted, same
 
 from scalemani import KernelIsomap
-from scalemani.engine import objects
-from scalemani.engine import writer as writer_module
-from scalemani.engine.objects import beside, put_once
-from scalemani.engine.store import RunStore, kind_of
-from scalemani.engine.writer import DEAD_AFTER, LENGTH, Writer
 from scalemani.errors import ScalemaniError, StoreInUseError
-from scalemani.repair import repair
-from scalemani.terminal.cli import cli
+from scalemani.integrity import repair
+from scalemani.storage import files
+from scalemani.storage import writer as writer_module
+from scalemani.storage.files import beside, put_once
+from scalemani.storage.place import kind_of
+from scalemani.storage.run import RunStore
+from scalemani.storage.writer import DEAD_AFTER, LENGTH, Writer
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -105,7 +106,7 @@ def test_a_second_one_of_this_process_is_refused(tmp_path):
 
 OTHER = """
 import sys, time
-from scalemani.engine.writer import Writer
+from scalemani.storage.writer import Writer
 with Writer(sys.argv[1]):
     print("in", flush=True)
     sys.stdin.read()
@@ -287,14 +288,14 @@ def test_a_file_system_without_links_has_one_writer_too(quick, tmp_path, monkeyp
     def link(*_):
         raise OSError(number, "no links")
 
-    monkeypatch.setattr(objects.os, "link", link)
+    monkeypatch.setattr(files.os, "link", link)
     with Writer(tmp_path / "run"):
         assert not put_once(object_of(tmp_path / "run"), b"another")
         with ThreadPoolExecutor(8) as pool:
             put = list(pool.map(lambda i: put_once(tmp_path / "line", f"{i}".encode() * 999), range(40)))
     assert put.count(True) == 1 and [entry.name for entry in tmp_path.iterdir()] == ["line"]
     assert (tmp_path / "line").read_text() == f"{put.index(True)}" * 999
-    monkeypatch.setattr(objects.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+    monkeypatch.setattr(files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
     with pytest.raises(OSError, match="broken"):
         put_once(tmp_path / "other", b"")
 
@@ -328,8 +329,8 @@ def test_a_run_whose_overwriting_was_killed_is_at_its_path_again(tmp_path, monke
 
         new = RunStore.create(beside(tmp_path / "run"))
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(objects.os, "rename", rename)
-            patch.setattr(objects.os.path, "lexists", lambda path: True)  # no clearing up after a kill
+            patch.setattr(files.os, "rename", rename)
+            patch.setattr(files.os.path, "lexists", lambda path: True)  # no clearing up after a kill
             new.moved_to(tmp_path / "run", replace=True)
         assert kind_of(tmp_path / "run") == ("run" if stop == 1 else "nothing")
         assert len(list(tmp_path.iterdir())) == 2
@@ -355,7 +356,7 @@ def test_only_what_a_writer_of_that_path_left_is_removed(tmp_path):
 def test_an_old_run_that_cannot_be_put_back_is_named_and_stays(tmp_path, monkeypatch):
     old = tmp_path / f"run.{'1' * 32}.old.partial"
     RunStore.create(old)
-    monkeypatch.setattr(objects.os, "rename", denied_rename)
+    monkeypatch.setattr(files.os, "rename", denied_rename)
     with pytest.raises(ScalemaniError, match=r"nothing is there \(the run that was to be replaced is .*old"):
         RunStore(tmp_path / "run")
     assert kind_of(old) == "run"
@@ -376,7 +377,7 @@ def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monk
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(objects, "discard", killed)
+        patch.setattr(files, "discard", killed)
         if by == "the overwrite itself":
             RunStore.create(beside(path)).moved_to(path, replace=True)
         else:
@@ -398,7 +399,7 @@ def test_a_name_as_long_as_the_file_system_takes(tmp_path, monkeypatch, name):
     RunStore.create(path).finish("first", {})
     new = RunStore.create(beside(path))
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(objects, "discard", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(files, "discard", lambda *_: (_ for _ in ()).throw(Killed))
         new.moved_to(path, replace=True)
     assert len(list(tmp_path.iterdir())) == 2
     with Writer(path), pytest.raises(StoreInUseError), Writer(path):
@@ -417,7 +418,7 @@ def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path, monkeypa
     def denied(*_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(objects, "_write", denied)
+    monkeypatch.setattr(files, "_write", denied)
     with pytest.raises(ScalemaniError, match=r"right to write there") as caught:
         repair(tmp_path / "run")
     message = str(caught.value)

@@ -34,8 +34,8 @@ import numpy as np
 from benchmarking import checks, children, fits, graphs, machine, rates, reads
 from benchmarking.machine import amount, say, table
 
-from scalemani.engine.budget import check_disk, tile_sizes
 from scalemani.errors import DoesNotFitError
+from scalemani.planning.memory import check_disk, tile_sizes
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}
 SMALL |= {"transform_size": 400, "transform_rows": 60, "repeats": 1, "block": 96, "few": 16}
@@ -127,7 +127,7 @@ def part_start(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Any
     """What a process costs before it works: the import, the help, the kernels once they are kept."""
     say("new processes")
     command = [sys.executable, "-c"]
-    help_ = "import sys; sys.argv = ['scalemani', '--help']; from scalemani.terminal.cli import main; main()"
+    help_ = "import sys; sys.argv = ['scalemani', '--help']; from scalemani.terminal.commands import main; main()"
     starts = {"python": "pass", "import scalemani": "import scalemani", "scalemani --help": help_}
     found: dict[str, Any] = {
         name: statistics.median(

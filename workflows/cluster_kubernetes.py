@@ -22,7 +22,7 @@ from clusters import fitting, kubernetes, manifest_rules
 from clusters.fitting import say
 
 from scalemani.errors import ScalemaniError
-from scalemani.terminal.cli import cli
+from scalemani.terminal.commands import cli
 
 
 class InFull(yaml.SafeDumper):

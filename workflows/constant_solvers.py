@@ -17,15 +17,14 @@ import numpy as np
 from scipy.sparse.linalg import eigs
 from sklearn.datasets import load_digits
 
-from scalemani.additive_constant import CailliezOperator, arnoldi_constant, power_constant
-from scalemani.corrections import solve
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine.shortest_paths import geodesic_rows
+from scalemani.demo import swiss_roll
 from scalemani.errors import SolverError
-from scalemani.graph import make_graph, symmetric_graph
-from scalemani.kernel import DenseKernels
-from scalemani.neighbors import find_neighbors
-from scalemani.points import read_points
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.graph.build import make_graph, symmetric_graph
+from scalemani.kernel.constant import CailliezOperator, arnoldi_constant, power_constant, solve
+from scalemani.kernel.operators import DenseKernels
+from scalemani.neighbors.search import find_neighbors
+from scalemani.points.rows import read_points
 
 ALTERNATIVES = {"power": power_constant, "arnoldi": arnoldi_constant}
 

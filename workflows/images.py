@@ -19,10 +19,10 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from scalemani import KernelIsomap
-from scalemani.demonstration.experiment import aligned
+from scalemani.demo import aligned
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.terminal.files import open_points
-from scalemani.terminal.outputs import write_coordinates
+from scalemani.formats.outputs import write_coordinates
+from scalemani.formats.points import open_points
 
 CORRECTIONS: dict[str, str | None] = {"none": None, "cailliez": "cailliez"}
 

@@ -17,13 +17,21 @@ from pathlib import Path
 import numpy as np
 
 from scalemani import KernelIsomap
-from scalemani.demonstration.datasets import semi_sphere, swiss_roll
-from scalemani.demonstration.experiment import NOISE_VARIANCE, TITLES, Outcome, aligned, fit_both, table
-from scalemani.demonstration.pictures import four_panels
+from scalemani.demo import (
+    NOISE_VARIANCE,
+    TITLES,
+    Outcome,
+    aligned,
+    fit_both,
+    four_panels,
+    semi_sphere,
+    swiss_roll,
+    table,
+)
+from scalemani.embedding.quality import embedded_distances, residual_variance
 from scalemani.errors import AdditiveConstantWarning
-from scalemani.quality import embedded_distances, residual_variance
-from scalemani.reporting.drawing import png
-from scalemani.reporting.page import Picture, Section, Table, page
+from scalemani.report.drawing import png
+from scalemani.report.page import Picture, Section, Table, page
 
 DATA_SETS = {
     "noisy Swiss roll": lambda n, seed: swiss_roll(n, noise_variance=NOISE_VARIANCE, random_state=seed),

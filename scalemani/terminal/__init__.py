@@ -1,1 +1,5 @@
-"""The command line: options, files in and out, progress, exit codes. Thin over the estimators."""
+"""The `scalemani` program: commands, their options, what they print, and exit codes.
+
+`commands` is the way in.
+May import: everything; nothing but `__main__` imports it.
+"""

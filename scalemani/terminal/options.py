@@ -75,7 +75,7 @@ def _landmarks(ctx: click.Context, param: click.Parameter, value: str | None) ->
     except ValueError:
         if "." not in value or value.replace(".", "").isdecimal():
             raise click.BadParameter(f"{value!r} is neither a number of landmarks nor a file of row numbers") from None
-        from scalemani.terminal.columns import read_row_numbers
+        from scalemani.formats.columns import read_row_numbers
 
         return read_row_numbers(value)
 

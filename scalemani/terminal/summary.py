@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalemani.bounds import said_of_list, side, sides, two_digits
-from scalemani.reporting.words import SAID_OF_GIVEN
+from scalemani.embedding.spectrum import said_of_list, side, sides, two_digits
+from scalemani.report.words import SAID_OF_GIVEN
 from scalemani.terminal.options import in_options, method_of
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
@@ -43,8 +43,8 @@ def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
 
 def result_in(store: str) -> tuple[str, str] | None:
     """The correction whose result a store holds, and a name of that result; None without a result."""
-    from scalemani.engine.store import RunStore
     from scalemani.errors import ScalemaniError
+    from scalemani.storage.run import RunStore
 
     try:
         state = RunStore(store).stage("solve")
@@ -55,8 +55,8 @@ def result_in(store: str) -> tuple[str, str] | None:
 
 def begun_line(store: str) -> str | None:
     """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
-    from scalemani.engine.store import RunStore
     from scalemani.errors import DamagedStoreError, ScalemaniError
+    from scalemani.storage.run import RunStore
 
     try:
         run = RunStore(store)
@@ -68,7 +68,7 @@ def begun_line(store: str) -> str | None:
             rows = len(run.blocks)
             there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
         if "landmarks" in stages:
-            from scalemani.landmarks.layout import Layout
+            from scalemani.storage.chunked_matrix import Layout
 
             layout = Layout.of(run)
             found, turned = layout.by_landmark(run), layout.by_point(run)

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scalemani.geodesics import rows as scaled_graph
+
 SAMPLED = 0.02  # seconds between looks at a child's memory
 
 
@@ -151,7 +153,7 @@ def whole(
     import numpy as np
 
     from scalemani import KernelIsomap
-    from scalemani.terminal.files import open_points
+    from scalemani.formats.points import open_points
 
     quiet()
     X = np.ascontiguousarray(open_points(points).values[:rows])
@@ -190,24 +192,24 @@ def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int 
     from benchmarking.rates import relative_deviation
     from scipy.sparse.csgraph import dijkstra
 
-    from scalemani import geodesics
-    from scalemani.eigensolver import first_block, start_block
-    from scalemani.engine.budget import tile_sizes
-    from scalemani.engine.cluster import Cluster
-    from scalemani.engine.store import RunStore
-    from scalemani.kernel_shares import first_reader
+    from scalemani.cluster.client import Cluster
+    from scalemani.kernel.eigensolver import first_block, start_block
+    from scalemani.kernel.operators import first_reader
+    from scalemani.planning.memory import tile_sizes
+    from scalemani.steps import distances
+    from scalemani.storage.run import RunStore
 
     matrix = read_graph(Path(graph))
     n = matrix.shape[0]
     tile = tile or next(tile_sizes(n))
     with Cluster(threads=cores) as cluster:
         run = RunStore.create(store)
-        geodesics.save_graph(run, matrix, 1.0)
+        scaled_graph.save_graph(run, matrix, 1.0)
         run.create_distances(n, tile)
         reader = first_reader(start_block(n, first_block(n, 2), 0))
         found: dict[str, Any] = {"n": n, "cores": cores, "tile": tile, "start_bytes": peak_memory()}
         started = time.perf_counter()
-        geodesics.compute_distances(cluster, run, lambda *_: None, reader)
+        distances.compute_distances(cluster, run, lambda *_: None, reader)
         seconds = time.perf_counter() - started
     found |= {"seconds": seconds, "pairs_per_second": n * n / seconds, "peak_bytes": peak_memory()}
     files = [path.stat().st_size for path in Path(store, "distances").rglob("*") if path.is_file()]
@@ -222,7 +224,8 @@ def kernels() -> dict[str, Any]:
     import numpy as np
     from scipy.sparse import csr_array
 
-    from scalemani.engine import shortest_paths, vertex_order
+    from scalemani.geodesics import paths
+    from scalemani.graph import order
 
     n = 64
     path = csr_array((np.ones(n - 1), (np.arange(n - 1), np.arange(1, n))), shape=(n, n))
@@ -230,10 +233,10 @@ def kernels() -> dict[str, Any]:
 
     def call_all() -> float:
         started = time.perf_counter()
-        vertex_order.vertex_order(path)
+        order.vertex_order(path)
         for precision in ("float32", "float64"):
-            shortest_paths.geodesic_rows(path, np.arange(n), precision=precision)
-            shortest_paths.rows_from_seeds(path, [0, 2], [0, 1], [0.5, 0.25], precision=precision)
+            paths.geodesic_rows(path, np.arange(n), precision=precision)
+            paths.rows_from_seeds(path, [0, 2], [0, 1], [0.5, 0.25], precision=precision)
         return time.perf_counter() - started
 
     seconds = call_all() - call_all()

@@ -13,8 +13,8 @@ from benchmarking.graphs import POINTS
 from benchmarking.machine import amount, say, table
 from scipy.spatial import procrustes
 
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.terminal.files import open_points
+from scalemani.demo import swiss_roll
+from scalemani.formats.points import open_points
 
 OWN = ("Isomap", "KernelIsomap")
 TARGETS = {"Isomap": (10, 8), "KernelIsomap": (5, 8)}  # scikit-learn's time and memory over ours, at least

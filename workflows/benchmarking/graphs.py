@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array, triu
 
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.geodesics import power_of_two_scale
-from scalemani.graph import make_graph, symmetric_graph
-from scalemani.neighbors import find_neighbors
-from scalemani.points import read_points
-from scalemani.terminal.files import open_points
+from scalemani.demo import swiss_roll
+from scalemani.formats.points import open_points
+from scalemani.geodesics.rows import power_of_two_scale
+from scalemani.graph.build import make_graph, symmetric_graph
+from scalemani.neighbors.search import find_neighbors
+from scalemani.points.rows import read_points
 
 SHORT = 1e-4  # of an edge of the graph with two scales, against a long one
 

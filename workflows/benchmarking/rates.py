@@ -13,7 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from scalemani.engine.shortest_paths import PathGraph, Work, geodesic_rows
+from scalemani.geodesics.batches import PathGraph, Work
+from scalemani.geodesics.paths import geodesic_rows
 
 ORDERS = ("adjacent", "reversed", "scattered", "random")
 

@@ -19,13 +19,13 @@ from benchmarking.graphs import read_graph
 from benchmarking.rates import timed
 from threadpoolctl import threadpool_limits
 
-from scalemani import geodesics
-from scalemani.eigensolver import start_block
-from scalemani.engine.budget import tile_sizes
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
-from scalemani.kernel import CentredKernels
-from scalemani.kernel_shares import FirstRead, centred, first_reader
+from scalemani.cluster.client import Cluster
+from scalemani.geodesics import rows
+from scalemani.kernel.eigensolver import start_block
+from scalemani.kernel.operators import CentredKernels, FirstRead, centred, first_reader
+from scalemani.planning.memory import tile_sizes
+from scalemani.steps import distances
+from scalemani.storage.run import RunStore
 
 COLUMNS = 16
 
@@ -76,10 +76,10 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
     size = tile or next(tile_sizes(n))
     block = start_block(n, COLUMNS, 0)
     run = RunStore.create(store)
-    geodesics.save_graph(run, matrix, 1.0)
+    rows.save_graph(run, matrix, 1.0)
     run.create_distances(n, size)
     with Cluster(threads=cores) as cluster:
-        first = FirstRead(block, geodesics.compute_distances(cluster, run, lambda *_: None, first_reader(block)))
+        first = FirstRead(block, distances.compute_distances(cluster, run, lambda *_: None, first_reader(block)))
     found: dict[str, Any] = {"n": n, "tile": size, "cores": cores, "tiles": len(run.blocks.tiles())}
     folder = Path(store, "distances", "c")
     for precision in ("float32", "float64"):

@@ -13,12 +13,12 @@ from benchmarking.graphs import POINTS, sphere
 from benchmarking.read_cost import counted_tiles
 
 from scalemani import KernelIsomap
-from scalemani.additive_constant import arnoldi_constant
-from scalemani.engine.cluster import Cluster
-from scalemani.engine.store import RunStore
+from scalemani.cluster.client import Cluster
 from scalemani.errors import AdditiveConstantWarning, SolverError
-from scalemani.kernel import CentredKernels
-from scalemani.terminal.files import open_points
+from scalemani.formats.points import open_points
+from scalemani.kernel.constant import arnoldi_constant
+from scalemani.kernel.operators import CentredKernels
+from scalemani.storage.run import RunStore
 
 CORRECTIONS = ("cailliez", "lingoes", "flip", None)
 TARGETS = {("roll", 10_000): 12, ("roll", 50_000): 16, ("sphere", 10_000): 8, ("gauss30", 10_000): 13}

@@ -20,14 +20,14 @@ import dask
 import numpy as np
 from distributed import Client
 
-from scalemani.demonstration.datasets import swiss_roll
-from scalemani.engine.cluster_watch import NO_WORKER_KEY
-from scalemani.engine.store import RunStore
+from scalemani.cluster.health import NO_WORKER_KEY
+from scalemani.demo import swiss_roll
 from scalemani.errors import ClusterLostError, ScalemaniError
-from scalemani.run import Run
-from scalemani.terminal.cli import cli
+from scalemani.formats.points import open_points
+from scalemani.model import Run
+from scalemani.storage.run import RunStore
+from scalemani.terminal.commands import cli
 from scalemani.terminal.console import Stopped, run
-from scalemani.terminal.files import open_points
 
 STOPPED_BY = (signal.SIGTERM, signal.SIGINT)
 

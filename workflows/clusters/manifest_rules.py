@@ -11,7 +11,7 @@ from distributed.cli import dask_scheduler, dask_worker
 
 from clusters.fitting import ONE_THREAD
 from clusters.kubernetes import API, Manifest, Settings
-from scalemani.terminal.cli import cli
+from scalemani.terminal.commands import cli
 
 #: Documented fields by where they stand: those that must be there, and those that may.
 FIELDS = {

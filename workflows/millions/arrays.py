@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from scalemani.demonstration.datasets import swiss_roll
+from scalemani.demo import swiss_roll
 
 CHUNK = 100_000  # rows
 SIDE, WIDTH = 28, 3.5  # pixels: of an image, and of its bump's standard deviation

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from scalemani.engine.store import RunStore
+from scalemani.storage.run import RunStore
 
 TRUE_CORRELATION = 0.999  # of embedding distances with geodesics of the clean roll, without a constant
 SAME = 1e-10  # of the longest coordinate: a test point's, alone or among a million

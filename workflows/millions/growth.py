@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from millions.stages import megabytes
-from scalemani.demonstration.experiment import aligned
+from scalemani.demo import aligned
 
 POINTS = (100_000, 300_000, 1_000_000)
 LANDMARKS = (250, 500, 1000, 2000, 4000)

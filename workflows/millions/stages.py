@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from scalemani.terminal.progress import terminal_reporter
+from scalemani.progress import terminal_reporter
 
 SAMPLED = 0.02  # seconds between looks at the memory
 

@@ -1,0 +1,185 @@
+"""What runs in a worker's process, beside the tasks: takes the worker, says what it is; takes a task, guards it.
+
+Nothing is left in a worker: BLAS has one thread while a task of ours runs, and what it had before afterwards. So a
+worker that joins late, or is started again, needs no preparing, and a client that is killed leaves none behind.
+
+What every worker must see: takes a store's path, gives which workers read a file there as the client does.
+
+A writer's client puts a file beside the store for the moment, so that a folder of the same name on another machine
+is none; who only reads holds the store's own document against what the client reads.
+"""
+
+import os
+import re
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalemani import __version__
+from scalemani.cluster.health import Calls
+from scalemani.cluster.machine import free_memory, give_back
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.errors import ScalemaniError, StoreUnreachableError
+from scalemani.storage.buckets import ObjectPath
+from scalemani.storage.files import PARTIAL, beside, discard, put, room_for
+from scalemani.storage.locations import Place, place
+from scalemani.storage.records import ROOT
+
+PROBE = ".scalemani-"
+LEFT_SECONDS = 600  # a probe that much older than another is of a client that was killed: they live for seconds
+
+
+class SharedFolder:
+    """A store that workers see, or get no tasks.
+
+    calls: Whose `blind` workers are those that don't.
+    writing: Whether the caller writes there; else there must be a store, and nothing is written.
+    token: A process that has seen the store knows it, and runs tasks that carry it.
+    """
+
+    def __init__(self, calls: Calls, path: str, *, writing: bool) -> None:
+        self._calls, self._path, self._writing = calls, place(path).absolute(), writing
+        self.token = uuid.uuid4().hex
+
+    def check(self) -> None:
+        """Ask all workers.
+
+        Raises ScalemaniError: If one doesn't see it, saying how many don't.
+        """
+        if not self._writing and not read_text(str(self._path / ROOT)):
+            return  # it is not here either, which the caller says
+        seen = self.show()
+        blind = sorted(worker for worker, sees in seen.items() if not sees)
+        if blind:
+            remedy = "give a path on a file system that all of them share"
+            if isinstance(self._path, ObjectPath):
+                remedy = f"they need scalemani[cloud]; {self._path.bucket.remedy}, there"
+                if self._path.bucket.scheme == "memory":
+                    remedy = "memory:// is of one process; give a path or a bucket that all of them reach"
+            raise ScalemaniError(
+                f"{len(blind)} of {len(seen)} workers can't see the folder of the store {str(self._path)!r} "
+                f"(first: {blind[0]}): {remedy}"
+            )
+
+    def show(self) -> dict[str, bool]:
+        """Whether each worker sees it; those that do know the token afterwards."""
+        with self._file() as (file, text):
+            seen = self._calls.ask(read_back, str(file), text, self.token)
+        self._calls.blind = {worker for worker, sees in seen.items() if not sees}
+        return seen
+
+    @contextmanager
+    def _file(self) -> Iterator[tuple[Place, str]]:
+        """A file and what is in it, as long as workers read it."""
+        if not self._writing:
+            root = self._path / ROOT
+            yield root, read_text(str(root))
+            return
+        if isinstance(self._path, ObjectPath):
+            marked = beside(self._path)  # what a killed client left there goes with the next writer
+            put(marked, self.token.encode())
+            try:
+                yield marked, self.token
+            finally:
+                discard(marked)
+            return
+        folder = self._path.parent
+        while not folder.exists():
+            folder = folder.parent
+        probe = folder / f"{PROBE}{uuid.uuid4().hex}{PARTIAL}"
+        try:
+            with room_for(probe, len(self.token)):
+                probe.write_text(self.token)
+            _remove_left(probe)
+            yield probe, self.token
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def _remove_left(probe: Path) -> None:
+    """Remove what killed clients left beside a probe, by the clock of the file system that has both."""
+    now = probe.stat().st_mtime
+    for other in probe.parent.glob(f"{PROBE}*"):
+        if re.fullmatch(rf"{re.escape(PROBE)}[0-9a-f]{{32}}({re.escape(PARTIAL)})?", other.name):
+            try:
+                if now - other.lstat().st_mtime > LEFT_SECONDS:
+                    other.unlink()
+            except OSError:  # another client removed it, or it is another user's
+                continue
+
+
+MARGIN = 0.05  # of a worker's memory limit: its size is measured ten times a second, and Dask's own part is not ours
+
+_process = uuid.uuid4().hex
+_passed: set[str] = set()  # tokens that this process has read back
+
+
+def process_name() -> str:
+    """A name that no other process on any host has."""
+    return f"{os.getpid()}-{_process}"
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a worker says of itself.
+
+    process, host, version: Its process, the host's name, the version of this package.
+    limit: Bytes of its own memory limit; None where it has none, or is not paused by it.
+    room: Bytes that it may add before Dask pauses it, less a margin.
+    free: Bytes free on its host.
+    """
+
+    process: str
+    host: str
+    version: str
+    limit: int | None
+    room: int | None
+    free: int
+
+
+def account(dask_worker: Any) -> Account:
+    """What a worker is and may add; `dask_worker` is what ``Client.run`` hands in."""
+    give_back()
+    manager = dask_worker.memory_manager
+    limit, pause = manager.memory_limit, manager.memory_pause_fraction
+    limit = int(limit) if limit and pause else None
+    room = None
+    if limit is not None:
+        room = max(0, int(limit * (pause - MARGIN)) - int(dask_worker.monitor.get_process_memory()))
+    return Account(process_name(), socket.gethostname(), __version__, limit, room, free_memory())
+
+
+def read_text(path: str) -> str:
+    """The text of a file as this process sees it; empty where it sees none."""
+    try:
+        return place(path).read_text()
+    except (OSError, UnicodeDecodeError, ScalemaniError, StoreUnreachableError):
+        return ""
+
+
+def read_back(path: str, text: str, token: str) -> bool:
+    """Whether this process reads in a file what the client does; one that does may run tasks with the token."""
+    if not text or read_text(path) != text:
+        return False
+    _passed.add(token)
+    return True
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A task's answer where its process has not read back the run's token yet: the task was not begun."""
+
+
+def guarded(token: str | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)`` with one BLAS thread, in a process that sees the run's store.
+
+    Sums have the same bits then, and threads times tasks are not more than the cores.
+    """
+    if token is not None and token not in _passed:
+        return Stranger()
+    with single_blas_thread():
+        return function(*arguments)

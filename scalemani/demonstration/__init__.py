@@ -1,1 +1,0 @@
-"""The paper's experiment: data sets with known parameters, pictures, and a page that opens offline."""

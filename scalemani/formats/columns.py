@@ -1,0 +1,229 @@
+"""Columns of files: takes a file's name with a column's, gives a value for each row of a fit, or row numbers."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.aliases import I64
+from scalemani.errors import ScalemaniError
+from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short, short_list
+from scalemani.formats.hdf5 import hdf5_column
+from scalemani.formats.parquet import parquet_column
+from scalemani.formats.points import check_place, open_points
+from scalemani.points.labels import unpacked
+from scalemani.storage.locations import at_home
+
+__all__ = ["read_column", "read_row_numbers"]
+
+_TABLES = (".csv", ".tsv")
+_ARRAYS = (".npy", ".npz", ".zarr")
+_HDF5 = (".h5", ".hdf5", ".h5ad")
+_COLUMNAR = (".parquet",)
+_KINDS = (*_TABLES, *_ARRAYS, *_HDF5, *_COLUMNAR)
+_READABLE = (
+    "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY, FILE.zarr:PATH, FILE.h5ad::obs/COLUMN, FILE.h5::DATASET or "
+    "FILE.parquet::COLUMN"
+)
+_MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
+
+Values = NDArray[Any] | list[str]
+
+
+def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: str | None = None) -> tuple[str, Values]:
+    """A column with a value for each row, in the order of the rows.
+
+    Parameters
+    ----------
+    spec : str
+        ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
+        ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
+        ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
+    n_rows : int
+        Of the fit. A table with a row more than that has a heading.
+    delimiter, decimal : str, optional
+        Of a .csv; a comma (a semicolon where that is the decimal sign) and a point unless given.
+
+    Returns
+    -------
+    name : str
+        For the page.
+    values : ndarray of numbers, shape (n_rows,), or list of str
+        Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
+    """
+    path, column = _split(at_home(spec))
+    if path.suffix.lower() in _TABLES:
+        return _from_table(path, column, n_rows, delimiter, decimal)
+    for option, given in (("--delimiter", delimiter), ("--decimal", decimal)):
+        if given is not None:
+            raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
+    kind = path.suffix.lower()
+    if kind in (*_COLUMNAR, *_HDF5):
+        check_place(path, folder=False)
+    if kind in _COLUMNAR:
+        return parquet_column(path, column, n_rows)
+    return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)
+
+
+def read_row_numbers(spec: str) -> I64:
+    """Row numbers from a file, shape (m,): a .npy or .npz:key of integers, or a .csv with one column.
+
+    Raises
+    ------
+    ScalemaniError
+        The file is missing, damaged or of an unknown kind, or holds other things.
+    """
+    points = open_points(spec)
+    values = points.values
+    if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):
+        raise ScalemaniError(f"{spec} is a sparse matrix; give a column of row numbers")
+    shape = tuple(values.shape)
+    if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
+        raise ScalemaniError(f"{spec} has shape {shape}; give one column of row numbers, the first row is 0")
+    numbers = np.asarray(unpacked(values, values[:], spec)).reshape(-1)
+    whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
+    if not whole or (numbers.size and not float(np.abs(numbers).max()) < 2**53):
+        raise ScalemaniError(f"{spec} holds numbers that are no row numbers; give integers, the first row is 0")
+    if points.names is None and numbers.size and numbers[0] == 0 and Path(spec).suffix.lower() in _TABLES:
+        with open_table(Path(at_home(spec)), None) as table:
+            if next(table.rows)[1] == ["0"]:
+                raise ScalemaniError(
+                    f"{spec}: the first line, 0, may be the heading that pandas writes, or the first row; put a name "
+                    "in its place, or above it"
+                )
+    return numbers.astype(np.int64)
+
+
+def _split(spec: str) -> tuple[Path, str | None]:
+    """File and column; a colon in a file's name is part of it if there is such a file."""
+    ends = [at for at, sign in enumerate(spec) if sign == ":"]
+    known = [(spec, None), *((spec[:at], spec[at + 1 :]) for at in ends)]
+    known = [(head, tail) for head, tail in known if Path(head).suffix.lower() in _KINDS]
+    if not known:
+        raise ScalemaniError(f"{spec}: can't tell its kind from its name; give {_READABLE}")
+    for head, tail in known:
+        if os.path.exists(head):  # Path.exists raises where a name is too long
+            if tail and Path(head).suffix.lower() not in _TABLES:
+                tail = tail.removeprefix(":")  # where one leads inside, two do as well
+            return Path(head), tail or None
+    raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
+
+
+def _from_table(
+    path: Path, column: str | None, n_rows: int, delimiter: str | None, decimal: str | None
+) -> tuple[str, Values]:
+    with open_table(path, delimiter, "." if decimal is None else decimal) as table:
+        rows = list(table.rows)
+    if table.remark and len(rows) == n_rows:
+        rows.insert(0, (0, table.remark))
+    if len(rows) not in (n_rows, n_rows + 1):
+        raise ScalemaniError(
+            f"{path} has {len(rows)} lines and the fit {n_rows} rows: give a line a row, in their order, with or "
+            "without a heading"
+        )
+    heading = [cell.strip() for cell in rows.pop(0)[1]] if len(rows) == n_rows + 1 else None
+    width = len(rows[0][1])
+    if heading and len(heading) == width - 1:
+        heading.insert(0, "")  # over the names of the rows, as R writes them
+    for line, row in [(1, heading or rows[0][1]), *rows]:
+        if len(row) != width:
+            raise ScalemaniError(
+                f"{path}, line {line}: {len(row)} cells, {width} in the others; check --delimiter, or mend it"
+            )
+    if column is None and width > 1:
+        known = short_list(heading) if heading else "no heading"
+        raise ScalemaniError(
+            f"{path} has {width} columns ({known}); give a heading or a number from 1 to {width}, as in {path}:1"
+        )
+    at = 0 if column is None else position(str(path), column, heading, width)
+    cells = [row[at].strip() for _, row in rows]
+    values = _as_numbers(cells, decimal or ".")
+    sign = "," if decimal is None else "."
+    if decimal != "." and isinstance(values, list) and not isinstance(_as_numbers(cells, sign), list):
+        first = next(cell for cell in cells if cell.lower() not in MISSING)
+        raise ScalemaniError(
+            f"{path}, column {at + 1} is of numbers with the decimal sign {sign!r}, such as {first}; give --decimal "
+            f"{sign!r}" + (", or --decimal . if they are text" if decimal is None else "")
+        )
+    name = heading[at] if heading else f"{path.name}, column {at + 1}" if width > 1 else path.name
+    if heading is None and isinstance(values, list) and not isinstance(_as_numbers(cells[1:], decimal or "."), list):
+        raise ScalemaniError(
+            f"{path} has {n_rows} lines, as the fit has rows, and the first ({short(cells[0])}) is no number as the "
+            "others are; give a value a row"
+        )
+    if heading is not None and column != name and not name.isdecimal() and is_number(name, decimal or "."):
+        raise ScalemaniError(
+            f"{path} has {n_rows + 1} lines and the fit {n_rows} rows, and the first ({name}) may be a heading or a "
+            "row; give a value a row"
+        )
+    return name, values
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _as_numbers(cells: list[str], decimal: str) -> Values:
+    """Numbers where every cell that has something is one; else the text."""
+    there = [cell.lower() not in MISSING for cell in cells]
+    try:
+        numbers = [cell_number(cell, decimal) if known else np.nan for cell, known in zip(cells, there, strict=True)]
+    except ValueError:
+        return cells
+    return np.array(numbers) if any(there) else cells
+
+
+def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
+    member, number = column, None
+    if column is not None:
+        head, _, tail = column.rpartition(":")
+        if _is_number(tail) and (head or path.suffix.lower() == ".npy"):
+            member, number = head or None, int(tail)
+    given = f"{path}:{column}" if column is not None else str(path)
+    if path.suffix.lower() == ".npy" and member is not None:
+        raise ScalemaniError(f"{given}: an .npy has one array, without a name; give {path}, or {path}:1 for a column")
+    array = open_points(f"{path}:{member}" if member is not None else str(path)).values
+    if not hasattr(array, "ndim") or type(array).__module__.startswith("scipy."):
+        raise ScalemaniError(f"{given} is a sparse matrix; give an array with a value for each row")
+    if array.ndim not in (1, 2) or array.shape[0] != n_rows:
+        raise ScalemaniError(
+            f"{given} has shape {tuple(array.shape)} and the fit {n_rows} rows: give a value a row, in their order"
+        )
+    width = array.shape[1] if array.ndim == 2 else 1
+    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
+        raise ScalemaniError(f"{given}: the array has {width} columns; give a number from 1 to {width} behind it")
+    values = np.asarray(unpacked(array, array[:, (number or 1) - 1] if array.ndim == 2 else array[:], given))
+    name = f"{member} of {path.name}" if member is not None else path.name
+    name = f"{name}, column {number}" if number is not None and width > 1 else name
+    return name, _checked(given, values)
+
+
+def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
+    if column is None:
+        raise ScalemaniError(
+            f"{path}: say where in it, as in {path}::{'obs/NAME' if path.suffix == '.h5ad' else 'NAME'}"
+        )
+    head, _, tail = column.rpartition(":")
+    member, number = (head, int(tail)) if head and _is_number(tail) else (column, None)
+    name = member.strip("/").removeprefix("obs/") if path.suffix.lower() == ".h5ad" else f"{member} of {path.name}"
+    name = f"{name}, column {number}" if number is not None else name
+    return name, hdf5_column(path, member, number, n_rows)
+
+
+def _checked(given: str, values: NDArray[Any]) -> Values:
+    """Numbers as they are, text as text; dates, complex numbers and records are refused."""
+    if values.dtype.kind in "biuf":
+        return values
+    if values.dtype.kind == "S":
+        return [value.decode("utf-8", "replace") for value in values.tolist()]
+    texts = values.tolist()
+    if values.dtype.kind in "UTO" and all(isinstance(text, str) for text in texts):
+        return [str(text) for text in texts]
+    raise ScalemaniError(f"{given} holds values of type {values.dtype}; give numbers or text")

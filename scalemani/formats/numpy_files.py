@@ -1,0 +1,120 @@
+"""NumPy's files of points: takes an .npy or .npz, gives its array; whatever a file says of itself is checked first."""
+
+import math
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.cluster.machine import free_memory
+from scalemani.errors import ScalemaniError
+
+__all__ = ["read_npy", "read_npz"]
+
+_DEFLATE = 1032  # zlib makes no data smaller than by this factor
+_SPARSE = {"csr", "csc", "coo", "bsr", "dia"}  # what scipy.sparse.save_npz writes
+_MOST_MEMBERS = 10_000
+
+
+def read_npy(path: Path, member: str | None) -> NDArray[Any]:
+    """The array of an .npy as a memory map.
+
+    Raises ScalemaniError: It is damaged, shorter than it says, or holds Python objects.
+    """
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # a header is parsed as Python's literals, whose errors are many
+        if "objects" in str(error).lower():
+            raise _holds_objects(path) from error
+        raise _not_whole(path, error) from error
+
+
+def read_npz(path: Path, member: str | None) -> Any:
+    """An array of an .npz, or the matrix that ``scipy.sparse.save_npz`` saved there.
+
+    Raises ScalemaniError: It is damaged, says more than its bytes can hold or than memory can, holds Python objects, or
+        lacks the key.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = archive.infolist()
+            if len(found) > _MOST_MEMBERS:
+                raise ScalemaniError(f"{path} has {len(found):,} members; at most {_MOST_MEMBERS:,} are looked at")
+            members = {info.filename.removesuffix(".npy"): info for info in found}
+            if member is None and {"format", "shape"} <= set(members):
+                for info in members.values():
+                    _check_member(path, archive, info)
+                return _sparse(path)
+            if member is None and len(members) == 1:
+                member = next(iter(members))
+            if member is None or member not in members:
+                what = "holds several arrays" if member is None else f"has no array {member!r}"
+                listed = ", ".join(sorted(members)) or "it is empty"
+                raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
+            _check_member(path, archive, members[member])
+            with archive.open(members[member]) as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
+    except ScalemaniError:
+        raise
+    except Exception as error:  # zipfile, zlib, NumPy and SciPy each raise their own kinds for a damaged file
+        if "pickle" in str(error).lower():
+            raise _holds_objects(path) from error
+        raise _not_whole(path, error) from error
+
+
+def _check_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Hold the shape that a member's header says against its bytes, those in the archive, and memory."""
+    name = f"{path}:{info.filename.removesuffix('.npy')}"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ScalemaniError(f"{name} is compressed in a way that NumPy does not write; save it again")
+    if info.file_size > _DEFLATE * info.compress_size + 1024 or info.compress_size > path.stat().st_size:
+        raise ScalemaniError(
+            f"{name} says {info.file_size:,} bytes, which {info.compress_size:,} can't hold; save it again"
+        )
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        (length,) = struct.unpack("<H" if version[0] == 1 else "<I", file.read(2 if version[0] == 1 else 4))
+        begin = 8 + (2 if version[0] == 1 else 4) + length
+    with archive.open(info) as file:
+        np.lib.format.read_magic(file)
+        read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read[min(version[0], 2)](file)
+    if dtype.hasobject:
+        raise _holds_objects(path)
+    said = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or begin + said != info.file_size:
+        there = max(info.file_size - begin, 0)
+        raise ScalemaniError(f"{name} has {there:,} bytes for a shape {shape} of {dtype}; save it again")
+    free = free_memory()
+    if said > free:
+        raise ScalemaniError(
+            f"{name} takes {said:,} bytes of memory, of which {free:,} are free; save it as an .npy, which is read "
+            "where it lies"
+        )
+
+
+def _sparse(path: Path) -> Any:
+    """A matrix whose indices lie in its shape: compiled code that works on it doesn't look."""
+    from scipy.sparse import load_npz
+
+    with path.open("rb") as file:
+        found: Any = load_npz(file)
+    if found.format not in _SPARSE:
+        raise ScalemaniError(f"{path} is a sparse matrix of the format {found.format!r}; save it as csr")
+    if found.format in ("csr", "csc", "bsr"):
+        found.check_format(full_check=True)
+    return found
+
+
+def _holds_objects(path: Path) -> ScalemaniError:
+    return ScalemaniError(f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype")
+
+
+def _not_whole(path: Path, error: Exception) -> ScalemaniError:
+    lines = str(error).splitlines()
+    return ScalemaniError(
+        f"{path} is not a whole {path.suffix} file ({lines[0] if lines else type(error).__name__}); save it again"
+    )

@@ -1,0 +1,279 @@
+"""Files that are written: takes coordinates and ids, gives a .npy, .csv and the like; takes a page, gives an .html.
+
+What is written appears under its own name only when it is complete: it is written beside it and renamed,
+so that a failure leaves nothing half-written. Who writes holds the right to it meanwhile, and with that removes
+what a killed process left beside it (:class:`scalemani.storage.writer.Writer`).
+
+Coordinates for others' tools: takes coordinates with their names, gives the bytes of a .parquet or an HDF5 file.
+
+The bytes are made in memory, where coordinates are already, and written as any others: a full disk is then met where it
+is known what to say of it.
+"""
+
+import contextlib
+import csv
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+from scalemani.optional import needed
+from scalemani.storage.buckets import refuse_near_url, shown
+from scalemani.storage.files import PARTIAL, beside, discard, room_for, settle, take_place
+from scalemani.storage.locations import at_home, is_url
+from scalemani.storage.pieces import name_next
+from scalemani.storage.user_arrays import write_table
+from scalemani.storage.writer import Writer
+
+_ROWS_A_GROUP = 1 << 17  # of a .parquet: what a reader decodes at least
+
+
+def parquet_bytes(
+    coordinates: NDArray[np.floating[Any]], heading: list[str], ids: Sequence[str] | None, id_name: str
+) -> memoryview:
+    """A table with a column an axis, ids first.
+
+    Raises ScalemaniError: pyarrow is not there, or the ids' heading is an axis's.
+    """
+    pyarrow, parquet = (needed(name, "parquet", "a .parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    columns: dict[str, Any] = {}
+    if ids is not None:
+        if id_name in heading:
+            raise ScalemaniError(f"the ids are called {id_name!r}, as an axis is: give their column another heading")
+        columns[id_name] = pyarrow.array(ids, type=pyarrow.string())
+    columns.update({name: pyarrow.array(column) for name, column in zip(heading, coordinates.T.copy(), strict=True)})
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns), sink, row_group_size=_ROWS_A_GROUP)
+    return memoryview(sink.getvalue())
+
+
+def hdf5_bytes(
+    coordinates: NDArray[np.floating[Any]], heading: list[str], ids: Sequence[str] | None, id_name: str
+) -> bytes:
+    """A file with the datasets `coordinates` and, if there are any, `ids`; names are attributes, as in a .zarr.
+
+    Raises ScalemaniError: h5py is not there.
+    """
+    h5py = needed("h5py", "hdf5", "an HDF5 file")
+    with h5py.File("memory", "w", driver="core", backing_store=False) as file:
+        file.attrs["axes"] = heading
+        file.create_dataset("coordinates", data=coordinates)
+        if ids is not None:
+            file.attrs["id_name"] = id_name
+            file.create_dataset("ids", data=np.array(ids, dtype=object), dtype=h5py.string_dtype())
+        file.flush()
+        image: bytes = file.id.get_file_image()
+    return image
+
+
+_HDF5 = (".h5", ".hdf5")
+_WRITABLE = (".npy", ".csv", ".zarr", ".parquet", *_HDF5)
+_EXTRAS = {".parquet": ("pyarrow.parquet", "parquet"), ".h5": ("h5py", "hdf5"), ".hdf5": ("h5py", "hdf5")}
+_MOST_NAME = 230  # bytes, of the 255 that file systems take: names of ids and of kept results are longer
+
+
+def check_output(
+    spec: str, *, ids: bool = False, overwrite: bool = False, option: str = "--overwrite", store: str | None = None
+) -> Path:
+    """Refuse an output that can't be written, before any work.
+
+    ids: Rows will be written with ids, which go to a file of their own beside a .npy.
+    overwrite: What is there may be replaced.
+    option: The option of the command line that allows it, for the message.
+    store: Of the same command.
+    Raises ScalemaniError: Unknown kind or one whose package is missing, no such directory, a name that is too long, a
+        place in a run, no right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
+    Raises StoreInUseError: What is there is being replaced now.
+    """
+    from scalemani.storage.place import check_outside, put_back
+
+    if is_url(spec):
+        raise ScalemaniError(
+            f"{shown(spec)}: the command line writes files; into a bucket the estimator's transform_to does"
+        )
+    refuse_near_url(spec)
+    path = Path(at_home(spec))
+    if path.suffix.lower() not in _WRITABLE:
+        raise ScalemaniError(
+            f"{spec}: coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
+        )
+    if path.suffix.lower() in _EXTRAS:
+        needed(*_EXTRAS[path.suffix.lower()], path.name)
+    _check_directory(path)
+    if store is not None:
+        _check_apart(spec, store)
+    put_back(path)
+    check_outside(path)
+    of_ids = _ids_beside(path)
+    for written in [path, of_ids] if ids and path.suffix.lower() == ".npy" else [path]:
+        if os.path.lexists(written) and not overwrite:
+            raise ScalemaniError(f"{written} exists; give {option} to replace it, or another name")
+        if written is of_ids and written.is_dir():
+            raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
+    if path.is_dir():
+        from scalemani.storage.place import kind_of
+
+        if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
+            raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
+    _check_right(path)
+    return path
+
+
+def _check_apart(out: str, store: str) -> None:
+    """Refuse an output and a store of which one is, or lies in, the other, before either is made."""
+    if is_url(store):
+        return
+    here, there = (Path(os.path.realpath(at_home(path))) for path in (out, store))
+    if here == there or here in there.parents or there in here.parents:
+        raise ScalemaniError(f"{out} and the store {store} are not apart: give an output outside of the store")
+
+
+def check_page(spec: str, *, overwrite: bool = False) -> Path:
+    """Refuse a page that can't be written, before any work.
+
+    Raises ScalemaniError: The name does not end as a page's, no such directory, no right to write there, a directory is
+        there, or a file and ``overwrite`` is false.
+    """
+    from scalemani.storage.place import check_outside
+
+    refuse_near_url(spec)
+    path = Path(at_home(spec))
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
+    _check_directory(path)
+    check_outside(path)
+    if path.is_dir():
+        raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
+    if os.path.lexists(path) and not overwrite:
+        raise ScalemaniError(f"{spec} exists; give --overwrite to replace it, or another name")
+    _check_right(path)
+    return path
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, complete or not at all."""
+    content = page.encode()
+    with renamed_when_complete(path, len(content)) as partial:
+        partial.write_bytes(content)
+
+
+def _check_directory(path: Path) -> None:
+    if not os.path.isdir(path.parent):
+        raise ScalemaniError(f"{path}: there is no directory {path.parent}; make it first")
+    if len(os.fsencode(path.name)) > _MOST_NAME:
+        raise ScalemaniError(f"{path}: the name is longer than {_MOST_NAME} bytes; give a shorter one")
+
+
+def _check_right(path: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ScalemaniError(f"{path} can't be written ({error.strerror}); give another path") from error
+
+
+def _ids_beside(path: Path) -> Path:
+    return path.with_suffix(".ids.csv")
+
+
+def _axes(n_axes: int) -> list[str]:
+    return [f"axis_{a + 1}" for a in range(n_axes)]
+
+
+def write_coordinates(
+    spec: str | Path,
+    coordinates: NDArray[np.floating[Any]],
+    *,
+    ids: Sequence[str] | None = None,
+    id_name: str = "id",
+    names: Sequence[str] | None = None,
+    overwrite: bool = False,
+    folder: Path | None = None,
+) -> None:
+    """Write coordinates in the order of the rows, complete or not at all.
+
+    spec: ``y.csv``: a heading, then a row a point, ids first. ``y.npy``: the array; ids go to ``y.ids.csv`` beside it.
+        ``y.zarr``: an array; with ids a group of ``coordinates`` and ``ids``, as ``y.h5`` (``.hdf5``) always is.
+        ``y.parquet``: a column an axis, ids first.
+    coordinates (n, p)
+    names: Headings of the axes; ``axis_1`` and so on unless given.
+    folder: Of kept results, on the same disk: where files are written until they get their names; beside them unless
+        given.
+    Raises ScalemaniError: As :func:`check_output`, or ids that are not one a row.
+    Raises DiskFullError: What was there is still there.
+    """
+    path = check_output(str(spec), ids=ids is not None, overwrite=overwrite)
+    if ids is not None and len(ids) != len(coordinates):
+        raise ScalemaniError(f"{len(ids)} ids for {len(coordinates)} rows of coordinates; give one id a row")
+    heading = list(names) if names is not None else _axes(coordinates.shape[1])
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        with renamed_when_complete(path, _csv_bytes(coordinates, ids), folder) as partial:
+            _write_csv(partial, coordinates, heading, ids, id_name)
+    elif kind == ".npy":
+        # Both files are whole before either is renamed.
+        with renamed_when_complete(path, coordinates.nbytes + 128, folder) as partial, contextlib.ExitStack() as both:
+            if ids is not None:
+                named = renamed_when_complete(_ids_beside(path), _csv_bytes(coordinates[:, :0], ids), folder)
+                _write_csv(both.enter_context(named), coordinates[:, :0], [], ids, id_name)
+            with partial.open("wb") as file:
+                np.save(file, coordinates, allow_pickle=False)
+    elif kind in _EXTRAS:
+        made = (parquet_bytes if kind == ".parquet" else hdf5_bytes)(coordinates, heading, ids, id_name)
+        with renamed_when_complete(path, len(made), folder) as partial:
+            partial.write_bytes(made)
+    else:
+        with renamed_when_complete(path, coordinates.nbytes, folder) as partial:
+            write_table(partial, coordinates, heading, ids, id_name)
+
+
+@contextlib.contextmanager
+def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -> Iterator[Path]:
+    """A name to write to; it takes the place of ``path`` if the block ends well, and goes if not.
+
+    needed: Bytes that it will take, for the message of a full disk.
+    folder: Of kept results, on the disk of ``path``: where it is written; beside it unless given.
+    Raises StoreInUseError: Another process is writing it; not looked at with a ``folder``, whose results are one
+        process's already.
+    """
+    partial = beside(path) if folder is None else folder / f".{uuid.uuid4().hex}{PARTIAL}"
+    with contextlib.ExitStack() as held, room_for(path, needed):
+        if folder is None:
+            held.enter_context(Writer(path, "command"))
+            with contextlib.suppress(OSError):
+                settle(path)  # of a link itself: the writer's is what it leads to
+        try:
+            yield partial
+            if folder is not None:
+                name_next(folder, partial)
+            take_place(partial, path)
+        except BaseException:
+            discard(partial)
+            raise
+
+
+def _csv_bytes(coordinates: NDArray[np.floating[Any]], ids: Sequence[str] | None) -> int:
+    """Bytes of a .csv, at most and about: the shortest text of a float64 has up to 24 characters."""
+    return 25 * coordinates.size + (sum(len(row.encode()) + 3 for row in ids) if ids is not None else 0)
+
+
+def _write_csv(
+    path: Path,
+    coordinates: NDArray[np.floating[Any]],
+    heading: list[str],
+    ids: Sequence[str] | None,
+    id_name: str,
+) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heading if ids is None else [id_name, *heading])
+        for i, row in enumerate(coordinates):
+            # repr of a Python float is the shortest text that reads back as the same number.
+            cells = [repr(float(value)) for value in row]
+            writer.writerow(cells if ids is None else [ids[i], *cells])

@@ -1,0 +1,250 @@
+"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group.
+
+One column alone, of numbers or of text, is given as a whole.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+from scalemani.formats.common import cause
+from scalemani.formats.csv_text import MOST_LABELS, Reading, by_name, chosen, doubtful, position, quoted, short_list
+from scalemani.optional import needed
+from scalemani.points.cells import RowSource
+from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+
+__all__ = ["parquet_column", "read_parquet"]
+
+_BATCH_BYTES = 8 << 20
+_BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
+_EXACT = 2**53  # below which integers are float64
+
+
+def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
+    """Columns of numbers of a table: values (n, d), ids, what these are called, names, and notes.
+
+    how: All columns but the ids and a data frame's index are read unless others are given.
+    Missing floats are NaN. Notes say which features look like none, by the statistics in the file.
+    Raises ScalemaniError: The file is damaged, lacks a column, has two of one name or other than numbers in those that
+        are read.
+    """
+    with _opened(path) as file:
+        schema = file.schema_arrow
+        names, id_column = _chosen(path, schema, how)
+        _check_size(path, file.metadata, len(names))
+        ids = None if id_column is None else _ids(file, id_column)
+        source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
+        notes = by_name(str(path), schema.names, how)
+        notes += [] if how.columns or how.like else _notes(path, file, names)
+        return source, ids, id_column or "id", names, notes
+
+
+def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
+    """The name of a column of a table, and its value for each row of a fit.
+
+    name: May be left out where there is one column.
+    -> values (n_rows,): Missing numbers are NaN, missing text is empty. A dictionary (categories of text) is text.
+    Raises ScalemaniError: The file is damaged, lacks the column or has two of its name, has another number of rows, or
+        dates or the like.
+    """
+    types = needed("pyarrow.types", "parquet", f"{path.name} is a Parquet file")
+    with _opened(path) as file:
+        there: list[str] = file.schema_arrow.names
+        name = there[0] if name is None and len(there) == 1 else name
+        if name is None or there.count(name) != 1:
+            what = "several columns" if name is None else f"no column {name!r}" if name not in there else "two of them"
+            raise ScalemaniError(f"{path} has {what} ({short_list(there)}); give one, as in {path}::{there[0]}")
+        _check_size(path, file.metadata, 1)
+        if file.metadata.num_rows != n_rows:
+            raise ScalemaniError(
+                f"{path} has {file.metadata.num_rows} rows and the fit {n_rows}: give a value a row, in their order"
+            )
+        kind = file.schema_arrow.field(name).type
+        text = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_dictionary(kind) or types.is_string(text) or types.is_large_string(text)):
+            if _dtype(kind) is None:
+                raise ScalemaniError(f"{path}::{name} holds values of type {kind}; give numbers or text")
+            column = file.read(columns=[name], use_threads=False).column(name)
+            if types.is_boolean(kind):
+                column = column.cast("int8")
+            return name, np.asarray(column.to_numpy())
+        return name, _ids(file, name)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, what pyarrow says of damage being turned into one line."""
+    parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
+    try:
+        yield parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
+    except ScalemaniError:
+        raise
+    except Exception as error:  # pyarrow's own kinds, by what is damaged
+        raise ScalemaniError(f"{path} is not a whole Parquet file ({cause(error)}); save it again") from error
+
+
+def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | None]:
+    """Names of the columns to read, all of them numbers, and of the column that names the rows."""
+    there: list[str] = schema.names
+    ids = None if how.id_column is None else position(str(path), how.id_column, there, len(there))
+    index = {there.index(name) for name in _index_columns(schema) if name in there}
+    names = [
+        there[at] for at in chosen(str(path), there, len(there), how, index | ({ids} if ids is not None else set()))
+    ]
+    twice = [name for name in names if there.count(name) > 1]
+    if twice:
+        raise ScalemaniError(f"{path} has two columns called {twice[0]!r}; rename one")
+    text = [name for name in names if _dtype(schema.field(name).type) is None]
+    if text:
+        numbers = [name for name in names if name not in text]
+        shown = ",".join(map(quoted, numbers[:3]))
+        given = f"choose columns, as in {path}::{shown}" if numbers else "choose columns of numbers"
+        named = "" if ids is not None else f", or give --id-column {text[0]} if it names the rows"
+        raise ScalemaniError(f"{path} has other than numbers in {short_list(text)}; {given}{named}")
+    return names, None if ids is None else there[ids]
+
+
+def _index_columns(schema: Any) -> list[str]:
+    """Columns that are the index of the data frame which was saved."""
+    try:
+        index = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return [name for name in index if isinstance(name, str)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def _dtype(kind: Any) -> np.dtype[Any] | None:
+    """NumPy's dtype of a column of numbers, None of any other."""
+    types = needed("pyarrow.types", "parquet", "a Parquet file")
+    if types.is_boolean(kind):
+        return np.dtype(bool)
+    if types.is_decimal(kind):
+        return np.dtype(np.float64)
+    return np.dtype(kind.to_pandas_dtype()) if types.is_integer(kind) or types.is_floating(kind) else None
+
+
+def _check_size(path: Path, metadata: Any, columns: int) -> None:
+    """Hold the number of rows that the file says against its bytes."""
+    rows, groups = metadata.num_rows, [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    if rows != sum(groups) or min(groups, default=0) < 0:
+        raise ScalemaniError(f"{path} says {rows:,} rows, and its row groups {sum(groups):,}; write it again")
+    if rows > MOST_ROWS:
+        raise ScalemaniError(f"{path} says {rows:,} rows; at most {MOST_ROWS:,} are read")
+    said, size = 8 * rows * columns, path.stat().st_size
+    if said > UNQUESTIONED and said > LARGEST_RATIO * size:
+        raise ScalemaniError(
+            f"{path} says {said:,} bytes and has {size:,}: it is not whole, or not what it seems; write it again"
+        )
+
+
+def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
+    """Which columns of integers look like row numbers or labels, by their least and largest."""
+    n, metadata = file.metadata.num_rows, file.metadata
+    places = {file.schema.column(at).path: at for at in range(len(file.schema))}
+    counts, few = [], []
+    for name in names:
+        kind = _dtype(file.schema_arrow.field(name).type)
+        groups = range(metadata.num_row_groups) if kind is not None and kind.kind in "iu" and n > 2 else ()
+        said = [metadata.row_group(group).column(places[name]).statistics for group in groups]
+        known = said and all(one is not None and one.has_min_max for one in said)
+        low, high = (min(one.min for one in said), max(one.max for one in said)) if known else (0, 0)
+        counts.append(bool(known) and high == low + n - 1)
+        few.append(0 < high - low < min(MOST_LABELS, n // 4))
+    there = file.schema_arrow.names
+    return doubtful(str(path), [there.index(name) for name in names], there, counts, [False] * len(names), few)
+
+
+def _ids(file: Any, column: str) -> list[str]:
+    cells = [cell for batch in file.iter_batches(columns=[column]) for cell in batch.column(0).to_pylist()]
+    return ["" if cell is None else str(cell) for cell in cells]
+
+
+class _Columns(RowSource):
+    """Rows of some columns. Blocks that follow each other are decoded once; others begin at their row group."""
+
+    def __init__(self, file: Any, path: Path, names: list[str], dtype: Any) -> None:
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        super().__init__((sum(groups), len(names)), dtype)
+        self._file, self._path, self._names = file, path, names
+        self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
+        self._lock = threading.Lock()
+        self._batches: Any = None
+        self._at = 0  # the row at which the next batch, what is left of the last one before it, begins
+        self._decoded = 0  # the row behind the last batch
+        self._rest = np.empty((0, len(names)), dtype)
+
+    def read(self, start: int, stop: int) -> Any:
+        with self._lock:
+            if self._batches is None or start != self._at:
+                self._seek(start)
+            parts, missing = [], stop - start
+            while missing > 0:
+                if not len(self._rest):
+                    self._rest = self._next()
+                parts.append(self._rest[:missing])
+                self._rest = self._rest[missing:]
+                missing -= len(parts[-1])
+            self._at = stop
+            return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), self.dtype)
+
+    def _seek(self, row: int) -> None:
+        group = max(0, int(np.searchsorted(self._starts, row, side="right")) - 1)
+        self._batches = self._file.iter_batches(
+            batch_size=max(1, _BATCH_BYTES // (8 * self.shape[1])),
+            row_groups=range(group, len(self._starts) - 1),
+            columns=self._names,
+            use_threads=False,
+        )
+        self._rest = np.empty((0, self.shape[1]), self.dtype)
+        self._decoded = int(self._starts[group])
+        skipped = row - self._decoded
+        while skipped > 0:
+            batch = self._next()
+            self._rest, skipped = batch[skipped:], skipped - len(batch)
+
+    def _next(self) -> Any:
+        try:
+            batch = next(self._batches)
+            out = np.empty((batch.num_rows, self.shape[1]), self.dtype)
+            for j, name in enumerate(self._names):  # by name: columns come in the order of the file
+                out[:, j] = self._column(batch.column(name), name)
+            self._decoded += batch.num_rows
+            return out
+        except ScalemaniError:
+            raise
+        except StopIteration:
+            why = "it has fewer rows than it says"
+        except Exception as error:
+            why = cause(error)
+        raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
+
+    def _column(self, column: Any, name: str) -> Any:
+        types = needed("pyarrow.types", "parquet", "a Parquet file")
+        if column.null_count and not types.is_floating(column.type):
+            row = self._decoded + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ScalemaniError(
+                f"{self._path} has an empty cell at row {row}, column {name!r}; fill it or drop the row"
+            )
+        if types.is_decimal(column.type):
+            exact = column.to_pylist()
+            values = np.array([float(value) for value in exact])
+            lost = any(
+                abs(given) > _EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True)
+            )
+        else:
+            values = column.to_numpy(zero_copy_only=False)
+            wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size
+            lost = wide and max(int(values.max()), -int(values.min())) > _EXACT
+        if lost:
+            raise ScalemaniError(
+                f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract an "
+                "offset first"
+            )
+        return values

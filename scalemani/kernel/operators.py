@@ -1,0 +1,441 @@
+"""Stage 5 by landmarks: takes the distances between m landmarks and how many points each stands for, gives K1 and K2.
+
+The full method's kernel of n points, each put where its nearest landmark is, has eigenvectors that are constant on the
+cells of the landmarks. With W the numbers of points in the cells (they add up to n), w = W/n, R = diag(√W) and
+P = I - √w √w', they and their eigenvalues are those of
+
+    -1/2 P R A R P,    A = D or D∘D between the landmarks,
+
+an eigenvector u of it being x_i = u_i / √W_i on every point of cell i; with a constant, c²/2 is added as it is in the
+full method, and c* is that of the n points. So everything is on the scale of the full method, and m = n is that.
+Unweighted landmarks (W = 1) would give the constant of m points, which is smaller by far (it grows with their number),
+and means over landmarks: on rolls of 3,000 points with 1,000 landmarks they are 10 to 40 times farther from the full
+method's coordinates.
+
+The solvers look for vectors that are orthogonal to 1. A reflection H takes √w to 1/√m, so that they find those of
+H P R A R P H, which are turned back by :meth:`LandmarkKernels.on_points`.
+
+Stage 5 on one tile: takes tiles of D and a block of vectors, gives their shares of D V, (D∘D) V and row sums.
+
+The first read of D takes, from the same tiles as the products, what the spectrum's account and the
+projection need: row sums of D and of D∘D, the sums of all cubes and fourth powers, and row maxima. It is made while D
+is written: :func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
+:class:`FirstRead` in the store, from which every solve that begins with a block as wide begins without a read. Read
+back from the tiles, it has the same bits.
+
+Stage 5: takes the tiles of D, gives the two centred operators K1 = B(D) and K2 = B(D∘D) as products.
+
+B(A) = -1/2 J A J with J = I - 11'/n. Nothing of size n x n is formed: one read of D multiplies a
+block of vectors by D and by D∘D together, and centring is applied to the vectors. Every constant
+shares these two operators: K(c) = K2 + 2c K1 + (c²/2) J is the kernel of the distances d + c off the
+diagonal (Cailliez 1983; Choi & Choi 2004, whose equation 4 prints K(D̃²) where K(D²) is meant).
+
+:class:`CentredKernels` works on a run's tiles, :class:`DenseKernels` on a matrix in memory; the
+solvers can't tell them apart. What is taken of one tile, and the first read that is made while D is written,
+are in :mod:`scalemani.kernel.operators`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.aliases import F32, F64, I64
+from scalemani.cluster.client import Cluster
+from scalemani.errors import DamagedStoreError
+from scalemani.geodesics.reads import Reader, sweep
+from scalemani.kernel import blas
+from scalemani.kernel.eigensolver import ReadBlock, ReadLog
+from scalemani.storage.pieces import StoredReads
+from scalemani.storage.run import RunStore
+
+FIRST_BLOCK, FIRST_FOUND = "first_block", "first_found"  # names of its arrays
+SUMS = 5  # columns of the first read behind the products: row sums of D and D∘D, cubes, fourth powers, row maxima
+FLOAT64_BELOW = 20_000  # vertices up to which products are float64 by default: twice the time of float32, no loss
+PANEL = 128  # rows of a tile that are multiplied at once: their copies and squares stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class DistanceSums:
+    """What the first read of D finds besides the products, in the units of the tiles.
+
+    row_sums, row_sums_squared (n,): Sums of each row of D and of D∘D.
+    row_maxima (n,): The largest distance of each row: the eccentricity of its vertex.
+    cubes, fourths: Sums of d³ and d⁴ over all of D.
+    counts: Where a row stands for several points at one place: how many. All sums are over points then; else each is
+        one.
+    """
+
+    row_sums: F64
+    row_sums_squared: F64
+    row_maxima: F64
+    cubes: float
+    fourths: float
+    counts: F64 | None = None
+
+    @property
+    def n(self) -> int:
+        """Points."""
+        return len(self.row_sums) if self.counts is None else int(self.counts.sum())
+
+    def over_points(self, rows: F64) -> float:
+        """The sum over points of a number a row."""
+        return float(rows.sum() if self.counts is None else blas.product(rows, self.counts))
+
+    @property
+    def maximum(self) -> float:
+        """The largest distance."""
+        return float(self.row_maxima.max())
+
+    def trace(self, constant: float = 0.0, nugget: float | None = None) -> float:
+        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1).
+
+        constant: c.
+        nugget: g; c²/2 unless given, as in K(c).
+        """
+        n, g = self.n, _nugget(constant, nugget)
+        squares, distances = self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
+        return squares / (2 * n) + constant * distances / n + g * (n - 1)
+
+    def squared_norm(self, constant: float = 0.0, nugget: float | None = None) -> float:
+        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues; parameters as in :meth:`trace`.
+
+        The kernel is -1/2 J A J, A = D∘D + 2c D - 2g I, and with row sums a_i of A
+
+            4 ||K||_F² = Σ A_ij² - (2/n) Σ a_i² + (Σ a_i)²/n².
+        """
+        n, c, g = self.n, constant, _nugget(constant, nugget)
+        rows = self.row_sums_squared + 2 * c * self.row_sums - 2 * g
+        squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.over_points(self.row_sums_squared) + 4 * g**2 * n
+        return max((squares - 2 / n * self.over_points(rows**2) + (self.over_points(rows) / n) ** 2) / 4, 0.0)
+
+    def mean_squares(self, constant: float = 0.0, nugget: float | None = None) -> F64:
+        """Mean of d² + 2c d + 2g, off the diagonal, over i, for each j: the training means of the projection."""
+        n, g = self.n, _nugget(constant, nugget)
+        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * g * (n - 1)) / n
+
+
+def _nugget(constant: float, given: float | None) -> float:
+    return constant**2 / 2 if given is None else given
+
+
+def centred(columns: F64) -> F64:
+    """J A by rows: every column less its mean.
+
+    >>> centred(np.array([[1.0], [3.0]])).ravel().tolist()
+    [-1.0, 1.0]
+    """
+    columns = blas.by_rows(columns)
+    result: F64 = columns - columns.mean(axis=0)
+    return result
+
+
+def usual_precision(n: int) -> str:
+    """Of the products inside a tile: "float64" up to 20,000 vertices, else "float32"."""
+    return "float64" if n <= FLOAT64_BELOW else "float32"
+
+
+def images_of(found: F64, m: int) -> tuple[F64, F64]:
+    """K1 V and K2 V from the first 2 m columns, D J V and (D∘D) J V."""
+    return -0.5 * centred(found[:, :m]), -0.5 * centred(found[:, m : 2 * m])
+
+
+def first_reader(block: F64, precision: str | None = None) -> Reader:
+    """What the first read of D takes of each tile for a block (n, m); its 2 m + 5 columns are a :class:`FirstRead`'s.
+
+    block (n, m)
+    precision ({"float32", "float64"}): Of the products; see :class:`scalemani.kernel.operators.CentredKernels`.
+    """
+    operand = centred(block).astype(precision or usual_precision(len(block)))
+    return Reader(_products_and_sums, operand, 2 * block.shape[1] + SUMS, maxima=1)
+
+
+def later_reader(vectors: F64, precision: str | None = None) -> Reader:
+    """What every other read takes for a block (n, m): its 2 m columns are D V and (D∘D) V of the centred vectors."""
+    operand = centred(vectors).astype(precision or usual_precision(len(vectors)))
+    return Reader(_products, operand, 2 * vectors.shape[1])
+
+
+@dataclass(frozen=True)
+class FirstRead:
+    """What a read by :func:`first_reader` found.
+
+    block (n, m): Ω, orthonormal and orthogonal to 1.
+    found (n, 2 m + 5): D Ω, (D∘D) Ω, the row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, the row
+        maxima of D.
+    """
+
+    block: F64
+    found: F64
+
+    @property
+    def images(self) -> tuple[F64, F64]:
+        """K1 Ω and K2 Ω."""
+        return images_of(self.found, self.block.shape[1])
+
+    @property
+    def sums(self) -> DistanceSums:
+        """Row sums and maxima."""
+        sums, squared, cubes, fourths, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
+        return DistanceSums(sums, squared, maxima, float(cubes.sum()), float(fourths.sum()))
+
+    def save(self, store: RunStore) -> None:
+        """Write it beside D, with which it goes."""
+        store.write_array(FIRST_BLOCK, self.block)
+        store.write_array(FIRST_FOUND, self.found)
+
+    @classmethod
+    def load(cls, store: RunStore) -> "FirstRead | None":
+        """What :meth:`save` wrote, or None: a run without it, or with an earlier release's fewer sums, or damage.
+
+        D is read again then.
+        """
+        try:
+            first = cls(store.read_array(FIRST_BLOCK), store.read_array(FIRST_FOUND))
+        except DamagedStoreError:
+            return None
+        return first if first.found.shape[1] == 2 * first.block.shape[1] + SUMS else None
+
+
+# ---- shares of one tile (module-level: they are sent to workers) ---------------------------------
+
+Pair = tuple[F64, F64 | None]
+
+
+def _products(tile: F32, there: NDArray[Any], here: NDArray[Any] | None, sums: int = 0) -> Pair:
+    """D V and (D∘D) V in the operand's precision, added up over panels of rows in float64."""
+    m = there.shape[1]
+    ours = np.empty((tile.shape[0], 2 * m + sums))
+    theirs = None if here is None else np.zeros((tile.shape[1], 2 * m + sums))
+    for at in range(0, len(tile), PANEL):
+        rows = slice(at, at + PANEL)
+        panel = blas.by_rows(tile[rows], there.dtype)
+        for factor, columns in ((panel, slice(0, m)), (panel * panel, slice(m, 2 * m))):
+            ours[rows, columns] = blas.product(factor, there)
+            if here is not None and theirs is not None:
+                theirs[:, columns] += blas.product(factor.T, here[rows])
+    return ours, theirs
+
+
+def _products_and_sums(tile: F32, there: NDArray[Any], here: NDArray[Any] | None) -> Pair:
+    """The same, with the sums of powers in float64 whatever the operand is, and the row maxima.
+
+    Of cubes and fourth powers only the total is asked for: both halves of a tile stand with the rows it is read by.
+    """
+    ours, theirs = _products(tile, there, here, SUMS)
+    halves = 1.0 if theirs is None else 2.0
+    for at in range(0, len(tile), PANEL):
+        rows = slice(at, at + PANEL)
+        single = blas.by_rows(tile[rows])
+        ours[rows, -1] = single.max(axis=1)
+        panel = single.astype(np.float64)
+        squares = panel * panel
+        ours[rows, -5] = panel.sum(axis=1)
+        ours[rows, -4] = squares.sum(axis=1)
+        ours[rows, -3] = halves * blas.row_dots(panel, squares)  # no copy of the cubes
+        ours[rows, -2] = halves * blas.row_dots(squares, squares)
+        if theirs is not None:
+            np.maximum(theirs[:, -1], single.max(axis=0), out=theirs[:, -1])
+            theirs[:, -5] += panel.sum(axis=0)
+            theirs[:, -4] += squares.sum(axis=0)
+    return ours, theirs
+
+
+class Kernels(Protocol):
+    """What the solvers see: a size, a count of reads, and the two products."""
+
+    n_reads: int
+    precision: str
+
+    @property
+    def log(self) -> ReadLog | None: ...
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]: ...
+
+    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock: ...
+
+
+class CentredKernels:
+    """K1 and K2 over the tiles of a run.
+
+    store: With every tile row finished.
+    precision ({"float32", "float64"}): Of the products inside a tile (sums over tiles are float64). float32 leaves an
+        error of about 2e-9 λ1/c² in the constant, which one float64 product then takes out
+        (:func:`scalemani.kernel.constant.refined`). By default float64 up to 20,000 vertices.
+    on_read: Called with `n_reads` after every read.
+    first: Made while D was written.
+    reads: Where the blocks of a solve are kept, and those of one that was stopped are found.
+    n_reads: Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
+    log: For the solver, over `reads`.
+    sums: Known after the first read.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: RunStore,
+        precision: str | None = None,
+        on_read: Callable[[int], None] | None = None,
+        first: FirstRead | None = None,
+        reads: StoredReads | None = None,
+    ) -> None:
+        self.log = None if reads is None else StoredReadLog(reads, self._count)
+        self._cluster, self._store, self._on_read = cluster, store, on_read
+        n = store.blocks.n
+        self.shape = (n, n)
+        self.n_reads = 0
+        self.precision = precision or usual_precision(n)
+        if self.precision not in ("float32", "float64"):
+            raise ValueError(f"precision={precision!r}: 'float32' or 'float64' is allowed")
+        self._first = first
+        self._sums = None if first is None else first.sums
+
+    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock:
+        """A block (n, width) with its images: the first read's, or a new one that `make` gives, for a read."""
+        first, self._first = self._first, None  # the solver's from here on: it is as large as the basis
+        if first is not None and first.block.shape == (self.shape[0], width):
+            same = self.precision == usual_precision(self.shape[0])  # the first read's
+            return ReadBlock(first.block, first.images if same else self.products(first.block))
+        self._sums = None  # so that the sums come from this read, too
+        del first
+        block = make()
+        return ReadBlock(block, self.products(block))
+
+    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
+        """K1 V and K2 V for V (n, m), from one read of D; every read checks every tile.
+
+        precision ({"float32", "float64"}): Of these products alone.
+        """
+        m, precision = vectors.shape[1], precision or self.precision
+        if self._sums is None:
+            reader = first_reader(vectors, precision)
+            first = FirstRead(vectors, sweep(self._cluster, self._store, reader, by_rows=True))
+            self._sums, images = first.sums, first.images
+        else:
+            reader = later_reader(vectors, precision)
+            images = images_of(sweep(self._cluster, self._store, reader), m)
+        self._count()
+        return images
+
+    def _count(self) -> None:
+        self.n_reads += 1
+        if self._on_read is not None:
+            self._on_read(self.n_reads)
+
+    @property
+    def sums(self) -> DistanceSums:
+        """Row sums of D and D∘D, and row maxima; a read of D if there was none before."""
+        if self._sums is None:
+            self.products(np.zeros((self.shape[0], 1)))
+        assert self._sums is not None
+        return self._sums
+
+
+class StoredReadLog:
+    """The solver's log over the reads that a store keeps: one that is found counts as a read.
+
+    count: Called with nothing for each.
+    """
+
+    def __init__(self, reads: StoredReads, count: Callable[[], None]) -> None:
+        self._reads, self._count_one = reads, count
+
+    def get(self, number: int) -> ReadBlock | None:
+        """The block that a stopped solve has read as this one."""
+        found = self._reads.get(number)
+        if found is None:
+            return None
+        self._count_one()
+        return ReadBlock(found[0], found[1:])
+
+    def put(self, number: int, block: ReadBlock) -> None:
+        """Keep a block with its images."""
+        self._reads.put(number, (block.basis, *block.images))
+
+
+class DenseKernels:
+    """K1 and K2 of a distance matrix in memory; the same products, in float64.
+
+    distances (n, n): Symmetric, zero diagonal.
+    """
+
+    def __init__(self, distances: Any) -> None:
+        self.distances = np.asarray(distances, np.float64)
+        self.shape = (len(self.distances), len(self.distances))
+        self.n_reads, self.precision, self.log = 0, "float64", None
+        d, squares = self.distances, self.distances**2
+        cubes, fourths = float(blas.row_dots(d, squares).sum()), float(blas.row_dots(squares, squares).sum())
+        self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
+
+    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock:
+        """A block (n, width) with its images."""
+        block = make()
+        return ReadBlock(block, self.products(block))
+
+    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
+        """K1 V and K2 V in float64; counted as one read of D."""
+        self.n_reads += 1
+        v = centred(vectors)
+        first, second = (-0.5 * centred(blas.product(d, v)) for d in (self.distances, self.distances**2))
+        return first, second
+
+
+class LandmarkKernels:
+    """K1 and K2 of landmarks that stand for all points; what :func:`scalemani.kernel.constant.solve` asks of kernels.
+
+    square (m, m): Symmetric, zero diagonal.
+    counts (m,): Points of each landmark's cell, itself included.
+    sums: Of the n points at their landmarks' places.
+    """
+
+    def __init__(self, square: F64, counts: I64) -> None:
+        m = len(square)
+        self.shape = (m, m)
+        self.n_reads, self.precision, self.log = 0, "float64", None
+        self._roots = np.sqrt(counts.astype(np.float64))
+        towards = self._roots / np.linalg.norm(self._roots) - 1 / np.sqrt(m)
+        length = float(np.linalg.norm(towards))
+        self._mirror = towards / length if length > 1e-12 else np.zeros(m)
+        weights = counts.astype(np.float64)
+        squares = square**2
+        self._scaled = self._roots[:, None] * square * self._roots, self._roots[:, None] * squares * self._roots
+        self.sums = DistanceSums(
+            row_sums=blas.product(square, weights),
+            row_sums_squared=blas.product(squares, weights),
+            row_maxima=square.max(axis=1),
+            cubes=float(blas.product(blas.product(weights, square * squares), weights)),
+            fourths=float(blas.product(blas.product(weights, squares**2), weights)),
+            counts=weights,
+        )
+
+    def _reflected(self, columns: F64) -> F64:
+        found: F64 = columns - 2 * np.outer(self._mirror, blas.product(self._mirror, columns))
+        return found
+
+    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock:
+        """A block (m, width) with its images."""
+        block = make()
+        return ReadBlock(block, self.products(block))
+
+    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
+        """K1 V and K2 V, in float64."""
+        self.n_reads += 1
+        operand = self._reflected(centred(vectors))
+        first, second = (-0.5 * centred(self._reflected(blas.product(scaled, operand))) for scaled in self._scaled)
+        return first, second
+
+    def on_points(self, vectors: F64) -> F64:
+        """√W u of each vector found, (m, p): the sum of its entries over a cell. Over W it is its entry on a point."""
+        columns = vectors.reshape(len(vectors), -1)
+        found: F64 = self._roots[:, None] * self._reflected(columns)
+        return found.reshape(vectors.shape)
+
+
+def kernels_bytes(m: int) -> int:
+    """The two scaled matrices, and copies while they are made."""
+    return 6 * 8 * m * m

@@ -1,0 +1,350 @@
+"""A fitted run: takes a finished store, gives coordinates, projections, rows of D and a copy without D.
+
+The store IS the saved model; this class is its face in memory. A run without a path of its own
+lives in a temporary folder for as long as anything refers to it: the estimator, or a lazy result
+of its projection. A pickle of it carries the files of its export, where one with a path carries that.
+"""
+
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.client import Cluster
+from scalemani.embedding.coordinates import load_embedding
+from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
+from scalemani.embedding.spectrum import much_negative
+from scalemani.errors import ScalemaniError, UnreachableWarning, warn
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_paths
+from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
+from scalemani.points.reading import as_source, check_shape, row_numbers
+from scalemani.progress import Progress
+from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
+from scalemani.storage.chunked_matrix import (
+    COORDINATES,
+    POINTS,
+    copy_points,
+    first_rows,
+    landmark_account,
+    rows_of_landmarks,
+)
+from scalemani.storage.files import room_for
+from scalemani.storage.locations import named, place
+from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
+from scalemani.storage.place import StoreFolder, check_writable
+from scalemani.storage.run import RunStore
+from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
+from scalemani.storage.writer import Writer, who_writes
+
+PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
+
+
+class Run:
+    """A store whose fit is finished.
+
+    folder: Kept alive by this object.
+    Raises ScalemaniError: If the fit in the store did not finish.
+    """
+
+    def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
+        self.store, self.folder = store, folder or StoreFolder(store.path)
+        document = store.document
+        self._id: str = document["id"]
+        self.stages: dict[str, Any] = document["stages"]
+        if "fit" not in self.stages:
+            at_work = who_writes(store.path)
+            what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
+            stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
+            done = ", ".join(name for name in stages if name in self.stages)
+            raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copies in one process share the run."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With a path of its own by that, else whole but for D; a metric that is a function goes along."""
+        path, identity, revision, *_ = self._key
+        metric = self._metric
+        function = function_of(metric) if is_function_name(metric) else None
+        if self.folder.temporary:
+            return _unpacked, (self._packed(), function)
+        return _opened_again, (path, identity, revision, function)
+
+    def _packed(self) -> dict[str, bytes]:
+        """The files of the model without D, by name; refused where they are too large for a pickle."""
+        size = self.store.bytes_without_distances(*((POINTS,) if "landmarks" in self.stages else ()))
+        if size > PICKLE_BYTES:
+            raise ScalemaniError(
+                f"a model with store=None is pickled whole, but for D, and this one has {size:,} bytes where a pickle "
+                f"carries {PICKLE_BYTES:,}: give fit a store path, which is all that is pickled then"
+            )
+        with tempfile.TemporaryDirectory(prefix="scalemani-") as folder:
+            model = Path(folder) / "model"
+            self.export(model)
+            files = [file for file in sorted(model.rglob("*")) if file.is_file()]
+            return {file.relative_to(model).as_posix(): file.read_bytes() for file in files}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the fit was asked for."""
+        return dict(self.stages["fit"]["fields"])
+
+    @cached_property
+    def vertex(self) -> I64:
+        """Vertex of each of the user's rows; -1 where its component was dropped."""
+        return self.store.read_array("vertex")
+
+    @property
+    def spectrum(self) -> dict[str, Any]:
+        """The account of the spectrum, with what the earlier stages counted."""
+        data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
+        solve = self.stages["solve"]
+        spectrum = {
+            "correction": solve["fields"]["correction"],  # as it was given, where an earlier release wrote the account
+            **solve["spectrum"],
+            "constant_solver": solve["fields"]["constant_solver"],
+            "n_rows": data["fields"]["n_rows"],
+            "n_distinct": data["n_distinct"],
+            "n_edges": graph["n_edges"],
+            "n_components_of_graph": graph["n_components"],
+            "component_sizes": graph["component_sizes"],
+            "n_bridges": graph["n_bridges"],
+            "knn_method": neighbors["method"],
+            "knn_recall": neighbors["recall"],
+            "knn_left_out": neighbors.get("left_out", 0),
+            "knn_account": neighbors.get("account"),  # earlier releases did not count
+            **landmark_account(self.stages),
+        }
+        much = much_negative(spectrum)
+        spectrum["notes"] = [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
+        return spectrum
+
+    @cached_property
+    def distance_histogram(self) -> DistanceHistogram | None:
+        """Pairs of vertices by their distance, for :mod:`scalemani.embedding.dimension`; None where the fit did not
+        count.
+
+        A fit by landmarks does not.
+        """
+        return stored_histogram(self.store)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features, if the fit or its caller knew them."""
+        names = self.stages.get("names", {}).get("fields", {}).get("features")
+        return None if names is None else list(names)
+
+    def name_features(self, names: list[str] | None) -> None:
+        """Record the names of the features in the store.
+
+        Raises StoreInUseError: If a fit is at work there.
+        Raises ScalemaniError: If it was fitted again since, or is gone.
+        """
+        if names != self.feature_names:
+            with Writer(self.store.path, beats=not self.folder.temporary) as writer:
+                self._check_current()
+                RunStore(self.store.path).guarded(writer.check).finish("names", {"features": names})
+            self.stages = self.store.document["stages"]
+
+    def embedding(self) -> F64:
+        """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
+        if "landmarks" in self.stages:
+            return self._in_user_order(self.store.read_array(COORDINATES))
+        axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
+        return self._in_user_order(axes.coordinates())
+
+    @property
+    def landmarks(self) -> I64 | None:
+        """The first of the user's rows of each landmark, in the order of their vertices; None where all points are."""
+        return first_rows(self.store, self.vertex) if "landmarks" in self.stages else None
+
+    def _in_user_order(self, values: NDArray[Any]) -> F64:
+        """Rows by vertex -> rows by user row; NaN where there is no vertex."""
+        out = np.full((len(self.vertex), *values.shape[1:]), np.nan)
+        kept = self.vertex >= 0
+        out[kept] = values[self.vertex[kept]]
+        return out
+
+    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
+        """Rows of D in the user's order and unit, shape (len(rows), N); NaN to and from dropped rows.
+
+        They are read where D is kept and `stored` is true, else found again from the graph (D that was given is always
+        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits. A model by
+        landmarks keeps no rows of D: they are found from the graph whatever `stored` says, and where D was given, rows
+        that are landmarks are read from the distances to these.
+
+        Raises ScalemaniError: If rows are not row numbers, or D was given, then dropped, or kept to landmarks that
+            these rows are not.
+        """
+        self._check_current()
+        total = len(self.vertex)
+        vertices = self.vertex[row_numbers(rows, total)]
+        known = vertices >= 0
+        given = self.stages["data"]["fields"]["kind"] == "geodesic"
+        if self.store.has_distances and (stored or given):
+            found = self.store.read_rows(vertices[known])
+        elif given and "landmarks" in self.stages:
+            found = rows_of_landmarks(self.store, vertices[known])
+        elif given:
+            raise ScalemaniError(
+                "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what "
+                "you gave"
+            )
+        else:
+            found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
+        out = np.full((len(vertices), total), np.nan)
+        out[known] = self._in_user_order(found.T.astype(np.float64) * self.stages["graph"]["scale"]).T
+        return out
+
+    # ---- projection ------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> ModelKey:
+        """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
+        self._check_current()
+        module = module_of(self._metric) if is_function_name(self._metric) else ""
+        return (self.store.path, self._id, self.stages["solve"]["revision"], self.parameters["projection"], module)
+
+    @property
+    def _metric(self) -> str:
+        return str(self.stages["neighbors"]["fields"]["metric"])
+
+    def _check_current(self) -> None:
+        """Refuse to answer from a store that is gone, or holds another fit by now."""
+        if not place(self.store.path).is_dir():
+            raise ScalemaniError(
+                f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
+                "the object that fitted it; give fit a store path"
+            )
+        document = self.store.document
+        revision = self.stages["solve"]["revision"]
+        if document["id"] != self._id or document["stages"].get("solve", {}).get("revision") != revision:
+            raise _fitted_again(self.store.path)
+
+    @property
+    def n_components(self) -> int:
+        """Axes."""
+        return int(self.parameters["n_components"])
+
+    def transform(
+        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None
+    ) -> Any:
+        """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
+
+        With `kept`, finished blocks are kept and found there (not those of a lazy result).
+
+        Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
+        """
+        T = self._test_set(T)
+        if hasattr(T, "rechunk"):
+            return self._lazy(T)
+        with Cluster(scheduler) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
+            pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
+        coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
+        _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
+        return coordinates
+
+    def transform_to(self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None) -> Any:
+        """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
+
+        What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped. That is
+        the output, a few bytes a block, and the blocks of one group of rows.
+        The number of rows that are NaN is warned about.
+        """
+        T = self._test_set(T)
+        out = named(out, "out")
+        if np.isnan(T.shape[0]):
+            raise ScalemaniError(
+                "X has rows that nobody has counted: call X.compute_chunk_sizes() first, or give "
+                "X.to_dask_array(lengths=True) of a data frame"
+            )
+        total = int(T.shape[0])
+        drop_finished(out)
+        refuse_existing(out)
+        check_writable(out)
+        lost = 0
+        with kept_results(out) as kept, Cluster(scheduler) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
+            placing = Placing(self._key, T, cluster, kept, report)
+            array = NewOutput(kept.folder, (total, self.n_components), min(placing.chunk_rows, max(1, total)))
+            for _, rows in placing.groups(array):
+                lost += int(np.isnan(rows).any(axis=1).sum())
+            kept.check()
+            array.finish(out)
+        _warn_unreachable(lost, total)
+        return open_output(out)
+
+    def _test_set(self, T: Any) -> Any:
+        """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
+        source = as_source(T, "X")
+        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features)
+        return T if sp.issparse(T) else source  # sparse rows of distances keep their stored zeros
+
+    def _lazy(self, T: Any) -> Any:
+        whole = T.rechunk({1: -1})
+        return whole.map_blocks(
+            LazyProjection(self._key, 0 if np.isnan(T.shape[0]) else int(T.shape[0]), self.folder),
+            dtype=np.float64,
+            chunks=(whole.chunks[0], (self.n_components,)),
+            meta=np.empty((0, 0)),
+        )
+
+    def export(self, path: Any) -> None:
+        """Copy the model without D to a new folder; one of landmarks with the distances to these, by which it places.
+
+        Raises ScalemaniError: If something is at `path`.
+        """
+        path = named(path, "path")
+        self._check_current()
+        if "landmarks" in self.stages:
+            self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))
+        else:
+            self.store.copy_without_distances(path)
+
+
+def _fitted_again(path: str) -> ScalemaniError:
+    return ScalemaniError(
+        f"the store {path!r} was fitted again since this model was made: load it again, or give each fit a path of its "
+        "own"
+    )
+
+
+def _unpacked(files: dict[str, bytes], function: Any) -> Run:
+    """A run out of a pickle, in a temporary folder of its own."""
+    folder = StoreFolder(None)
+    with room_for(folder.path, sum(map(len, files.values()))):
+        for name, content in files.items():
+            file = Path(folder.path) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    return _knowing(Run(RunStore(folder.path), folder), function)
+
+
+def _opened_again(path: str, identity: str, revision: str, function: Any) -> Run:
+    """The run that a pickle names; refused where it is gone, or another is at the path by now."""
+    run = _knowing(Run(RunStore(path)), function)
+    if run._key[1:3] != (identity, revision):
+        raise _fitted_again(path)
+    return run
+
+
+def _knowing(run: Run, function: Any) -> Run:
+    if function is not None:
+        function_name(function)  # known in this process from now on
+    return run
+
+
+def _warn_unreachable(lost: int, total: int) -> None:
+    if lost:
+        warn(
+            f"{lost} of {total} rows have no finite path to the training points: their coordinates are NaN",
+            UnreachableWarning,
+        )

@@ -1,0 +1,380 @@
+"""Which way queries go among rows that stay: takes the rows, the metric and how many queries there will be in all.
+
+Exactly, among all rows or among parts of them that can hold the nearest (:mod:`scalemani.neighbors.shard_searches`),
+while that is the cheaper way; through an index of NN-descent where it is far dearer. By arithmetic, by work that is
+counted for a seeded sample of the rows, and never by a clock, a process or a batch: who asks for the same number gets
+the same way.
+
+What a search takes, in bytes: an upper bound, from sizes alone.
+
+What a search will cost, by arithmetic and not by a clock.
+
+The choice between the exact search and NN-descent must be the same on every machine and for any number of
+threads, or the same seed would give another graph.
+
+The figures are seconds on one core, measured once; only their ratios matter.
+
+How many rows a shard may have: takes the bytes that there are, gives rows, by arithmetic that a plan makes, too.
+
+Which way a search for neighbours goes: takes the rows, the metric and the room, gives the search that is cheapest.
+
+By arithmetic, and by what the bounds of parts leave to be measured for a seeded sample of rows; never by a clock or the
+number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster import machine
+from scalemani.neighbors.descent import DescentRows, ShardIndex, descent_obstacle
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.forms import CountForm, NormForm, PairForm
+from scalemani.neighbors.lists import PIECE_SECONDS
+from scalemani.neighbors.metric_forms import FunctionForm
+from scalemani.neighbors.parts import Parts, Sharded, Yardstick, make_parts, part_count, shards_of
+from scalemani.neighbors.precomputed import PrecomputedSearch
+from scalemani.neighbors.prepared import query_evaluations
+from scalemani.neighbors.shard_searches import DescentInShards, PartQueries, PartsInShards, TreesInShards
+from scalemani.points.rows import held_bytes
+
+GATHERED = 32 << 20  # pairs of rows that a search gathers at once
+TABLE = 8 << 20  # a table of bounds of a blocked search
+
+
+def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) -> int:
+    """A neighbour search at work, besides the rows and the lists.
+
+    width: Features of a row as the metric takes them.
+    method: "kdtree" (a query for 8,192 rows), "brute" (six tables of bounds a thread, four arrays of gathered rows),
+        "nndescent" or anything else (nothing).
+    """
+    if method == "kdtree":
+        pairs = min(n, 8192) * (neighbors + 2)
+        return 6 * min(GATHERED, 8 * pairs * width) + 80 * pairs
+    if method == "brute":
+        tables = 6 * min(TABLE, 8 * 512 * n)
+        return threads * (tables + 4 * min(GATHERED, 8 * 512 * min(n, 4 * neighbors) * width))
+    if method == "nndescent":  # imported and compiled; rows in float32, their trees, candidates and heaps
+        return (640 << 20) + n * (12 * width + 60 * (neighbors + 1))
+    return 0
+
+
+def parts_bytes(n: int, width: int, neighbors: int) -> int:
+    """Rows in parts: their order and places, centres five times, tables between centres six, and lists.
+
+    The lists are those found so far, once more on their way to the store.
+    """
+    parts = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
+    return 40 * n + 6 * 8 * parts**2 + 5 * 8 * parts * width + 16 * n * neighbors
+
+
+def lists_bytes(n: int, listed: int) -> int:
+    """Neighbour lists of `listed` entries in all: int64 indices and float64 distances."""
+    return 8 * (n + 1) + 16 * listed
+
+
+DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
+_SORTED = 150e-9  # an entry of a given row, sorted with its rank
+_TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
+
+
+def exact_seconds(search: ExactSearch | PrecomputedSearch, n_neighbors: int) -> float:
+    """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
+    count = float(search.n_rows)
+    if isinstance(search, PrecomputedSearch):
+        return count * count * _SORTED
+    if search.method == "kdtree" or search.low:
+        a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
+        return float(count * min(a_row * np.log2(count + 1) / 16, count * 100e-9))
+    return count * count * (_TABLE + _pair_seconds(search))
+
+
+def parts_seconds(search: ExactSearch, pairs: float) -> float:
+    """Projected seconds for all neighbours of all rows from their parts, so many pairs measured for each."""
+    return float(search.n_rows) * pairs * (_TABLE + _pair_seconds(search))
+
+
+def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
+    """Projected seconds for NN-descent from one thread, its compilation counted."""
+    evaluations = 60.0 * search.n_rows * (n_neighbors + 1)
+    return DESCENT_START + evaluations * (20e-9 + _evaluation_seconds(search))
+
+
+def index_seconds(search: ExactSearch, n_neighbors: int, total: int) -> float:
+    """Projected seconds for an index of NN-descent and so many queries of it."""
+    asked = query_evaluations(total, n_neighbors) * (20e-9 + _evaluation_seconds(search))
+    return descent_seconds(search, n_neighbors) + asked
+
+
+def _pair_seconds(search: ExactSearch) -> float:
+    """Of one pair in a blocked exact search."""
+    form, width = search.form, float(search.prepared.width)
+    if issparse(search.rows) and getattr(form, "keeps_csr", False):
+        per_row = float(search.rows.nnz) / max(1, search.n_rows)
+        return 2e-9 * per_row * max(per_row / width, 0.02) + 10e-9
+    if isinstance(form, CountForm) or (isinstance(form, NormForm) and form.p == 2):
+        return 0.06e-9 * width
+    if isinstance(form, NormForm):
+        return (1e-9 if form.p in (1.0, np.inf) else 25e-9) * width
+    if isinstance(form, PairForm):
+        return (2e-9 if form.has_table else 150e-9) * width
+    return _evaluation_seconds(search)
+
+
+def _evaluation_seconds(search: ExactSearch) -> float:
+    """Of one distance in compiled code."""
+    form, width = search.form, float(search.prepared.width)
+    if isinstance(form, FunctionForm):
+        if not form.user_given:
+            return 2e-9 * width * width  # optimal transport
+        return 3e-9 * width if form.compiled else 2e-6
+    if issparse(search.rows):
+        return 5e-9 * float(search.rows.nnz) / max(1, search.n_rows)
+    return (0.4e-9 if isinstance(form, NormForm) and form.p in (1.0, 2.0, np.inf) else 10e-9) * width
+
+
+LEAST = 4096  # rows: smaller shards save little and are many
+
+
+def shard_rows(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Rows of a shard: all of them, or the half, the fourth and so on, until that fits.
+
+    room: Bytes that the search may take besides the rows and two copies of the lists; None for any number.
+    count: Rows, m.
+    width: Features of a row as the metric takes them.
+    method: "kdtree", "brute" or "nndescent".
+
+    >>> shard_rows(None, 100_000, 784, 10, "nndescent", 2), shard_rows(2 << 30, 200_000, 784, 10, "nndescent", 2)
+    (100000, 100000)
+    """
+    rows = count
+    while room is not None and rows > LEAST and working_bytes(rows, count, width, n_neighbors, method, threads) > room:
+        rows = -(-rows // 2)
+    return rows
+
+
+def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Bytes of a search whose shards have so many rows of all."""
+    found = search_bytes(rows, width, n_neighbors, method, threads)
+    if rows == count and method != "brute":
+        return found
+    found += parts_bytes(count, width, n_neighbors) if count >= LEAST else 0
+    if method == "kdtree":
+        return found + rows * (8 * width + 24)
+    if method == "brute":
+        return found
+    return max(found, search_bytes(count, width, n_neighbors, "brute", threads))
+
+
+def needed_bytes(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
+    """Bytes of a search whose shards are as large as there is room for."""
+    rows = shard_rows(room, count, width, n_neighbors, method, threads)
+    return working_bytes(rows, count, width, n_neighbors, method, threads)
+
+
+def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbors: int) -> int:
+    """Bytes that a search may take, of those a process may hold, besides the points and two copies of the lists."""
+    held = held_bytes(rows) + 8 * n_rows + 32 * n_distinct
+    lists = lists_bytes(n_distinct, n_distinct * n_neighbors)
+    return max(0, memory - machine.FIRST_USE - held - 2 * lists)
+
+
+WORTH_PARTS = 20.0  # projected seconds, below which all pairs are looked at
+_SAMPLED = 100  # rows
+_NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
+
+PLAIN, DESCENT = "plain", "nndescent"
+
+
+def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
+    """Whether NN-descent is asked for, or cheaper than all pairs."""
+    if knn != "auto":
+        return knn == "nndescent"
+    if descent_obstacle(search) is not None:
+        return False
+    return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
+
+
+def chosen_way(search: ExactSearch, knn: str, n_neighbors: int, random_state: int, room: int | None) -> Sharded | str:
+    """A search by parts or shards, or PLAIN (all pairs, or one k-d tree), or DESCENT (one index of all rows).
+
+    knn ({"auto", "exact", "nndescent"})
+    room: Bytes that the search may take; see :func:`scalemani.neighbors.choice.shard_rows`.
+    """
+
+    def most_rows(method: str) -> int:
+        count, width = search.n_rows, search.prepared.width
+        return shard_rows(room, count, width, n_neighbors, method, search.threads)
+
+    descent = takes_descent(knn, search, n_neighbors)
+    parts = None
+    if knn != "nndescent" and search.method == "brute" and not search.low and Yardstick.known(search.form):
+        seconds = exact_seconds(search, n_neighbors)
+        if seconds >= WORTH_PARTS and search.n_rows >= LEAST:
+            parts = make_parts(search.prepared, random_state, search.n_rows, search.threads)
+            by_parts = parts_seconds(search, pairs_a_row(search, parts, n_neighbors, random_state))
+            if by_parts < (descent_seconds(search, n_neighbors) if descent else seconds):
+                pieces = max(1, int(by_parts / (2 * PIECE_SECONDS)))
+                return PartsInShards(search, parts, shards_of(parts, -(-search.n_rows // pieces)), n_neighbors)
+    if descent:
+        rows = most_rows("nndescent")
+        if rows >= search.n_rows:
+            return DESCENT
+        parts = make_parts(search.prepared, random_state, min(rows, LEAST), search.threads)
+        return DescentInShards(search, parts, shards_of(parts, rows), n_neighbors, random_state)
+    if search.method == "brute" and search.low:
+        rows = most_rows("kdtree")
+        parts = make_parts(search.prepared, random_state, rows, search.threads)
+        return TreesInShards(search, parts, shards_of(parts, rows), n_neighbors)
+    return PLAIN
+
+
+def pairs_a_row(search: ExactSearch, parts: Parts, n_neighbors: int, random_state: int) -> float:
+    """Pairs measured for a row, about, if rows ask those parts alone that can hold nearer ones: of a sample's lists."""
+    assert parts.cells is not None
+    rng = np.random.default_rng([abs(int(random_state)), 3])
+    sample = np.sort(rng.choice(search.n_rows, min(_SAMPLED, search.n_rows), replace=False))
+    _, lengths = search.nearest(search.rows[sample], n_neighbors, exclude=sample)
+    limits = parts.cells.yardstick.length(lengths[:, -1])
+    place = np.empty(search.n_rows, np.int64)
+    place[parts.order] = np.arange(search.n_rows)
+    homes = np.searchsorted(parts.starts, place[sample], side="right") - 1
+    sizes, asked = np.diff(parts.starts), 0.0
+    for row, home, limit in zip(sample, homes, limits, strict=True):
+        others = np.flatnonzero(np.arange(parts.count) != home)
+        low = parts.cells.bounds(search.prepared.take(slice(row, row + 1)), int(home), others)[0]
+        asked += sizes[home] + _NOT_YET * sizes[others[low <= limit]].sum()
+    return float(asked / len(sample)) + parts.count
+
+
+EXACT, PARTS, INDEX = "exact", "parts", "nndescent"
+WAYS = (EXACT, PARTS, INDEX)
+
+WORTH = 20.0  # projected seconds for all queries, below which nothing is made for them
+FAR = 3.0  # how many times dearer exact lists have to be than those of an index, which misses some
+INDEX_BYTES = 4 << 30  # the most that an index may take: each process has its own
+SEED = 0  # exact lists don't depend on it; those of an index are the same in every process
+_SAMPLED_ROWS = 200  # rows
+_MAKING = 3.0  # tables of bounds between all rows and the centres that parts cost
+_TYPICAL_LIST = 10  # rows, where a radius doesn't say
+
+
+class QuerySearch:
+    """Searches for queries, of which what a way needs is made once, when it is first asked.
+
+    search: The rows and the metric.
+    n_neighbors: Rows of each query's list.
+    radius: Or all rows within it.
+    approximate: Whether lists may come from an index.
+
+    Threads of a process share it. Lists of a query follow from that query and the way alone; those of the exact ways
+    have the same bits.
+    """
+
+    def __init__(self, search: ExactSearch, n_neighbors: int | None, radius: float | None, approximate: bool) -> None:
+        self.search, self.radius = search, radius
+        self.k = min(n_neighbors or _TYPICAL_LIST, search.n_rows)
+        self._approximate = approximate and radius is None
+        self._lock = threading.Lock()
+        self._chosen: dict[int, str] = {}
+        self._parts: PartQueries | None = None
+        self._index: ShardIndex | None = None
+
+    def is_long(self, total: int) -> bool:
+        """Whether so many queries are worth a choice, which takes as long as what it may save."""
+        return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH
+
+    def choose(self, total: int) -> str:
+        """The way for so many queries in all: one of `WAYS`."""
+        if not self.is_long(total):
+            return EXACT
+        with self._lock:
+            if total not in self._chosen:
+                self._chosen[total] = self._choice(total)
+            return self._chosen[total]
+
+    def nearest(self, queries: Any, way: str = EXACT) -> tuple[I64, F64]:
+        """The nearest rows (q, k) of each query, by (distance, rank), and their distances."""
+        if way == PARTS:
+            return self._in_parts().nearest(queries, self.k)
+        return self._by_index(queries) if way == INDEX else self.search.nearest(queries, self.k)
+
+    def within(self, queries: Any, way: str = EXACT) -> tuple[I64, I64, F64]:
+        """All rows within the radius of each query: indptr (q + 1,), rows, distances."""
+        assert self.radius is not None
+        if way == PARTS:
+            return self._in_parts().within(queries, self.radius)
+        return self.search.within(queries, self.radius)
+
+    def recall(self, queries: Any) -> float:
+        """Share of what is listed through the index for some queries that is no farther than the true k-th row."""
+        _, found = self.nearest(queries, INDEX)
+        _, true = self.search.nearest(queries, self.k)
+        return float(np.mean(found <= true[:, -1:]))
+
+    # ---- what it costs -----------------------------------------------------------------------------
+
+    def _exact_seconds(self, total: int) -> float:
+        return exact_seconds(self.search, self.k) / self.search.n_rows * total
+
+    def _choice(self, total: int) -> str:
+        way, seconds = EXACT, self._exact_seconds(total)
+        if self.search.n_rows >= LEAST and Yardstick.known(self.search.form):
+            making = parts_seconds(self.search, _MAKING * part_count(self.search.prepared))
+            if making < seconds:
+                by_parts = making + parts_seconds(self.search, self._pairs()) / self.search.n_rows * total
+                way, seconds = (PARTS, by_parts) if by_parts < seconds else (way, seconds)
+        if self._may_index() and FAR * index_seconds(self.search, self.k, total) < seconds:
+            return INDEX
+        return way
+
+    def _pairs(self) -> float:
+        """Distances that a query among the parts takes: counted for a sample of the rows, with these left in."""
+        rng = np.random.default_rng([SEED, 4])
+        sample = np.sort(rng.choice(self.search.n_rows, min(_SAMPLED_ROWS, self.search.n_rows), replace=False))
+        trial = PartQueries(self.search, self._made_parts().parts)
+        if self.radius is not None:
+            trial.within(self.search.rows[sample], self.radius)
+        else:
+            trial.nearest(self.search.rows[sample], min(self.k + 1, self.search.n_rows))
+        return trial.pairs / len(sample)
+
+    def _may_index(self) -> bool:
+        count, width = self.search.n_rows, self.search.prepared.width
+        fits = search_bytes(count, width, self.k, "nndescent", 1) <= INDEX_BYTES
+        return self._approximate and fits and self.k < count and descent_obstacle(self.search) is None
+
+    # ---- what is made ------------------------------------------------------------------------------
+
+    def _in_parts(self) -> PartQueries:
+        with self._lock:
+            return self._made_parts()
+
+    def _made_parts(self) -> PartQueries:
+        if self._parts is None:
+            parts = make_parts(self.search.prepared, SEED, self.search.n_rows, self.search.threads)
+            self._parts = PartQueries(self.search, parts)
+        return self._parts
+
+    def _by_index(self, queries: Any) -> tuple[I64, F64]:
+        with self._lock:
+            if self._index is None:
+                every = np.arange(self.search.n_rows)
+                self._index = ShardIndex(DescentRows(self.search), every, self.k, SEED)
+        found = np.sort(self._index.ask_alone(queries), axis=1)
+        bad = found < 0
+        bad[:, 1:] |= found[:, 1:] == found[:, :-1]
+        lengths = self.search.paired(queries, np.where(bad, 0, found))
+        lengths[bad] = np.inf
+        order = np.lexsort((self.search.tie_rank[found], lengths), axis=1)
+        found, lengths = np.take_along_axis(found, order, axis=1), np.take_along_axis(lengths, order, axis=1)
+        short = np.flatnonzero(bad.any(axis=1))
+        if len(short):
+            found[short], lengths[short] = self.search.nearest(queries[short], self.k)
+        return found, lengths

@@ -1,0 +1,196 @@
+"""Lists of neighbours piece by piece: takes an exact search and what is kept already, gives the lists of all rows.
+
+A piece is a run of consecutive rows. Where it begins and ends follows from the rows and the metric alone, never from
+a clock or the number of threads, so that any process of the same search finds it again; and lists have the same bits
+whichever pieces were kept.
+
+Lists of neighbours, as the search gives them and the graph takes them.
+
+What a search for neighbours did, in numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.aliases import F64, I64
+
+LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
+
+    indptr (m + 1,)
+    indices (indptr[-1],)
+    distances (indptr[-1],)
+    method: "kdtree", "brute", "precomputed" or "nndescent".
+    recall: Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
+    account: How many distances that took, and what was skipped; without those that measured the recall.
+    left_out: Entries that are not in the lists, since their rows have nothing in common under the metric.
+    """
+
+    indptr: I64
+    indices: I64
+    distances: F64
+    method: str
+    recall: float
+    account: Account | None = None
+    left_out: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, m."""
+        return len(self.indptr) - 1
+
+    def without(self, out: NDArray[np.bool_]) -> NeighborLists:
+        """Those without some entries (indptr[-1],), which are counted."""
+        kept = np.concatenate([[0], np.cumsum(~out)])[self.indptr]
+        return replace(
+            self,
+            indptr=kept,
+            indices=self.indices[~out],
+            distances=self.distances[~out],
+            left_out=self.left_out + int(out.sum()),
+        )
+
+
+def even_lists(table: I64, lengths: F64, method: str, recall: float, account: Account) -> NeighborLists:
+    """Lists of k neighbours each, from tables (m, k) of them and of their distances."""
+    indptr = np.arange(len(table) + 1, dtype=np.int64) * table.shape[1]
+    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall, account)
+
+
+@dataclass
+class Account:
+    """What a search did.
+
+    n_distances: Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
+    counted: Whether each was counted; else the number is an estimate (:mod:`scalemani.neighbors.prepared`).
+    n_skipped: Pairs of a row and a shard without it that were skipped.
+    skipped_shards: Pairs (i, j), at most 100, of shards such that no row of i asked j.
+    """
+
+    n_distances: int = 0
+    counted: bool = True
+    n_shards: int = 1
+    n_parts: int = 1
+    n_skipped: int = 0
+    skipped_shards: list[list[int]] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return asdict(self)
+
+
+Lists = tuple[I64, I64, F64]
+"""Lengths (b,), rows and distances of the lists of b rows, one list after the other."""
+
+PIECE_SECONDS = 20.0  # of one core's projected work, the least that a piece is kept for: milliseconds are spent on it
+BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of them on a disk of 500 MB/s
+
+
+class Kept(Protocol):
+    """Where pieces are kept: whole or not at all, and gone if they are damaged or another search's."""
+
+    def get(self, name: str) -> I64 | None:
+        """What was put under a name, or None."""
+
+    def put(self, name: str, piece: I64) -> None:
+        """Keep an array."""
+
+
+class NothingKept:
+    """Keeps nothing."""
+
+    def get(self, name: str) -> I64 | None:
+        """None."""
+
+    def put(self, name: str, piece: I64) -> None:
+        """Let it go."""
+
+
+def by_pieces(
+    each: Callable[[Sequence[int]], Iterator[Lists]],
+    count: int,
+    step: int,
+    seconds: float,
+    kept: Kept,
+    progress: Callable[[int], None],
+) -> Lists:
+    """Lists of all rows, of which the pieces that are kept are not searched for.
+
+    each: Starts of blocks -> the lists of ``step`` rows from each, in that order, as they are done.
+    count: Rows, m.
+    step: Rows of a block.
+    seconds: Projected work of one core for all rows.
+    kept: Less than two pieces' work keeps nothing.
+    progress: Called with the rows that are done, first with those that were kept; never with all of them.
+    """
+    pieces = _pieces(count, step, seconds)
+    if len(pieces) < 2:
+        kept = NothingKept()
+    found = [_unpacked(kept.get(_name(piece)), len(piece)) for piece in pieces]
+    done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
+    if done < count:
+        progress(done)
+    starts = [start for piece, lists in zip(pieces, found, strict=True) if lists is None for start in piece[::step]]
+    with closing(_all_of(each(starts))) as blocks:
+        for at, piece in enumerate(pieces):
+            if found[at] is not None:
+                continue
+            parts: list[Lists] = []
+            for start in piece[::step]:
+                parts.append(next(blocks))
+                done += len(parts[-1][0])
+                if start + step >= piece.stop:
+                    found[at] = lists = _joined(parts)
+                    if 16 * len(lists[1]) <= BYTES_A_SECOND * seconds * len(piece) / count:
+                        kept.put(_name(piece), _packed(lists))
+                if done < count:
+                    progress(done)
+    return _joined([lists for lists in found if lists is not None])
+
+
+def _pieces(count: int, step: int, seconds: float) -> list[range]:
+    """Whole blocks that take PIECE_SECONDS at least."""
+    rows = count if seconds < 2 * PIECE_SECONDS else max(step, -int(-count * PIECE_SECONDS / seconds // step) * step)
+    return [range(start, min(start + rows, count)) for start in range(0, count, max(rows, 1))]
+
+
+def _name(piece: range) -> str:
+    return f"lists_{piece.start}_{piece.stop}"
+
+
+def _all_of(blocks: Iterator[Lists]) -> Generator[Lists, None, None]:
+    """As a generator, whose end ends the search."""
+    yield from blocks
+
+
+def _joined(parts: Sequence[Lists]) -> Lists:
+    counts, rows, distances = zip(*parts, strict=True)
+    return np.concatenate(counts), np.concatenate(rows), np.concatenate(distances)
+
+
+def _packed(lists: Lists) -> I64:
+    """One array of lengths, rows and the bits of distances."""
+    counts, rows, distances = lists
+    return np.concatenate([counts, rows, np.ascontiguousarray(distances, np.float64).view(np.int64)])
+
+
+def _unpacked(piece: I64 | None, count: int) -> Lists | None:
+    """The lists of so many rows, or None where that is not what was kept."""
+    if piece is None or piece.dtype != np.int64 or piece.ndim != 1 or len(piece) < count:
+        return None
+    counts, rest = piece[:count], piece[count:]
+    half = len(rest) // 2
+    if counts.min(initial=0) < 0 or 2 * int(counts.sum()) != len(rest):
+        return None
+    return counts, rest[:half], np.ascontiguousarray(rest[half:]).view(np.float64)

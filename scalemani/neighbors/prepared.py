@@ -1,0 +1,198 @@
+"""How many distances a search computed, where the library that did it doesn't say: estimates, and what they rest on.
+
+k-d tree    SciPy's search is best first: it opens the leaves whose boxes are nearer than the last row it lists, and
+            measures to all of their rows. Those leaves are looked up for some queries of each batch.
+NN-descent  Evaluations a row in units of its list's length, the row itself included, counted with a metric that counts
+            its calls (pynndescent 0.7, lists of 10 and 20): 20 to 29 for the index of a roll or of images of a
+            bump, 5,000 to 100,000 of them, 34 to 65 of normal rows of 10 or 30 features; 3 and 19 to 87 a query.
+
+Rows as a metric measures between them, their direct distances, and the order of rows at equal distance.
+
+What every search returns is made here, from the two rows of a pair alone: no result depends on the block, the
+batch or the order that rows come in.
+
+Work on threads: takes a function and its arguments, gives the results in their order, as they are done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from scalemani.aliases import F64, I64
+from scalemani.errors import ScalemaniError
+from scalemani.neighbors.forms import Form
+
+BLOCK_BYTES = 32 << 20  # prepared rows, or gathered pairs, held at once
+
+
+class PreparedRows:
+    """Rows to search among.
+
+    rows (m, d): Rows of any real dtype.
+    form: The metric.
+    tie_rank (m,): Order among rows at equal distance.
+    """
+
+    def __init__(self, rows: Any, form: Form, tie_rank: I64) -> None:
+        self.rows, self.form, self.tie_rank = rows, form, tie_rank
+        sample = form.prepare(rows[:1])
+        self.width = int(sample.shape[1])
+        self.sparse = bool(issparse(sample))
+        self._held: Any = form.prepare(rows) if form.hold else None
+        self._given = False
+
+    @classmethod
+    def part(cls, block: Any, form: Form, tie_rank: I64) -> PreparedRows:
+        """Rows (b, d') that are prepared already, to search among by themselves; `tie_rank` (b,) is theirs."""
+        made = cls.__new__(cls)
+        made.rows, made.form, made.tie_rank = block, form, tie_rank
+        made.width, made.sparse = int(block.shape[1]), bool(issparse(block))
+        made._held, made._given = block, True
+        return made
+
+    @property
+    def count(self) -> int:
+        """Number of rows, m."""
+        return int(self.rows.shape[0])
+
+    def take(self, rows: Any) -> Any:
+        """Prepared rows for a slice or an array of indices."""
+        return self.form.prepare(self.rows[rows]) if self._held is None else self._held[rows]
+
+    def blocks(self, step: int) -> Iterator[tuple[int, Any]]:
+        """All prepared rows as (start, block)."""
+        for start in range(0, self.count, step):
+            yield start, self.take(slice(start, start + step))
+
+    def hold(self) -> F64:
+        """All prepared rows, dense, kept from now on."""
+        if self._given:
+            return np.asarray(self._held)
+        dense = self.rows.toarray() if issparse(self.rows) else self.rows
+        self._held, self.sparse = self.form.prepare(dense), False
+        return np.asarray(self._held)
+
+    def queries(self, block: Any) -> Any:
+        """Queries prepared to the same kind, dense or CSR, as the rows."""
+        if issparse(block) and not self.sparse:
+            block = block.toarray()
+        elif self.sparse and not issparse(block):
+            block = csr_array(block)
+        return self.form.prepare(block)
+
+    def midrange(self, step: int) -> F64:
+        """The middle of each prepared feature's range, (d',): it doesn't depend on the order of the rows."""
+        ends = [(block.min(axis=0), block.max(axis=0)) for _, block in self.blocks(step)]
+        low, high = np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
+        return np.asarray(low + (high - low) / 2)
+
+    def distances(self, queries: Any, at: I64, rows: I64, start: int = 0, columns: Any = None) -> F64:
+        """Distances of the pairs (queries[at], row), shape (c,).
+
+        queries (q, d'): Prepared queries.
+        at, rows (c,): Pairs. ``rows`` index all rows, or the prepared block ``columns`` that begins at row ``start``.
+        """
+        out = np.empty(len(at))
+        step = max(1, BLOCK_BYTES // (8 * self.width))
+        for first in range(0, len(at), step):
+            pick = slice(first, first + step)
+            other = self.take(rows[pick]) if columns is None else columns[rows[pick]]
+            out[pick] = self.form.pairs(queries[at[pick]], other)
+        bad = ~(out >= 0)
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise ScalemaniError(
+                f"metric={self.form.name!r} gives {out[first]} between a row and row "
+                f"{start + int(rows[first])}; distances must be >= 0"
+            )
+        return out
+
+    def sorted(self, at: I64, rows: I64, found: F64) -> tuple[I64, I64, F64]:
+        """Pairs by query, then distance, then tie_rank."""
+        order = np.lexsort((self.tie_rank[rows], found, at))
+        return at[order], rows[order], found[order]
+
+    def lists(self, count: int, at: I64, rows: I64, found: F64, radius: float) -> tuple[I64, I64, F64]:
+        """Lengths (count,), rows and distances of each query's list of pairs at ``radius`` or less."""
+        keep = found <= radius
+        at, rows, found = self.sorted(at[keep], rows[keep], found[keep])
+        return np.bincount(at, minlength=count).astype(np.int64), rows, found
+
+
+AHEAD = 2  # calls a thread that are begun before the result of the first is taken: lost, if the search is killed
+
+
+def in_order(task: Callable[[Any], Any], arguments: Iterable[Any], threads: int) -> Iterator[Any]:
+    """Results of calls, from so many threads; a caller that stops early leaves no work behind.
+
+    >>> list(in_order(lambda x: x * x, range(5), 2))
+    [0, 1, 4, 9, 16]
+    """
+    waiting, given = deque[Any](), list(arguments)
+    if threads == 1 or len(given) < 2:
+        for argument in given:
+            yield task(argument)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for argument in given:
+                waiting.append(pool.submit(task, argument))
+                if len(waiting) == AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+SAMPLED = 16  # queries of a batch
+BUILD_EVALUATIONS = 36.0  # within a factor of two of each count
+QUERY_EVALUATIONS = 16.0  # of five
+
+
+def leaf_rows(tree: Any, queries: F64, norms: F64, p: float) -> int:
+    """Rows in the leaves that a best-first search for some queries opens.
+
+    queries (q, d)
+    norms (q,): From each query to the last row that was listed for it.
+    p: Of the norm.
+
+    >>> from scipy.spatial import cKDTree
+    >>> tree = cKDTree(np.arange(8.0)[:, None], leafsize=2)
+    >>> leaf_rows(tree, np.array([[0.4]]), np.array([0.6]), 2.0)
+    2
+    """
+    found = 0
+    for query, norm in zip(queries, norms, strict=True):
+        sides = np.maximum(np.maximum(tree.mins - query, query - tree.maxes), 0.0)
+        waiting = [(tree.tree, sides)]
+        while waiting:
+            node, sides = waiting.pop()
+            if np.linalg.norm(sides, p) > norm:
+                continue
+            if node.split_dim == -1:
+                found += node.end_idx - node.start_idx
+                continue
+            at, gap = node.split_dim, query[node.split_dim] - node.split
+            beyond = sides.copy()
+            beyond[at] = max(beyond[at], abs(gap))
+            near, far = (node.lesser, node.greater) if gap < 0 else (node.greater, node.lesser)
+            waiting += [(far, beyond), (near, sides)]
+    return int(found)
+
+
+def build_evaluations(count: int, n_neighbors: int) -> int:
+    """Estimate for the making of an index of `count` rows by NN-descent."""
+    return int(BUILD_EVALUATIONS * count * (n_neighbors + 1))
+
+
+def query_evaluations(count: int, n_neighbors: int) -> int:
+    """Estimate for so many queries of such an index."""
+    return int(QUERY_EVALUATIONS * count * (n_neighbors + 1))

@@ -1,0 +1,250 @@
+"""Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
+
+A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
+d_t (n,) come from the same kernel as the training rows; D is not read. (By landmarks the training set are these, and
+d_t comes from `distances_to_landmarks`: :mod:`scalemani.projection.landmarks`.) Then, with the corrected squared
+distances d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
+
+    k_t = -1/2 (d̃² - m), less its mean;      y_t = |Λ|^{1/2} (Λ - g)^{-1} V' k_t     ("continuous").
+
+| correction | c | g | Λ, V | y_t |
+|---|---|---|---|---|
+| "cailliez", a number c | c | c²/2 | of K(c) | Λ^{1/2} (Λ - c²/2)^{-1} V' k_t |
+| "lingoes" | 0 | s | of K2 + s J | Λ^{1/2} (Λ - s)^{-1} V' k_t |
+| "flip" | 0 | 0 | of K2, signed | sign(Λ) abs(Λ)^{-1/2} V' k_t |
+| None | 0 | 0 | of K2 | Λ^{-1/2} V' k_t |
+
+A training row seen as a test row gives k_t = K_i - g (e_i - 1/n) of the kernel K whose pairs these are (K2 for "flip"),
+so V' k_t = (Λ - g) V_i and y_t = Y_i exactly, and every other point is on the same scale. The paper's form (Choi &
+Choi, equations 8-11 read with c in 8-9 and Λ^{-1/2} in 11) sets d̃ = 0 at t's own vertex, which gives k_t = K_i there,
+and takes y = sign(Λ) |Λ|^{-1/2} V' k_t ("paper"): it too returns training rows, but shrinks every other point by
+1 - g/λ_a on axis a, c²/(2 λ_a) in the paper's own case. Lingoes' kernel has it in the same way; without a nugget the
+two forms are one.
+
+A row EQUAL to a training row (as float64) starts at that vertex alone: attached through neighbours,
+a mutual or approximate graph would give it other paths. Each row's result depends on that row alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from scalemani.aliases import F64, I64
+from scalemani.embedding.coordinates import Embedding, load_embedding
+from scalemani.geodesics.batches import first_seeds
+from scalemani.geodesics.paths import products_from_seeds
+from scalemani.geodesics.rows import shared_paths
+from scalemani.graph.edges import pointers, row_numbers, shortest
+from scalemani.neighbors.choice import EXACT, QuerySearch
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.functions import function_of, is_function_name
+from scalemani.neighbors.metrics import domain_check
+from scalemani.points.digests import RowIndex, content_rank, row_digests
+from scalemani.points.given_matrix import distance_rows
+from scalemani.points.reading import row_blocks
+from scalemani.points.rows import load_rows
+from scalemani.projection.landmarks import LandmarkPlacer
+from scalemani.projection.linear_map import Axes
+from scalemani.storage.chunked_matrix import STAGE as LANDMARKS
+from scalemani.storage.run import RunStore
+
+BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """Where test points touch the training points: CSR-like seeds in vertex numbers.
+
+    indptr, vertices, lengths: Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
+    own (l,): The vertex that a row equals, or -1.
+    """
+
+    indptr: I64
+    vertices: I64
+    lengths: F64
+    own: I64
+
+    @classmethod
+    def joined(cls, parts: "list[Attachments]") -> "Attachments":
+        """Those of all the rows of `parts`, in their order."""
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        return cls(
+            indptr=np.concatenate([[0], np.cumsum(counts)]),
+            vertices=np.concatenate([part.vertices for part in parts]),
+            lengths=np.concatenate([part.lengths for part in parts]),
+            own=np.concatenate([part.own for part in parts]),
+        )
+
+    def take(self, rows: I64) -> "Attachments":
+        """Those of some rows."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        chosen = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
+        return Attachments(indptr, self.vertices[chosen], self.lengths[chosen], self.own[rows])
+
+    def by_place(self) -> I64:
+        """The rows by the first vertex that each touches: near in number is near in space."""
+        return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
+
+    def by_chunk(self, rows: int) -> I64:
+        """The rows by the chunks of so many vertices that they touch, the first, then the last: few are read again."""
+        touched = np.flatnonzero(np.diff(self.indptr))
+        first, last = (np.zeros(len(self.own), np.int64) for _ in range(2))
+        if len(touched):
+            chunks, starts = self.vertices // rows, self.indptr[touched]
+            first[touched] = np.minimum.reduceat(chunks, starts)
+            last[touched] = np.maximum.reduceat(chunks, starts)
+        return np.lexsort((last, first))
+
+
+class Projector:
+    """A fitted run, ready to place test points.
+
+    store: With a finished "solve" stage.
+    form ({"continuous", "paper"})
+    """
+
+    def __init__(self, store: RunStore, form: str) -> None:
+        stages = store.document["stages"]
+        fields, graph, solved = stages["neighbors"]["fields"], stages["graph"], stages["solve"]
+        self.kind: str = stages["data"]["fields"]["kind"]
+        self.n_features = int(stages["data"]["fields"]["n_features"])
+        self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
+        self.embedding: Embedding = load_embedding(store, solved, graph["scale"])
+        self.vertex_of = store.read_array("vertex_of_distinct")
+        self.n, self._edges = int(graph["n_vertices"]), int(graph["n_edges"])
+        self._landmarks = LandmarkPlacer(store, self.embedding, form) if LANDMARKS in stages else None
+        without = self.kind == "geodesic" or self._landmarks is not None
+        self._graph = None if without else shared_paths(store.path, store.document["id"])
+        self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
+        if self.kind == "features":
+            self._rows, self._check = load_rows(store), domain_check(fields["metric"])
+            digests = store.read_array("digests")
+            self._index = RowIndex(digests)
+            metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
+            search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
+            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
+        elif self.kind != "geodesic":
+            self._tie_rank = store.read_array("tie_rank")
+        self._axes = Axes(self.embedding, form) if self._landmarks is None else self._landmarks.axes
+
+    def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
+        """Validated row blocks of a test set: rows of features, or of distances to the training points.
+
+        `first` is the number of T's first row in messages.
+        """
+        if self.kind == "features":
+            like, check = self._rows, self._check
+            yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first, check=check)
+        else:
+            yield from distance_rows(T, self.n_features, name, sparse=self.kind != "geodesic", first=first)
+
+    @property
+    def seeds_a_row(self) -> int:
+        """Training points that a test row touches, about: as many as they touch one another."""
+        return max(1, -(-2 * self._edges // self.n))
+
+    def is_long(self, total: int) -> bool:
+        """Whether a test set of so many rows is worth asking for the cheapest way to search for its neighbours."""
+        return self.kind == "features" and self.search.is_long(total)
+
+    def way(self, total: int) -> str:
+        """The way to search for the neighbours of a test set of so many rows (:mod:`scalemani.neighbors.choice`)."""
+        return self.search.choose(total) if self.is_long(total) else EXACT
+
+    def coordinates(self, block: Any, way: str = EXACT) -> F64:
+        """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
+        if self.kind == "geodesic":
+            out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
+            step = max(1, BATCH_BYTES // (8 * self.n))
+            for at in range(0, len(out), step):
+                out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
+            return out
+        return self.place(self.attach(block, way))
+
+    def order(self, found: Attachments) -> I64:
+        """The order in which attached rows cost least to place."""
+        return found.by_place() if self._landmarks is None else found.by_chunk(self._landmarks.chunk)
+
+    def place(self, found: Attachments) -> F64:
+        """Coordinates (l, p) of attached rows; fastest where they lie together."""
+        if self._landmarks is not None:
+            return self._landmarks.place(found.indptr, found.vertices, found.lengths, found.own)
+        lengths = found.lengths / self.embedding.scale
+        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
+        return self._axes.place(*products, found.own)
+
+    def attach(self, block: Any, way: str = EXACT) -> Attachments:
+        """The training points that each test row touches, searched for one of the ways."""
+        if self.kind == "features":
+            own = self._index.find(row_digests(block))
+            if self.radius is not None:
+                indptr, indices, lengths = self.search.within(block, way)
+            else:
+                nearest, far = self.search.nearest(block, way)
+                step = nearest.shape[1]
+                indptr, indices, lengths = np.arange(0, nearest.size + 1, step), nearest.ravel(), far.ravel()
+            lengths = np.where(self.search.search.apart(lengths), np.inf, lengths)  # no edges, as in the fit
+        else:
+            indptr, indices, lengths, own = self._from_distances(block)
+        return self._to_vertices(indptr, indices, lengths, own)
+
+    def _from_distances(self, block: Any) -> tuple[Any, Any, Any, I64]:
+        """Edges from rows of distances to the training points: stored entries, or the nearest ones."""
+        if sp.issparse(block):
+            csr = sp.csr_array(block)
+            indptr, indices, lengths = csr.indptr, csr.indices, np.asarray(csr.data, np.float64)
+            if self._choose:
+                row_of, count = row_numbers(indptr), int(csr.shape[0])
+                indptr, indices, lengths = shortest(row_of, indices, lengths, count, self.n_neighbors, self.radius)
+            zero: I64 = np.flatnonzero(lengths == 0)[::-1]  # the first of several is set last
+            own = np.full(csr.shape[0], -1)
+            own[row_numbers(indptr)[zero]] = indices[zero]
+            return indptr, indices, lengths, own
+        rows = _dense(block)
+        own = np.where((rows == 0).any(1), (rows == 0).argmax(1), -1)
+        if self.radius is not None:
+            csr_rows, indices = np.nonzero(rows <= self.radius)
+            return pointers(csr_rows, len(rows)), indices, rows[csr_rows, indices], own
+        k = min(self.n_neighbors, rows.shape[1])
+        indices = np.lexsort((np.broadcast_to(self._tie_rank, rows.shape), rows), axis=1)[:, :k]
+        lengths = np.take_along_axis(rows, indices, 1)
+        return np.arange(0, indices.size + 1, k), indices.ravel(), lengths.ravel(), own
+
+    def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: I64) -> Attachments:
+        """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
+        row_of = row_numbers(indptr)
+        known = own >= 0
+        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
+        rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
+        vertices = np.concatenate([self.vertex_of[indices[keep]], self.vertex_of[own[known]]])
+        distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
+        inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
+        order = np.argsort(rows[inside], kind="stable")
+        return Attachments(
+            indptr=pointers(rows[inside], len(own)),
+            vertices=vertices[inside][order],
+            lengths=distances[inside][order],
+            own=np.where(known, self.vertex_of[np.maximum(own, 0)], -1),
+        )
+
+    def _in_vertex_order(self, rows: F64) -> F64:
+        ordered = np.empty((len(rows), self.n))
+        kept = self.vertex_of >= 0
+        ordered[:, self.vertex_of[kept]] = rows[:, kept]
+        return ordered
+
+    def _place_rows(self, rows: F64) -> F64:
+        """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
+        distances = self._in_vertex_order(rows) / self.embedding.scale
+        if self._landmarks is not None:
+            distances = distances[:, self._landmarks.landmarks]
+        own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
+        return self._axes.place_rows(distances, own)
+
+
+def _dense(block: Any) -> F64:
+    return np.asarray(block.toarray() if sp.issparse(block) else block, np.float64)

@@ -1,0 +1,222 @@
+"""Charts: takes what a run counted and a sample's distances, gives figures."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import F64
+from scalemani.report.drawing import (
+    GREY,
+    NEGATIVE,
+    POSITIVE,
+    Figure,
+    count_bar,
+    new_figure,
+    paint_counts,
+    plain_numbers,
+    powers_of_ten,
+    signed_powers,
+    whole_ticks,
+)
+
+__all__ = ["dimension_panels", "distance_panels", "eigenvalue_chart", "residual_chart", "share_chart"]
+
+Pairs = tuple[F64, F64]
+
+LIGHT = "#92c5de"
+ACCENT = "#e08214"
+MOST_DOTTED_PAIRS = 8000
+LINEAR = 1e-3  # of the largest eigenvalue: within it the axis is linear
+CELLS = (230, 170)
+MOST_LABELS = 12
+SMALLEST_SHARE = 1e-6  # that has a place on a scale by powers of ten
+FEWEST_NEAR = 20  # pairs under which a slope says nothing
+
+
+def eigenvalue_chart(
+    eigenvalues: Sequence[float],
+    unshifted: Sequence[float],
+    shift: float,
+    next_value: float | None = None,
+    most_negative: float | None = None,
+) -> Figure:
+    """The axes' eigenvalues with and without the shift, what stands behind the last axis, and the lowest."""
+    p = len(eigenvalues)
+    figure = new_figure(_chart_width(p), 3.8)
+    axes: Any = figure.add_subplot()
+    place = np.arange(1, p + 1)
+    axes.axhline(0, color="black", linewidth=0.8)
+    # Flipped ones have either sign: a line through them would show what is not there.
+    line = "o-" if min(eigenvalues) >= 0 else "o"
+    axes.plot(place, eigenvalues, line, color=POSITIVE, linewidth=1.3, label="eigenvalue of the axis")
+    if shift:
+        axes.plot(place, unshifted, "o--", color=LIGHT, linewidth=1.3, label="without the shift")
+        axes.axhline(shift, color=ACCENT, linewidth=1.2, linestyle="--", label="the shift alone")
+    places, names = list(map(float, place)), [f"{a}" for a in place]
+    behind = [(next_value, "s", GREY, "next", "next, has no axis")]
+    behind += [(most_negative, "D", NEGATIVE, "lowest", "lowest without a correction")] if most_negative else []
+    for value, marker, colour, name, label in behind:
+        if value is not None:
+            names.append(name)
+            places.append(places[-1] + max(1, p / 14))  # so that words have room where numbers are close
+            axes.plot(places[-1], value, marker, color=colour, label=label)
+    drawn = np.concatenate([line.get_ydata() for line in axes.get_lines()])
+    largest = float(np.abs(eigenvalues).max())
+    if largest > 1e-290:  # below, powers of ten end
+        # Linear near 0, so that both signs have a place, and by powers of ten beyond.
+        signed_powers(axes, int(np.floor(np.log10(LINEAR * largest))), float(drawn.min()), float(drawn.max()))
+    _axis_numbers(axes, places, names, p)
+    axes.set_ylabel("eigenvalue")
+    axes.legend(fontsize=9)
+    return figure
+
+
+def _chart_width(p: int) -> float:
+    return min(11, 5.5 + 0.5 * p)
+
+
+def _axis_numbers(axes: Any, places: Any, names: Sequence[str], p: int) -> None:
+    """Ticks with names; of many axes only some have one, of what comes behind the p axes all."""
+    step = max(1, round(p / 24))
+    shown = [*range(0, p, step), *range(p, len(names))]
+    axes.set_xticks([places[i] for i in shown], [names[i] for i in shown])
+    axes.set_xlim(0.4, max(float(places[-1]), 4) + 0.6)
+    axes.set_xlabel("axis")
+
+
+def share_chart(
+    share: Sequence[float],
+    unshifted: Sequence[float] | None = None,
+    corrected: Sequence[float] | None = None,
+    broken_stick: Sequence[float] | None = None,
+) -> Figure:
+    """Shares of the axes beside the broken stick's.
+
+    `corrected` is what the stick is for where `share` is something else: no part is negative, and the sum is 1.
+    """
+    p = len(share)
+    figure = new_figure(_chart_width(p), 3.8)
+    axes: Any = figure.add_subplot()
+    place = np.arange(1, p + 1)
+    lines = [
+        (share, "o-", POSITIVE, "share of the axis"),
+        (unshifted, "o--", LIGHT, "without the shift"),
+        (corrected, "o:", GREY, "after a correction"),
+        (broken_stick, "-", ACCENT, "broken stick: chance"),
+    ]
+    for values, style, colour, label in lines:
+        if values is not None:
+            percents = np.array([100 * v if v > SMALLEST_SHARE else np.nan for v in values])
+            axes.plot(place, percents, style, color=colour, markersize=5, linewidth=1.3, label=label)
+    axes.set_yscale("log")
+    plain_numbers(axes.yaxis)
+    _axis_numbers(axes, place, [f"{a}" for a in place], p)
+    axes.set_ylabel("share in %")
+    axes.legend(fontsize=9)
+    return figure
+
+
+def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping[str, Any] | None) -> Figure:
+    """All geodesic distances (twenty at least) by length, and the correlation dimension scale by scale."""
+    figure = new_figure(11, 3.8)
+    left: Any = figure.add_subplot(1, 2, 1)
+    left.stairs(histogram.counts / np.diff(histogram.edges), histogram.edges, fill=True, color=POSITIVE)
+    left.set_xlim(0, float(histogram.edges[-1]))
+    powers_of_ten(left.xaxis, left.yaxis)
+    left.set_xlabel("geodesic distance")
+    left.set_ylabel("pairs for a unit of distance")
+    left.set_title(f"all {histogram.n_pairs:,} pairs", fontsize=11)
+    right: Any = figure.add_subplot(1, 2, 2)
+    known = histogram.nearer[1:] >= FEWEST_NEAR
+    right.plot(scales[known], slopes[known], "o-", color=POSITIVE, markersize=3.5, linewidth=1, label="slope")
+    top = 2.0
+    if estimate is not None:
+        value = estimate["dimension"]
+        right.axvspan(estimate["shortest"], estimate["longest"], color=ACCENT, alpha=0.15, linewidth=0)
+        right.axhline(value, color=ACCENT, linewidth=1.5, label=f"estimate: {value:.2f}")
+        top = 2.2 * max(value, 0.5)
+    right.set_ylim(0, max(top, float(np.quantile(slopes[known], 0.9)) if known.any() else top))
+    right.set_xscale("log")
+    if not known.any():  # equal distances have one bin and no slope: matplotlib finds no limits of its own
+        right.set_xlim(float(histogram.edges[0]), float(histogram.edges[-1]))
+    plain_numbers(right.xaxis)
+    right.set_xlabel("distance r")
+    right.set_ylabel("slope of log(pairs nearer than r)")
+    right.set_title("correlation dimension by scale", fontsize=11)
+    right.legend(fontsize=9, loc="lower left")
+    return figure
+
+
+def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
+    """Residual variance with the first 1, 2, ... axes (Tenenbaum, de Silva and Langford 2000, figure 2)."""
+    p = len(residual_variances)
+    figure = new_figure(7.4, 3.8)
+    axes: Any = figure.add_subplot()
+    place = np.arange(1, p + 1)
+    values = np.array(residual_variances, dtype=np.float64)  # NaN for None
+    axes.plot(place, values, "o-", color=POSITIVE, markersize=5)
+    if p <= MOST_LABELS:
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
+        for a, value in zip(place[np.isfinite(values)], values[np.isfinite(values)], strict=True):
+            where = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{value:.3g}", (a, value), fontsize=8, bbox=paper, **where)
+    axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 1e-9))
+    axes.set_xlim(0.5, max(p, 3) + 0.5)
+    whole_ticks(axes.xaxis)
+    axes.set_xlabel("axes used")
+    axes.set_ylabel("residual variance, 1 − r²")
+    return figure
+
+
+def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) -> Figure:
+    """Distances in the embedding against geodesic ones: of all sampled pairs, and of nearest neighbours alone.
+
+    Each are (geodesic, embedded); `constant` was added to geodesic distances by the fit.
+    """
+    figure = new_figure(11, 4.9)
+    for place, (name, (geodesic, embedded)) in enumerate(
+        [("all distances", all_pairs), ("nearest neighbours only", near_pairs)], start=1
+    ):
+        axes: Any = figure.add_subplot(1, 2, place)
+        _compare(figure, axes, geodesic, embedded, constant)
+        axes.set_title(f"{name}: {geodesic.size:,} pairs", fontsize=11)
+        axes.set_xlabel("geodesic distance")
+        axes.set_ylabel("distance in the embedding")
+    return figure
+
+
+def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: float) -> None:
+    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (geodesic, embedded))
+    if geodesic.size <= MOST_DOTTED_PAIRS:
+        axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
+    else:
+        counts, _, _ = np.histogram2d(geodesic, embedded, bins=CELLS, range=((0, right), (0, top)))
+        count_bar(figure, axes, paint_counts(axes, counts.T, (0, right, 0, top)), "pairs")
+    line = np.array([0.0, right])
+    axes.plot(line, line, color="black", linewidth=1, label="equal")
+    if 0 < constant < top:
+        axes.plot(line, line + constant, color=NEGATIVE, linewidth=1, linestyle="--", label="equal, with the constant")
+    across, up = _medians(geodesic, embedded)
+    axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
+    axes.set_xlim(0, right)
+    axes.set_ylim(0, top)
+    powers_of_ten(axes.xaxis, axes.yaxis)
+    # Where the pairs are not: they bend to one side of the diagonal.
+    bent_up = across.size and up.mean() / top > across.mean() / right
+    axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
+
+
+def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64]:
+    """Medians of y in parts of equal width along x; parts with few pairs have none."""
+    part = np.minimum((parts / (float(x.max(initial=0.0)) or 1.0) * x).astype(np.int64), parts - 1)
+    order = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[order], np.arange(parts + 1))
+    found = [
+        (float(np.median(x[inside])), float(np.median(y[inside])))
+        for inside in (order[a:b] for a, b in pairwise(ends))
+        if inside.size >= least
+    ]
+    across, up = np.array(found).reshape(-1, 2).T
+    return across, up

@@ -1,0 +1,240 @@
+"""The map on the page: takes coordinates and colourings, gives a section for each with its legend in words.
+
+Maps: takes coordinates and a colouring, gives a figure of the embedding's first axes.
+
+Up to 20,000 points are dots; more are counted in pixels, so that a million points are drawn in seconds and make
+no larger a page. Both directions have the same scale: the map is of distances.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import F64, I64, Floats
+from scalemani.report.drawing import (
+    CATEGORIES,
+    COLOURS,
+    GREY,
+    MOST_DOTS,
+    POSITIVE,
+    Colouring,
+    Figure,
+    category_colours,
+    colour_bar,
+    count_bar,
+    dot_colours,
+    new_figure,
+    paint_counts,
+    pixels,
+    png,
+    powers_of_ten,
+)
+from scalemani.report.page import Picture, Section
+from scalemani.report.words import count, number
+
+ACROSS = 420  # pixels along the longer side of a map of many points
+WIDTH, HEIGHT = 11.0, 7.2
+MARK = "#111111"
+
+
+def embedding_map(
+    coordinates: Floats,
+    colouring: Colouring | None = None,
+    *,
+    marks: Floats | None = None,
+    most_dots: int = MOST_DOTS,
+) -> Figure:
+    """The embedding's first axes: one, a map of two, or maps of each two of three.
+
+    Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross; above `most_dots` points are counted in pixels.
+    """
+    points = np.asarray(coordinates, dtype=np.float64)
+    # No category is drawn over the others because it comes last; the order is the same each time.
+    order = np.random.default_rng(0).permutation(len(points))
+    points, colours = points[order], None if colouring is None else colouring.of(order)
+    if points.shape[1] == 1:
+        return _one_axis(points[:, 0], colours, marks, most_dots)
+    if points.shape[1] == 2:
+        figure = new_figure(*_fitting(*np.ptp(points, axis=0)))
+        panels: list[Any] = [figure.add_subplot()]
+        pairs = [(0, 1)]
+    else:
+        # The first panel has some half of the width; two others stand in its height.
+        figure = new_figure(WIDTH, min(6.6, max(4.6, _fitting(*np.ptp(points[:, :2], axis=0))[1] * 0.55 + 1)))
+        grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
+        panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
+        pairs = [(0, 1), (0, 2), (1, 2)]
+    for axes, (across, up) in zip(panels, pairs, strict=True):
+        _panel(axes, points[:, [across, up]], colours, most_dots)
+        if marks is not None:
+            axes.scatter(marks[:, across], marks[:, up], marker="x", s=_mark_size(len(marks)), c=MARK, linewidths=0.7)
+        axes.set_xlabel(f"axis {across + 1}")
+        axes.set_ylabel(f"axis {up + 1}")
+    if colours is not None and colours.numbers is not None:
+        colour_bar(figure, panels, colours)
+    return figure
+
+
+def _fitting(width: float, height: float) -> tuple[float, float]:
+    """Inches for a map of these sides, with room for labels: no wider or higher than the page shows at once."""
+    steepness = height / width if width > 0 else (1.0 if height == 0 else np.inf)
+    if steepness <= HEIGHT / WIDTH:
+        return WIDTH, max(3.6, WIDTH * steepness + 0.6)
+    return max(5.5, HEIGHT / steepness + 1.5), HEIGHT
+
+
+def _panel(axes: Any, points: Floats, colours: Colouring | None, most_dots: int) -> None:
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.tick_params(labelsize=8)
+    powers_of_ten(axes.xaxis, axes.yaxis)
+    if len(points) <= most_dots:
+        dots = {"color": POSITIVE} if colours is None else {"c": dot_colours(colours)}
+        axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
+        return
+    low, high = points.min(axis=0), points.max(axis=0)
+    side = max(float((high - low).max()) / ACROSS, np.finfo(float).tiny)
+    cells = np.minimum(((points - low) / side).astype(np.int64), ACROSS - 1)
+    columns, rows = (int(cells[:, axis].max()) + 1 for axis in (0, 1))
+    image = pixels(cells[:, 1] * columns + cells[:, 0], rows * columns, colours).reshape(rows, columns, 4)
+    extent = (low[0], low[0] + columns * side, low[1], low[1] + rows * side)
+    axes.imshow(image, origin="lower", extent=extent, interpolation="nearest", aspect="equal")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.03)
+
+
+def _dot_size(n: int) -> float:
+    """Area of a dot: 60 points are seen, and 20,000 don't grow together."""
+    return float(np.clip(9000 / n, 2.5, 26))
+
+
+def _mark_size(m: int) -> float:
+    """Area of a cross: a few are seen, and thousands don't cover the map."""
+    return float(np.clip(6000 / m, 3, 30))
+
+
+def _one_axis(values: Floats, colours: Colouring | None, marks: Floats | None, most_dots: int) -> Figure:
+    """Against the numbers that colour it; else how many points lie where, a line a category."""
+    figure = new_figure(WIDTH, 3.6)
+    axes: Any = figure.add_subplot()
+    axes.set_xlabel("axis 1")
+    powers_of_ten(axes.xaxis, axes.yaxis)
+    if marks is not None:  # at the foot
+        foot = np.zeros(len(marks))
+        axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
+    if colours is not None and colours.numbers is not None:
+        known = ~colours.missing
+        _against(figure, axes, values[known], colours.numbers[known], most_dots)
+        axes.set_ylabel("value in the column")
+        return figure
+    edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))
+    axes.set_ylabel("points")
+    if colours is None or colours.codes is None:
+        axes.hist(values, bins=edges, color=POSITIVE)
+        return figure
+    kinds = len(colours.categories)
+    groups = [(values[colours.codes == kind], CATEGORIES[kind]) for kind in range(kinds)]
+    rest = values[(colours.codes < 0) | (colours.codes == kinds)]
+    for group, colour in [*groups, (rest, GREY)]:
+        if group.size:
+            axes.hist(group, bins=edges, color=colour, histtype="step", linewidth=1.6)
+    return figure
+
+
+def _against(figure: Figure, axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None:
+    if len(values) <= most_dots:
+        axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLOURS, linewidths=0)
+        return
+    counts, across, up = np.histogram2d(values, numbers, bins=(ACROSS, ACROSS // 3))
+    count_bar(figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")
+
+
+MOST_MARKS = 2000
+_COUNTED = (
+    "These are paler where there are fewer; where several points share one, it shows the mean of their numbers or the "
+    "mixture of their colours."
+)
+
+
+def map_sections(
+    coordinates: F64,
+    n_dropped: int,
+    colourings: Sequence[Colouring],
+    landmarks: I64 | None = None,
+) -> Iterator[Section]:
+    """A section for each colouring, or one without colours.
+
+    `coordinates` are finite, `n_dropped` rows have none; `landmarks` are rows of them, and get a cross if they are few.
+    """
+    words, marks, end = [], None, ""
+    if landmarks is not None and len(landmarks) <= MOST_MARKS:
+        marks = coordinates[landmarks]
+        what = "Strokes at the foot" if coordinates.shape[1] == 1 else "Crosses"
+        end = f" {what} are the {len(landmarks):,} landmarks."
+    if n_dropped:
+        words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
+    many = len(coordinates) > MOST_DOTS
+    if not colourings:
+        caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
+        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, marks, end)])
+    for i, colours in enumerate(colourings):
+        caption = f"Coloured by {colours.name}. {_remarks(colours, coordinates.shape[1])}"
+        caption += f"{_all(len(coordinates))} {_COUNTED} " if many and coordinates.shape[1] > 1 else ""
+        heading = "The map" if len(colourings) == 1 else f"The map: {colours.name}"
+        yield Section(heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, marks, end)])
+
+
+def _all(n: int) -> str:
+    return f"All {n:,} points are counted in the picture's pixels."
+
+
+def _picture(coordinates: F64, colours: Colouring | None, caption: str, marks: Any, end: str) -> Picture:
+    alt = "The embedding's first axes" + (f", coloured by {colours.name}." if colours else ".")
+    legend = _legend(colours) if colours is not None and colours.codes is not None else []
+    said = caption + _axes(coordinates.shape[1]) + end
+    return Picture(png(embedding_map(coordinates, colours, marks=marks)), said, alt, legend)
+
+
+def _axes(p: int) -> str:
+    if p == 1:
+        return "There is one axis."
+    which = "" if p == 2 else "Axes 1, 2 and 3, two at a time. "
+    return which + "One step is as long across as up."
+
+
+def _remarks(colours: Colouring, p: int) -> str:
+    """What a reader of the colours would get wrong without."""
+    text = ""
+    if colours.numbers is not None:
+        known = colours.numbers[~colours.missing]
+        beyond = int(((known < colours.limits[0]) | (known > colours.limits[1])).sum())
+        if beyond:
+            ends = f"the column goes from {number(known.min())} to {number(known.max())}"
+            text += f"{count(beyond, 'value')} beyond the scale's ends {_have(beyond)} the end's colour ({ends}). "
+    elif colours.n_categories > len(colours.categories):
+        few = (
+            f"the {len(colours.categories)} commonest have a colour each" if colours.categories else "none has a colour"
+        )
+        text += f"The column has {colours.n_categories:,} different values, too many to tell apart: {few}. "
+    missing = int(colours.missing.sum())
+    if missing:
+        # Beside one axis, what has no number has no place.
+        place = "left out" if p == 1 and colours.numbers is not None else "grey"
+        text += f"{count(missing, 'row')} without a value {'is' if missing == 1 else 'are'} {place}. "
+    return text
+
+
+def _have(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
+def _legend(colours: Colouring) -> list[tuple[str, str]]:
+    *shown, others, missing = colours.counts()
+    others_are = f"{colours.n_categories - len(colours.categories):,} others"
+    further = others_are if colours.categories else "all values"
+    entries = [*zip(colours.categories, shown, strict=True), (further, others), ("no value", missing)]
+    return [
+        (colour, f"{name} ({n:,})")
+        for colour, (name, n) in zip(category_colours(colours), entries, strict=True)
+        if n or name in colours.categories
+    ]

@@ -1,0 +1,337 @@
+"""Stages 1 to 3 by kind of input: takes X, gives one interface that the pipeline walks without asking.
+
+features   rows of numbers: distinct points, neighbours by search
+distances  metric="precomputed", dense: neighbours chosen from the matrix
+graph      metric="precomputed", sparse: the finished neighbour graph, or neighbour lists to choose from
+geodesic   metric="geodesic", dense: D itself; there is no graph
+"""
+
+import hashlib
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.client import cores
+from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, NothingInCommonWarning, ScalemaniError, warn
+from scalemani.geodesics.rows import check_reach, power_of_two_scale
+from scalemani.graph.build import Graph, given_edges, make_graph, symmetric_graph
+from scalemani.graph.edges import row_numbers, two_directions
+from scalemani.neighbors.choice import search_room
+from scalemani.neighbors.lists import Kept, NeighborLists
+from scalemani.neighbors.metric_forms import BOTH_WAYS
+from scalemani.neighbors.metrics import GIVEN_METRICS, domain_check
+from scalemani.neighbors.precomputed import PrecomputedSearch
+from scalemani.neighbors.search import Done, find_neighbors, search_for, silent
+from scalemani.parameters import Parameters
+from scalemani.points.cells import SAME, check_magnitude, typical_distance
+from scalemani.points.given_matrix import DistanceMatrix
+from scalemani.points.rows import Points, read_points, save_rows, warn_of_distances
+from scalemani.storage.run import RunStore
+
+
+class Input(Protocol):
+    """What the pipeline needs of X.
+
+    n_rows, n_features: As the user gave them.
+    distinct (n_rows,): Distinct point of each row.
+    """
+
+    kind: str
+    n_rows: int
+    n_features: int
+    n_distinct: int
+    distinct: I64
+    fingerprint: str
+
+    def lists(
+        self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent
+    ) -> NeighborLists | None: ...
+
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph: ...
+
+    def lengths(self, graph: Graph) -> F64: ...
+
+    def save(self, store: RunStore) -> None: ...
+
+
+class _ByEdges:
+    """Inputs with a graph: its edges give the scale."""
+
+    def lengths(self, graph: Graph) -> F64:
+        """Lengths whose median sets the scale of the store."""
+        return np.asarray(graph.matrix.data, np.float64)
+
+    def _in_range(self, graph: Graph) -> Graph:
+        """The graph, unless its paths may leave float32: none is longer than all edges together."""
+        lengths = self.lengths(graph)
+        check_reach(float(lengths.sum()) / 2, power_of_two_scale(lengths))
+        return graph
+
+
+class _Searched(_ByEdges):
+    """Features and dense distances: neighbours are searched for, components can be joined."""
+
+    n_distinct: int
+    distinct: I64
+    _searched: Any  # what find_neighbors takes
+    _search: Any = None
+
+    def _make_search(self, parameters: Parameters) -> Any:
+        raise AssertionError("each input makes its own search")
+
+    def room(self, n_neighbors: int) -> int | None:
+        """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
+        return None
+
+    def _lists(
+        self, parameters: Parameters, n_neighbors: int | None, kept: Kept | None = None, progress: Done = silent
+    ) -> NeighborLists:
+        if self._search is None:
+            self._search = self._make_search(parameters)
+        return find_neighbors(
+            self._searched,
+            n_neighbors=n_neighbors,
+            radius=parameters.radius,
+            metric=parameters.metric,
+            metric_params=parameters.metric_params,
+            knn=parameters.knn,
+            random_state=parameters.random_state,
+            search=self._search,
+            room=self.room(n_neighbors or 0),
+            kept=kept,
+            progress=progress,
+        )
+
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists:
+        """Neighbours of every distinct point; finished pieces go into `kept`, and what is there is not searched for.
+
+        `progress` is called with the number of points that are done.
+        """
+        lists = self._lists(parameters, parameters.n_neighbors, kept, progress)
+        if lists.left_out:
+            warn(
+                f"{lists.left_out} of {lists.left_out + len(lists.indices)} entries of the neighbour lists are rows "
+                f"that have nothing in common under metric={self._search.form.name!r}: they are no edges",
+                NothingInCommonWarning,
+            )
+        if callable(parameters.metric):
+            _check_both_ways(lists, self._search.form.name, self.distinct)
+        return lists
+
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
+        """The connected graph in vertex order."""
+        if self._search is None:
+            self._search = self._make_search(parameters)
+        assert lists is not None
+        graph = make_graph(
+            symmetric_graph(lists, parameters.graph),
+            disconnected=parameters.disconnected,
+            search=self._search,
+            n_neighbors=parameters.n_neighbors,
+            radius=parameters.radius,
+            kind=parameters.graph,
+            find_more=lambda k: self._lists(parameters, min(k, self.n_distinct - 1)),
+        )
+        return self._in_range(graph)
+
+
+def _check_both_ways(lists: NeighborLists, name: str, distinct: I64) -> None:
+    """Refuse a function whose distance between two rows that list each other depends on which comes first."""
+    rows, columns, there, back = two_directions(
+        row_numbers(lists.indptr), lists.indices, lists.distances, len(lists.indptr) - 1
+    )
+    rounding = SAME * np.maximum(np.maximum(there, back), typical_distance(there))
+    bad = np.isfinite(back) & (np.abs(there - back) > rounding)
+    if bad.any():
+        at = int(np.argmax(bad))
+        first = np.unique(distinct, return_index=True)[1]
+        raise ScalemaniError(
+            f"metric={name!r} gives {float(there[at])!r} between row {first[rows[at]]} and row {first[columns[at]]} of "
+            f"X, and {float(back[at])!r} the other way round: {BOTH_WAYS}"
+        )
+
+
+class FeatureInput(_Searched):
+    """Rows of features that `metric` takes; identical rows are one point. See :func:`read_input` for the others."""
+
+    kind = "features"
+
+    def __init__(self, X: Any, metric: Any, memory: int | None = None, folder: str | None = None) -> None:
+        self.memory, held = memory, None if memory is None else memory // 4
+        self.points: Points = read_points(X, memory=held, folder=folder, check=domain_check(metric))
+        self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
+        self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
+        self.fingerprint = self.points.fingerprint()
+        self._searched = self.points
+        check_magnitude(self.points.rows)
+        if self.n_rows == self.n_features:
+            warn_of_distances(self.points)
+
+    def save(self, store: RunStore) -> None:
+        """Write the distinct rows and their digests."""
+        save_rows(store, self.points.rows)
+        store.write_array("digests", self.points.digests)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the search may hold all rows once more, as the metric takes them."""
+        return self.memory is None or self.n_distinct * (8 * self.n_features + 24) <= self.memory // 4
+
+    def room(self, n_neighbors: int) -> int | None:
+        """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
+        if self.memory is None:
+            return None
+        return search_room(self.memory, self.points.rows, self.n_rows, self.n_distinct, n_neighbors)
+
+    def _make_search(self, parameters: Parameters) -> Any:
+        return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores(), hold=self.holds)
+
+
+class DistanceInput(_Searched):
+    """A dense matrix of distances to choose neighbours from; points are what it says they are."""
+
+    kind = "distances"
+
+    def __init__(self, X: Any) -> None:
+        checked = DistanceMatrix(X)
+        self.matrix = checked.block(slice(0, checked.n))
+        check_magnitude(self.matrix)
+        self.n_rows = self.n_features = self.n_distinct = checked.n
+        self.distinct = np.arange(checked.n)
+        self.fingerprint = checked.fingerprint
+        self._searched = self.matrix
+        self._search = PrecomputedSearch(self.matrix)
+
+    def save(self, store: RunStore) -> None:
+        """Write the order in which ties between training points are broken."""
+        store.write_array("tie_rank", self._search.tie_rank)
+
+
+class GraphInput(_ByEdges):
+    """A sparse matrix of distances: the finished neighbour graph, or neighbour lists to choose from.
+
+    Lists are what scikit-learn's KNeighborsTransformer and RadiusNeighborsTransformer write: every row stores its own
+    0. There n_neighbors or radius chooses from what is stored, as in scikit-learn's Isomap; else every edge counts.
+    """
+
+    kind = "graph"
+
+    def __init__(self, X: Any) -> None:
+        edges = given_edges(X)
+        self.matrix = edges.graph()
+        self.edges = edges if edges.lists or not edges.symmetric else None  # the graph says it all
+        check_magnitude(self.matrix)
+        self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
+        self.distinct = np.arange(self.n_rows)
+        digest = hashlib.blake2b(digest_size=16)
+        if self.edges is not None:
+            digest.update(b"lists" if edges.lists else b"")
+            digest.update(np.isfinite(edges.back).tobytes())
+        for part, kind in ((self.matrix.indptr, np.int64), (self.matrix.indices, np.int64), (self.matrix.data, float)):
+            digest.update(np.ascontiguousarray(part, kind).tobytes())
+        self.fingerprint = digest.hexdigest()
+
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
+        """The nearest of the given neighbours; None for a finished graph."""
+        if self.edges is None or not self.edges.lists:
+            return None
+        return self.edges.nearest(parameters.n_neighbors, parameters.radius)
+
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
+        """The given graph in vertex order."""
+        kind = parameters.graph
+        if lists is not None:
+            matrix = symmetric_graph(lists, kind)
+        else:
+            matrix = self.matrix if self.edges is None else self.edges.graph(kind)
+        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
+
+    def save(self, store: RunStore) -> None:
+        """Write the order in which ties between training points are broken: nothing but their number is known."""
+        store.write_array("tie_rank", np.arange(self.n_rows))
+
+
+class GeodesicInput:
+    """A matrix that is D; inf between components is allowed."""
+
+    kind = "geodesic"
+
+    def __init__(self, X: Any) -> None:
+        self.checked = DistanceMatrix(X, allow_inf=True)
+        self.longer = self.checked.longer_sides()
+        check_magnitude(self.checked.row_longest)
+        self.n_rows = self.n_features = self.n_distinct = self.checked.n
+        self.distinct = np.arange(self.checked.n)
+        self.fingerprint = self.checked.fingerprint
+
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> None:
+        """There are none."""
+
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
+        """No edges: which points are kept, in the given order."""
+        labels = self.checked.labels
+        sizes = np.bincount(labels)
+        kept = np.arange(self.n_rows)
+        if len(sizes) > 1:
+            shown = ", ".join(map(str, np.sort(sizes)[::-1][:5]))
+            if parameters.disconnected == "join":
+                raise ScalemaniError(
+                    f"the distances have {len(sizes)} components (sizes {shown}) and can't be joined: no distance "
+                    "between them is known; use disconnected='largest'"
+                )
+            if parameters.disconnected == "error":
+                raise DisconnectedGraphError(
+                    f"the distances have {len(sizes)} components (sizes {shown}): use disconnected='largest', "
+                    "or give finite distances"
+                )
+            kept = np.flatnonzero(labels == sizes.argmax())
+        check_reach(float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept)))
+        if self.longer is not None:
+            warn(self.longer, NoPathLengthsWarning)
+        return Graph(
+            matrix=sp.csr_array((len(kept), len(kept))),
+            order=kept,
+            bridges=np.empty((0, 2), np.int64),
+            bridge_lengths=np.empty(0),
+            n_components=len(sizes),
+            component_sizes=sizes,
+        )
+
+    def lengths(self, graph: Graph) -> F64:
+        """Sampled distances between the points that are kept."""
+        return self.checked.sample_within(graph.order)
+
+    def save(self, store: RunStore) -> None:
+        """Nothing: test rows bring their distances."""
+
+
+def read_input(
+    X: Any,
+    metric: Any,
+    metric_params: dict[str, Any] | None = None,
+    memory: int | None = None,
+    folder: str | None = None,
+) -> Input:
+    """X as what `metric` says it is, validated; no store is written.
+
+    Rows of features that take more than a fourth of `memory`, the bytes that the process may hold, are read where they
+    are, or from a file without a name in `folder`.
+
+    Raises ScalemaniError: Also for parameters of a metric that has none.
+    """
+    if metric_params and isinstance(metric, str) and metric in GIVEN_METRICS:
+        raise ScalemaniError(
+            f"metric={metric!r} takes no metric_params, and {metric_params!r} is given: distances are used as "
+            "they are; leave it out"
+        )
+    made: Any
+    if metric == "geodesic":
+        made = GeodesicInput(X)
+    elif metric == "precomputed":
+        made = GraphInput(X) if sp.issparse(X) else DistanceInput(X)
+    else:
+        made = FeatureInput(X, metric, memory, folder)
+    result: Input = made
+    return result

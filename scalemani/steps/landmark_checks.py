@@ -1,0 +1,327 @@
+"""Mends a run by landmarks: takes what :mod:`scalemani.steps.landmark_checks` found, makes that again and nothing else.
+
+The landmarks are chosen again by the method and seed that are recorded, chunks are made of the graph, the landmarks'
+own distances and the counts of the matrix, axes of those, coordinates of both: all have the bits that they had, which
+checksums in the document confirm. What needs the points (all of a given D) is taken back, so that the same fit with the
+same points makes it again and goes on.
+
+Whether a store's landmarks are what it says: takes a run by landmarks, gives every fault.
+
+Every byte of its matrices and of their ledgers is looked at, the cells of the landmarks are counted again, and then
+what the parts say together: some rows are found again from the graph, the landmarks' own distances are those of the
+matrix, the model places landmarks where its axes have them, and some points are placed a second time.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import I64
+from scalemani.cluster.client import Cluster
+from scalemani.embedding.coordinates import load_embedding
+from scalemani.errors import DamagedStoreError, SelfCheckError
+from scalemani.geodesics.batches import MOST_HOPS
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_graph
+from scalemani.kernel.operators import LandmarkKernels
+from scalemani.parameters import Parameters
+from scalemani.progress import Progress
+from scalemani.projection.landmarks import LandmarkPlacer, place_all
+from scalemani.steps.axes import check_square, checked_landmarks, read_back, solve_landmarks
+from scalemani.steps.checks import check_centred, check_placed, check_same
+from scalemani.steps.distances import cells, compute_rows, count_cells
+from scalemani.steps.sources import choose_landmarks
+from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
+from scalemani.storage.chunked_matrix import (
+    COORDINATES,
+    COUNTS,
+    LANDMARKS,
+    POINTS,
+    ROWS,
+    SQUARE,
+    STAGE,
+    Layout,
+    symmetric_square,
+)
+from scalemani.storage.locations import place
+from scalemani.storage.run import RunStore
+
+LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
+PLACED = 64  # points of a chunk that are placed again
+SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums may differ in the last bits
+MEANS_ALLOWED = 1e-9
+
+
+def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
+    """The arrays that the finished stages of a run by landmarks have left; none of any other run."""
+    if STAGE not in stages:
+        return set()
+    square = {SQUARE, COUNTS} if "geodesics" in stages else set()
+    return {LANDMARKS} | square | ({COORDINATES} if "solve" in stages else set())
+
+
+def left_matrices(store: RunStore) -> Iterator[Fault]:
+    """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
+    stages, folder = store.document["stages"], place(store.path)
+    if "fit" not in stages and STAGE not in stages:
+        return
+    used: set[str] = set() if STAGE not in stages else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+    for name in sorted({POINTS, ROWS} - used):
+        if (folder / name).exists():
+            yield Fault("leftover", name, "distances to landmarks that a stopped run left")
+
+
+def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole: bool) -> Iterator[Fault]:
+    """Of the matrices, and of the counts that follow from them.
+
+    whole: Whether the array of landmarks is.
+    """
+    layout, finished = Layout.of(store), store.stage("geodesics") is not None
+    wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
+    there = [matrix for matrix in wanted if finished or matrix.exists]
+    for matrix in there:
+        yield from folder_faults(matrix)
+    tasks = [
+        (store.path, store.identity, matrix.name, row, finished, whole)
+        for matrix in there
+        for row in range(len(matrix.rows))
+    ]
+    counts, damaged = np.zeros(layout.m, np.int64), False
+    for done, (problem, name, part) in enumerate(cluster.map(_row, tasks), 1):
+        report("verify", done, len(tasks))
+        if problem is not None:
+            damaged = True
+            yield Fault(CHUNK, name, problem)
+        elif part is not None:
+            counts += part
+    if finished and whole and not damaged:
+        try:
+            if not np.array_equal(store.read_array(COUNTS), counts):
+                yield Fault("array", COUNTS, "the points nearest to each landmark are others")
+        except DamagedStoreError:
+            pass  # it is among the faults of arrays
+
+
+def _row(
+    path: str, identity: str, name: str, row: int, finished: bool, whole: bool
+) -> tuple[str | None, str, I64 | None]:
+    """One task: a row of chunks; its problem and name, and the cells of its points."""
+    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
+    store.identity = identity
+    layout = Layout.of(store)
+    matrix = layout.matrix(store, name)
+    said = name_of(matrix, row)
+    problem = row_problem(matrix, row, finished=finished)
+    if problem is not None or not matrix.done(row):
+        return problem, said, None
+    buffer = np.empty(matrix.chunk, np.float32)
+    try:
+        for column in range(len(matrix.columns)):
+            found = checked_chunk(matrix, row, column, buffer)
+        if name != POINTS or not whole:
+            return None, said, None
+        here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
+        low, high = np.searchsorted(landmarks, (here.start, here.stop))
+        if found[landmarks[low:high] - here.start, np.arange(low, high)].any():
+            raise DamagedStoreError("landmarks are not at 0 from themselves")
+    except DamagedStoreError as error:
+        return str(error), said, None
+    return None, said, cells(found, here, landmarks)
+
+
+def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fault]:
+    """What the matrix, the arrays and the graph say of one another; each of them is whole as a file.
+
+    graph: None where D was given.
+    broken: Arrays that are not whole.
+    """
+    stages = store.document["stages"]
+    if LANDMARKS in broken or "geodesics" not in stages:
+        return
+    if graph is not None:
+        again = _found_again(store, graph)
+        if again is not None:
+            yield again
+            return
+    if SQUARE not in broken:
+        try:
+            check_square(store)
+        except DamagedStoreError:
+            yield Fault("array", SQUARE, "it is not the landmarks' part of their distances")
+            return
+    if "solve" in stages and not broken & {SQUARE, COUNTS, "vectors", "eigenvalues", "means"}:
+        yield from _of_the_model(store, stages, COORDINATES not in broken)
+
+
+def _some(store: RunStore) -> list[int]:
+    """Chunks of points that are looked at, ascending."""
+    count = len(Layout.of(store).by_point(store).rows)
+    chosen: list[int] = np.sort(np.random.default_rng(1).choice(count, min(count, LOOKED_AT), replace=False)).tolist()
+    return chosen
+
+
+def _found_again(store: RunStore, graph: Any) -> Fault | None:
+    """Rows of some landmarks, from the graph."""
+    layout = Layout.of(store)
+    points, landmarks = layout.by_point(store), store.read_array(LANDMARKS)
+    chosen = np.sort(np.random.default_rng(0).choice(layout.m, min(layout.m, LOOKED_AT), replace=False))
+    rows = geodesic_rows(graph, landmarks[chosen]).astype(np.float64)
+    for block in _some(store):
+        here = points.rows[block]
+        try:
+            check_same(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
+        except SelfCheckError as error:
+            return Fault(CHUNK, name_of(points, block), str(error))
+    return None
+
+
+def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iterator[Fault]:
+    """Means, axes and coordinates."""
+    solved, layout = stages["solve"], Layout.of(store)
+    embedding = load_embedding(store, solved, stages["graph"]["scale"])
+    form = solved["fields"]["projection"]
+    chosen = checked_landmarks(layout.m, 0)
+    try:
+        sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums
+        means = sums.mean_squares(embedding.constant, embedding.nugget)
+        if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=MEANS_ALLOWED * float(np.abs(means).max())):
+            raise SelfCheckError("the means are not those of the landmarks' distances")
+        check_centred(embedding.vectors)
+        check_placed(read_back(store, chosen), chosen, embedding, np.array(solved["spectrum"]["residuals"]), form)
+    except SelfCheckError as error:
+        yield Fault("model", "self-check", str(error))
+        return
+    if not placed:
+        return
+    coordinates, placer = store.read_array(COORDINATES), LandmarkPlacer(store, embedding, form)
+    points, longest = layout.by_point(store), np.abs(coordinates).max(axis=0, initial=0.0)
+    for block in _some(store):
+        here = points.rows[block]
+        inside = _few(here.stop - here.start)
+        again = placer.axes.place_rows(points.read(block, 0)[inside], placer.landmark_of[here][inside])
+        if (np.abs(again - coordinates[here][inside]) > SAME * longest).any():
+            yield Fault("array", COORDINATES, "points are not where the model places them")
+            return
+
+
+def _few(count: int) -> I64:
+    return np.linspace(0, count, min(count, PLACED), endpoint=False).astype(np.int64)
+
+
+KINDS = ("matrix", "landmarks", "chunk", "square", "solve", "model", "placed")  # of faults mended here, in order
+FROM_THE_POINTS = ("landmarks", "chunk")  # where D was given
+
+
+def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Cluster, report: Progress) -> list[str]:
+    """Mend what is wrong, what other things depend on first; the rest of a kind that goes to the fit stays.
+
+    faults: By kind: of `KINDS`.
+    -> done: A sentence each.
+    """
+    done: list[str] = []
+    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+    if "matrix" in faults:
+        layout = Layout.of(store)
+        for fault in faults["matrix"]:
+            layout.matrix(store, fault.name.split("/")[0]).write_metadata()
+        done.append("the metadata of the distances to landmarks were written again")
+    if "landmarks" in faults:
+        return done + _chosen_again(store, given)
+    if "chunk" in faults:
+        done += _chunks(store, [row_of(fault.name) for fault in faults["chunk"]], given, cluster, report)
+        return done
+    if "square" in faults:
+        done += _square(store, {fault.name for fault in faults["square"]}, cluster)
+    if faults.keys() & {"solve", "model"}:
+        done += _solved(store, cluster, report)
+    elif "placed" in faults:
+        done += _placed(store, cluster, report)
+    return done
+
+
+def _recorded(store: RunStore) -> Parameters | None:
+    """What the fit was asked for; None where it has not ended."""
+    fit = store.stage("fit")
+    if fit is None:
+        return None
+    names = Parameters.__dataclass_fields__
+    return Parameters(**{name: value for name, value in fit["fields"].items() if name in names})
+
+
+def _chosen_again(store: RunStore, given: bool) -> list[str]:
+    parameters, before = _recorded(store), store.named_arrays().get(LANDMARKS)
+    if parameters is not None and not given:
+        order, vertex = store.read_array("order"), store.read_array("vertex")
+        graph = shared_graph(store.path, store.identity)
+        landmarks, _ = choose_landmarks(None, parameters, graph, order, vertex)
+        store.write_array(LANDMARKS, landmarks)
+        store.finish_again(STAGE)
+        if before in (None, store.named_arrays()[LANDMARKS]):
+            return ["the landmarks were chosen again: they are those that they were"]
+    layout = Layout.of(store)
+    store.forget("fit", "solve", "geodesics", STAGE)
+    layout.by_point(store).drop()
+    layout.by_landmark(store).drop()
+    for name in (LANDMARKS, SQUARE, COUNTS, COORDINATES):
+        store.remove_array(name)
+    return ["left to the same fit with the same points, which goes on: the landmarks and all that comes of them"]
+
+
+def _chunks(
+    store: RunStore, damaged: Collection[tuple[str, int]], given: bool, cluster: Cluster, report: Progress
+) -> list[str]:
+    layout, state = Layout.of(store), store.stage("geodesics")
+    for name, row in damaged:
+        layout.matrix(store, name).unfinish(row)
+    count = len(damaged)
+    what = f"{count} block{'s' if count > 1 else ''} of distances to landmarks"
+    if state is None:
+        return [f"left to the same fit, which goes on: {what}"]
+    if given:
+        store.forget("geodesics")
+        return [f"left to the same fit with the same points, which goes on: {what}"]
+    graph = store.stage("graph")
+    assert graph is not None
+    compute_rows(store, None, graph["scale"], cluster, report)
+    store.finish_again("geodesics")
+    layout.by_landmark(store).drop()
+    return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
+
+
+def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[str]:
+    """The landmarks' own distances, and the points of each."""
+    layout = Layout.of(store)
+    if SQUARE in names:
+        found = layout.by_point(store).read_rows(store.read_array(LANDMARKS))
+        store.write_array(SQUARE, np.ascontiguousarray(found.T))
+    if COUNTS in names:
+        store.write_array(COUNTS, count_cells(store, cluster))
+    store.finish_again("geodesics")
+    return [f"{name} was taken from the distances again" for name in sorted(names)]
+
+
+def _solved(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
+    """Axes, constant and coordinates."""
+    solved, fit = store.stage("solve"), store.stage("fit")
+    assert solved is not None
+    parameters = Parameters(**solved["fields"])
+    try:
+        solve_landmarks(store, parameters, cluster, {"solve": solved["fields"]}, report, again=True)
+    except SelfCheckError:
+        store.forget("fit", "solve", "geodesics", STAGE)
+        return ["the distances to landmarks contradict one another: the same fit makes them again"]
+    if fit is not None:
+        store.finish_again("fit", fit)
+    return ["the model was solved again from the distances to landmarks"]
+
+
+def _placed(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
+    """Coordinates alone, by the model as it is."""
+    solved, graph = store.stage("solve"), store.stage("graph")
+    assert solved is not None and graph is not None
+    embedding = load_embedding(store, solved, graph["scale"])
+    form = solved["fields"]["projection"]
+    store.write_array(COORDINATES, place_all(cluster, store, embedding, form, report))
+    store.finish_again("solve")
+    return ["the points were placed again by the model"]

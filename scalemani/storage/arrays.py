@@ -1,0 +1,365 @@
+"""Arrays of a run that are read whole: takes a folder, a name and numbers, gives them back with their bits or an error.
+
+Each is written as plain files, or objects, in the layout of a Zarr array, chunks of whole rows with Zarr's codec crc32c
+behind each (Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all of its numbers is in its
+attributes, and that of its metadata's text goes into the run's document. The array's name is there, too, so that none
+stands for another, even of those that the document does not know yet.
+
+The names below a run's place: takes one, says whether this package's own stages make it.
+
+Whatever else lies there is somebody's: `repair` says so and leaves it alone, and `overwrite` refuses to remove it.
+
+What each array of a run has to be: takes its name, its numbers and the document's stages, says what is wrong.
+
+Checksums say that an array is what was written, not who wrote it: a stranger makes them anew. Kernels and indexing
+trust the arrays of a run, and an index that is out of range ends the process. So every array that is read is held
+against this table, by what the document says of the run's size. Nothing is copied: the least and the largest number
+tell, and NaN is both.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import DamagedStoreError
+from scalemani.storage.buckets import ObjectPath
+from scalemani.storage.files import LEFT, beside, checksum, checksum_of, discard, put, room_for, take_place
+from scalemani.storage.json import REMEDY, check_inside, parsed, read_plain
+from scalemani.storage.locations import Place, below, in_order
+from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_bytes, checked_array_metadata
+
+DOCUMENTS = (ROOT, COPY)
+DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
+COUNTED = re.compile(r"solver_(vectors|first|second)_\d+|piece_[0-9a-f]{16}_\w+")  # reads, pieces of a search
+INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
+OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
+
+
+def is_own(name: str) -> bool:
+    """Whether a run has, or while it is made may have, an entry of that name right below its place.
+
+    >>> is_own("vectors"), is_own("solver_first_3"), is_own("out.zarr"), is_own("first_notes")
+    (True, True, False, False)
+    """
+    name = LEFT.sub("", name)
+    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or COUNTED.fullmatch(name) is not None
+
+
+def is_partial(name: str) -> bool:
+    """Whether it is the name of what was being made: of a file that a user calls so, it is not.
+
+    >>> is_partial(f"ledger/3.json.{'0' * 32}.partial"), is_partial("film.partial")
+    (True, False)
+    """
+    return LEFT.search(name) is not None
+
+
+def own_entries(folder: Place, beginning: str) -> list[Place]:
+    """Entries right below a run's place that are its own and whose names begin so."""
+    return [entry for entry in folder.iterdir() if entry.name.startswith(beginning) and is_own(entry.name)]
+
+
+def first_stray(folder: Place) -> str | None:
+    """The first entry below a run's place, at any depth, that no run makes; None where there is none."""
+    for entry in in_order(folder.iterdir()):  # a request, where all below are many
+        if not is_own(entry.name) and not OF_THE_SYSTEM.fullmatch(entry.name):
+            return entry.name
+    return next((name for name in (below(entry, folder) for entry in folder.rglob("*")) if _is_stray(name)), None)
+
+
+def _is_stray(name: str) -> bool:
+    top, _, rest = name.partition("/")
+    if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
+        return False
+    return not is_own(top) or bool(rest and (top in DOCUMENTS or not INSIDE.fullmatch(LEFT.sub("", rest))))
+
+
+REAL = "a real dtype"
+BINS = "2042"  # of counted distances; not imported, since their kernel would come along
+Bound = int | str | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an array has to be.
+
+    dtypes: Names, or `REAL`.
+    shape: A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
+    least, below: No number is less than `least`, none as large as `below` (a size of the run). Floats are finite
+        besides.
+    ascending: Whether it begins with 0 and never falls; "strictly": rises from any number.
+    once: Whether every vertex is in it once, or is the place of one entry; negative numbers aside.
+    """
+
+    dtypes: str
+    shape: str
+    least: Bound = None
+    below: Bound = None
+    ascending: bool | str = False
+    once: bool = False
+
+
+EXPECTED = {
+    "digests": Expected("uint64", "points 2"),
+    "points": Expected(REAL, "points features"),
+    "points_data": Expected(REAL, "*"),
+    "points_indices": Expected("int32 int64", "*", 0, "features"),
+    "points_indptr": Expected("int32 int64", "points+1", 0, ascending=True),
+    "points_shape": Expected("int64", "2", 1),
+    "tie_rank": Expected("int64", "points", 0, "points"),
+    "neighbors_indptr": Expected("int64", "points+1", 0, ascending=True),
+    "neighbors_indices": Expected("int64", "*", 0, "points"),
+    "neighbors_distances": Expected("float64", "*", 0),
+    "graph_indptr": Expected("int64", "vertices+1", 0, ascending=True),
+    "graph_indices": Expected("int32", "entries", 0, "vertices"),
+    "graph_weights": Expected("float32", "entries", 0),
+    "order": Expected("int64", "vertices", 0, "points", once=True),
+    "vertex_of_distinct": Expected("int64", "points", -1, "vertices", once=True),
+    "vertex": Expected("int64", "rows", -1, "vertices"),
+    "bridges": Expected("int64", "bridges 2", 0, "points"),
+    "bridge_lengths": Expected("float64", "bridges", 0),
+    "first_block": Expected("float64", "vertices *"),
+    "first_found": Expected("float64", "vertices *"),
+    "distance_counts": Expected("int64", BINS, 0, "pairs+1"),
+    "vectors": Expected("float64", "trained axes"),
+    "eigenvalues": Expected("float64", "axes"),
+    "means": Expected("float64", "trained"),
+    "landmarks": Expected("int64", "landmarks", 0, "vertices", ascending="strictly"),
+    "landmark_counts": Expected("int64", "landmarks", 1, "vertices+1"),
+    "landmark_square": Expected("float32", "landmarks landmarks", 0),
+    "coordinates": Expected("float64", "vertices axes"),
+}
+NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
+
+
+def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
+    """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
+
+    stages: Of the run's document, which has its schema's form. A size that no finished stage says is any.
+    """
+    expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
+    if expected is None:
+        return None
+    sizes, kind = _sizes(stages), array.dtype.kind
+    if not (kind in "biuf" if expected.dtypes == REAL else array.dtype.name in expected.dtypes.split()):
+        return f"dtype {array.dtype}, where {expected.dtypes} is expected"
+    sides = [_number(side, sizes) for side in expected.shape.split()]
+    if len(sides) != array.ndim or any(one not in (None, had) for one, had in zip(sides, array.shape, strict=True)):
+        said = ", ".join("any" if side is None else str(side) for side in sides)
+        return f"shape {array.shape}, where ({said}) is expected"
+    least, below = _number(expected.least, sizes), _number(expected.below, sizes)
+    if array.size and (kind == "f" or least is not None or below is not None):
+        lowest, highest = array.min(), array.max()
+        if kind == "f" and not (np.isfinite(lowest) and np.isfinite(highest)):
+            return "numbers that are not finite"
+        if (least is not None and lowest < least) or (below is not None and highest >= below):
+            most = "any" if below is None else below - 1
+            return f"numbers from {lowest} to {highest}, where {least} to {most} is right"
+    if expected.ascending == "strictly":
+        if (array[1:] <= array[:-1]).any():
+            return "numbers that do not ascend"
+    elif expected.ascending and (array[0] != 0 or (array[1:] < array[:-1]).any()):
+        return "pointers that do not ascend from 0"
+    if expected.once:
+        found = np.bincount(array[array >= 0])
+        if found.max(initial=0) > 1 or sizes["vertices"] not in (None, int(found.sum())):
+            return "not every vertex once"
+    return None
+
+
+def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
+    """Sizes of the run, None of those that no finished stage says."""
+    data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "landmarks"))
+    n, m = graph and graph["n_vertices"], chosen and chosen["n_landmarks"]
+    return {
+        "rows": data and data["fields"]["n_rows"],
+        "features": data and data["fields"]["n_features"],
+        "points": data and data["n_distinct"],
+        "vertices": n,
+        "landmarks": m,
+        "trained": m or n,
+        "pairs": n and n * (n - 1) // 2,
+        "entries": graph and 2 * graph["n_edges"],
+        "bridges": graph and graph["n_bridges"],
+        "axes": solved and solved["fields"]["n_components"],
+    }
+
+
+def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
+    """A bound or side as a number; None where any will do."""
+    if bound is None or bound == "*" or isinstance(bound, int):
+        return None if isinstance(bound, str) else bound
+    name, _, more = bound.partition("+")
+    size = int(name) if name.isdecimal() else sizes[name]
+    return None if size is None else size + int(more or 0)
+
+
+def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
+    """An array of the run at `path`, unless something is wrong with it."""
+    fault = fault_of(name, array, stages)
+    if fault is not None:
+        raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
+    return array
+
+
+def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
+    """Refuse distances of another number of vertices than the graph's."""
+    vertices = _sizes(stages)["vertices"]
+    if vertices not in (None, n):
+        raise DamagedStoreError(f"{path!r}: D is of {n} vertices and the graph of {vertices}; {REMEDY}")
+
+
+def check_lists(path: str, what: str, indptr: NDArray[Any], *parts: NDArray[Any]) -> None:
+    """Refuse lists (CSR) whose parts are not as long as their pointers say.
+
+    indptr (m + 1,): Ascending from 0.
+    parts (indptr[-1],)
+    """
+    if any(len(part) != indptr[-1] for part in parts):
+        lengths = " and ".join(f"{len(part):,}" for part in parts)
+        raise DamagedStoreError(
+            f"{path!r}: {what} are damaged ({lengths} entries, where the pointers say {int(indptr[-1]):,}); {REMEDY}"
+        )
+
+
+CHUNK_BYTES = 32 << 20
+MOST_BYTES = 1 << 50
+
+
+def write(folder: Place, name: str, array: NDArray[Any]) -> int:
+    """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
+
+    Raises TypeError: If it holds anything but numbers.
+    """
+    data = np.ascontiguousarray(array)
+    if data.dtype.kind not in "biuf":
+        raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
+    data = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
+    target, text = folder / name, metadata_text(name, data, rows)
+    parts = list(enumerate(range(0, len(data), rows) if data.size else ()))
+    if isinstance(target, ObjectPath):  # the metadata last: without them there is no array
+        target.remove_all()
+        for number, at in parts:
+            whole = _filled(data[at : at + rows], rows)
+            put(_chunk(target, number, data.ndim), whole.tobytes() + checksum(whole).to_bytes(4, "little"))
+        put(target / "zarr.json", text)
+        return checksum_of(text)
+    partial = beside(target)
+    with room_for(target, data.nbytes):
+        try:
+            partial.mkdir()
+            put(partial / "zarr.json", text)
+            for number, at in parts:
+                _write_chunk(_chunk(partial, number, data.ndim), data[at : at + rows], rows)
+            take_place(partial, target)
+        except BaseException:
+            discard(partial)
+            raise
+    return checksum_of(text)
+
+
+def metadata_text(name: str, data: NDArray[Any], rows: int) -> bytes:
+    """The one text of an array's zarr.json, in chunks of so many rows."""
+    order = {"configuration": {"endian": "little"}} if data.dtype.itemsize > 1 else {}
+    zero = {"b": False, "f": 0.0}.get(data.dtype.kind, 0)
+    said = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(data.shape),
+        "data_type": data.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": _chunk_shape(data.shape, rows)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": zero,
+        "codecs": [{"name": "bytes", **order}, {"name": "crc32c"}],
+        "attributes": {"crc32c": checksum(data), "name": name},
+        "storage_transformers": [],
+    }
+    return json.dumps(said, indent=2).encode()
+
+
+def _chunk_shape(shape: tuple[int, ...], rows: int) -> list[int]:
+    return [rows, *(max(1, side) for side in shape[1:])]
+
+
+def _chunk(place: Place, number: int, axes: int) -> Any:
+    return place / "c" / "/".join([str(number), *["0"] * (axes - 1)])
+
+
+def _filled(part: NDArray[Any], rows: int) -> NDArray[Any]:
+    """A chunk's numbers: zeros where the last one has no rows."""
+    if len(part) == rows:
+        return part
+    whole = np.zeros((rows, *part.shape[1:]), part.dtype)
+    whole[: len(part)] = part
+    return whole
+
+
+def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
+    """A chunk's bytes and their CRC32C."""
+    whole = _filled(part, rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as stream:
+        stream.write(whole.data)
+        stream.write(checksum(whole).to_bytes(4, "little"))
+
+
+def found(folder: Place) -> dict[str, int]:
+    """The run's own arrays that are there, with the CRC32C of their metadata."""
+    files = [file for file in in_order(folder.glob("*/zarr.json")) if is_own(file.parent.name)]
+    return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
+
+
+def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
+    """Read an array whole and check it.
+
+    metadata_sum: What :func:`write` gave, where it is known.
+    Raises DamagedStoreError: If it is missing, or anything of it is not what was written.
+    """
+    place = folder / name
+    if not (place / "zarr.json").exists():
+        raise DamagedStoreError(f"{str(folder)!r} lacks {name!r}; {REMEDY}")
+    try:
+        return _read(place, name, metadata_sum)
+    except (ValueError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {REMEDY}") from error
+
+
+def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
+    content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
+    if metadata_sum is not None and checksum_of(content) != metadata_sum:
+        raise ValueError("its metadata is not what was written")
+    where = str(place / "zarr.json")
+    metadata = checked_array_metadata(parsed(content, where), where, MOST_BYTES)
+    shape, chunks = tuple(metadata["shape"]), metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    if metadata["attributes"].get("name", name) != name:
+        raise ValueError("it is another array")
+    rows, dtype = chunks[0], np.dtype(metadata["data_type"]).newbyteorder("<")
+    if chunks != _chunk_shape(shape, rows):
+        raise ValueError(f"chunks of {chunks} for the shape {shape}")
+    sealed = len(metadata["codecs"]) > 1  # earlier releases wrote no checksum of a chunk
+    size = array_bytes({**metadata, "shape": chunks})
+    files = [_chunk(place, number, len(shape)) for number in range(-(-shape[0] // rows) if 0 not in shape else 0)]
+    there = sum(file.stat().st_size for file in files)
+    if there != len(files) * (size + 4 * sealed):  # before memory is taken for it
+        raise ValueError(f"{there:,} bytes in {len(files)} files of {size + 4 * sealed:,}")
+    data = np.zeros(shape, dtype)
+    for number, file in enumerate(files):
+        check_inside(place.parent, below(file, place.parent))
+        found = read_plain(file, size + 4 * sealed)
+        if sealed and checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
+            raise ValueError("checksum differs")
+        part = data[number * rows : (number + 1) * rows]
+        part[...] = np.frombuffer(found, dtype, part.size).reshape(part.shape)
+    if checksum(data) != metadata["attributes"].get("crc32c"):
+        raise ValueError("checksum differs")
+    if metadata_sum is None and "name" in metadata["attributes"] and content != metadata_text(name, data, rows):
+        raise ValueError("its metadata is not what was written")
+    return data

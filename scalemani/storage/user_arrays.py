@@ -1,0 +1,431 @@
+"""Finished groups of an output's rows: takes a group's numbers and what they were made from, gives them back.
+
+While a group is in work each of its blocks is kept by itself (:mod:`scalemani.storage.pieces`). When it is finished its
+numbers go into the output, or into one file where there is no output yet, a record of a few bytes a block says what
+they are, and the blocks are dropped: what is kept beside an output is one group's blocks, however many rows there are.
+A record holds the digest of what each block was made from, and the CRC32C of the numbers in the output: where any
+differs, the group is made again.
+
+Zarr arrays that strangers made: takes a folder, says whether Zarr may open it, before Zarr or a codec reads a byte.
+
+Some codecs run code that is in the data (pickle), and metadata of a hundred bytes can stand for terabytes. So the
+metadata are read here first: numbers or text alone, codecs from a list, sizes that the files can stand for.
+
+Zarr arrays that are the user's, not the run's: points to read, coordinates to write whole or by blocks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from scalemani.aliases import F64
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
+from scalemani.storage.buckets import ObjectPath
+from scalemani.storage.files import checksum, discard, room_for
+from scalemani.storage.json import parsed, read_plain
+from scalemani.storage.locations import Named, Place, absolute, is_there, real
+from scalemani.storage.pieces import IN_WORK, METADATA, KeptResults, name_next
+from scalemani.storage.replacing import copy_all
+
+MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
+MOST_ROWS = 2**31  # as many as a fit can have
+UNQUESTIONED = 1 << 30  # bytes that an array may stand for whatever its files hold
+LARGEST_RATIO = 20_000  # of what it stands for to what its files hold: 255 times is what Blosc can
+_NUMBERS = {f"{kind}{bits}": bits // 8 for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {
+    "bool": 1,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+}
+_CODECS = {"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c", "vlen-utf8", "sharding_indexed"}
+_FILTERS = {"delta", "shuffle", "fixedscaleoffset", "quantize", "bitround", "packbits", "astype", "vlen-utf8", "crc32c"}
+_COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
+
+
+def kind_of_node(folder: Place) -> tuple[int, str] | None:
+    """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
+
+    Raises ScalemaniError: If its metadata can't be read.
+    """
+    if is_there(folder / "zarr.json"):
+        kind = _read(folder / "zarr.json").get("node_type")
+        if kind not in ("array", "group"):
+            raise ScalemaniError(f"{folder} is of the kind {_short(kind)}, not a Zarr array or group")
+        return 3, kind
+    for name, kind in ((".zarray", "array"), (".zgroup", "group")):
+        if is_there(folder / name):
+            return 2, kind
+    return None
+
+
+def arrays_in(folder: Place) -> list[str]:
+    """Names of the arrays that a group holds at its top level, sorted."""
+    entries = (entry for entry in folder.iterdir() if entry.is_dir())
+    return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
+
+
+def check_array(folder: Place, zarr_format: int) -> None:
+    """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
+
+    Raises ScalemaniError: In one line, before a chunk is read.
+    """
+    if zarr_format == 3:
+        metadata = _read(folder / "zarr.json")
+        item = _check_format_3(folder, metadata)
+    else:
+        metadata = _read(folder / ".zarray")
+        item = _check_format_2(folder, metadata)
+        if is_there(folder / ".zattrs"):
+            _read(folder / ".zattrs")
+    shape = metadata.get("shape")
+    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side for side in shape):
+        raise ScalemaniError(f"{folder} has the shape {_short(shape)}, which is none")
+    if shape and shape[0] > MOST_ROWS:
+        raise ScalemaniError(f"{folder} says {shape[0]:,} rows; at most {MOST_ROWS:,} are read")
+    stored = _stored_bytes(folder)
+    said = item * math.prod(shape)
+    if said > UNQUESTIONED and said > LARGEST_RATIO * stored:
+        raise ScalemaniError(
+            f"{folder} says {said:,} bytes and its files have {stored:,}: it is not whole, or not what it seems; write "
+            "it again"
+        )
+
+
+def _check_format_3(folder: Place, metadata: dict[str, Any]) -> int:
+    kind, codecs = metadata.get("data_type"), metadata.get("codecs")
+    if not (isinstance(kind, str) and (kind in _NUMBERS or kind == "string")):
+        raise ScalemaniError(f"{folder} has dtype {_short(kind)}; give real numbers (integer, float or bool)")
+    if not isinstance(codecs, list) or metadata.get("storage_transformers"):
+        raise ScalemaniError(f"{folder} is no Zarr array that can be read; write it again")
+    for codec in codecs:
+        _check_codec(folder, codec, _CODECS)
+    return _NUMBERS.get(kind, 1)
+
+
+def _check_codec(folder: Place, codec: Any, allowed: set[str], key: str = "name") -> None:
+    name = codec.get(key) if isinstance(codec, dict) else codec
+    if not isinstance(name, str) or name not in allowed:
+        raise ScalemaniError(
+            f"{folder} needs the codec {_short(name)}, which is not read (known: {', '.join(sorted(allowed))}): write "
+            "it again with one of those"
+        )
+    inner = codec.get("configuration") if isinstance(codec, dict) else None
+    if isinstance(inner, dict):  # a shard's own
+        for part in (inner.get("codecs"), inner.get("index_codecs")):
+            for each in part if isinstance(part, list) else []:
+                _check_codec(folder, each, allowed)
+
+
+def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
+    kind, filters = metadata.get("dtype"), metadata.get("filters") or []
+    compressor = metadata.get("compressor")
+    if not isinstance(filters, list):
+        raise ScalemaniError(f"{folder} has filters {_short(filters)}, which are none")
+    for codec in filters:  # first: a pickle is said by its name
+        _check_codec(folder, codec, _FILTERS, "id")
+    if compressor is not None:
+        _check_codec(folder, compressor, _COMPRESSORS, "id")
+    if kind == "|O":
+        if not any(codec["id"] == "vlen-utf8" for codec in filters):
+            raise ScalemaniError(f"{folder} holds Python objects, which are never unpickled; write numbers or text")
+        return 1
+    if not isinstance(kind, str) or kind[1:2] not in tuple("biufcUS") or not kind[2:].isdecimal() or len(kind) > 12:
+        raise ScalemaniError(f"{folder} has dtype {_short(kind)}; give real numbers (integer, float or bool)")
+    return int(kind[2:])
+
+
+def _read(path: Place) -> dict[str, Any]:
+    """A metadata file; a link to it is followed, since the folder is the user's own."""
+    try:
+        value = parsed(read_plain(real(path), MOST_METADATA), repr(str(path)))
+    except DamagedStoreError as error:
+        raise ScalemaniError(str(error).rpartition(";")[0] + "; write it again") from error
+    if not isinstance(value, dict):
+        raise ScalemaniError(f"{path} is no Zarr metadata; write it again")
+    return value
+
+
+def _stored_bytes(folder: Place) -> int:
+    """Bytes of the files below a folder; links are followed, each folder once.
+
+    Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
+    """
+    if isinstance(folder, ObjectPath):
+        return folder.bytes_below()
+    total, left, seen = 0, [str(folder)], set[str]()
+    while left:
+        at = os.path.realpath(left.pop())
+        if at in seen:
+            continue
+        seen.add(at)
+        with os.scandir(at) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    left.append(entry.path)
+                    continue
+                try:
+                    state = entry.stat()
+                except OSError:
+                    continue  # a link to nothing is a chunk that isn't there
+                if not stat.S_ISREG(state.st_mode):
+                    raise ScalemaniError(f"{entry.path!r} is neither a folder nor a plain file; remove it")
+                total += state.st_size
+    return total
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class PointsArray(zarr.Array[Any]):
+    """An array of the user's, whose damaged chunks are said in one line where they are read."""
+
+    def __getitem__(self, selection: Any) -> Any:
+        try:
+            return super().__getitem__(selection)
+        except Exception as error:  # each codec raises its own kinds
+            name = str(self.store_path).removeprefix("file://")
+            raise ScalemaniError(
+                f"a chunk of {name} is damaged ({type(error).__name__}: {_one_line(error)}); write it again"
+            ) from error
+
+
+def _in_zarr(path: Place) -> Any:
+    """What Zarr's functions take for a path."""
+    if isinstance(path, ObjectPath):
+        return zarr.storage.StorePath(zarr.storage.ObjectStore(path.bucket.store), path.key)
+    return str(path)
+
+
+def _created(path: Place, **form: Any) -> zarr.Array[Any]:
+    """A new array; Zarr itself would put groups into everything above it in a bucket."""
+    if not isinstance(path, ObjectPath):
+        return zarr.create_array(str(path), **form)
+    path.joinpath(METADATA).write_bytes(_metadata(form))
+    return zarr.open_array(_in_zarr(path), mode="r+")
+
+
+def _metadata(form: dict[str, Any]) -> bytes:
+    """The text of a new array's metadata."""
+    scratch: dict[str, Any] = {}
+    zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
+    return bytes(scratch[METADATA].to_bytes())
+
+
+class NewOutput:
+    """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
+
+    folder: Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on
+        with if it has that form, else replaced.
+    chunk_rows: Rows of a chunk, which are written together; by default those of 8 MiB.
+    """
+
+    def __init__(self, folder: Place, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
+        self._partial = folder / IN_WORK
+        self._needed = 8 * shape[0] * max(1, shape[1])
+        chunks = _output_chunks(shape) if chunk_rows is None else (max(1, chunk_rows), max(1, shape[1]))
+        form: dict[str, Any] = {
+            "shape": shape,
+            "chunks": chunks,
+            "dtype": "float64",
+            "fill_value": np.nan,
+            "compressors": None,
+            "config": {"write_empty_chunks": True},
+        }
+        if self._is_there(_metadata(form)):
+            self._array = zarr.open_array(_in_zarr(self._partial), mode="r+")
+            return
+        discard(self._partial)
+        with room_for(folder, self._needed):
+            self._array = _created(self._partial, **form)
+
+    def _is_there(self, metadata: bytes) -> bool:
+        """Whether the array is one of these metadata, to the byte: of any other nothing is read."""
+        if self._partial.is_symlink():
+            return False
+        try:
+            return read_plain(self._partial / METADATA, len(metadata)) == metadata
+        except (DamagedStoreError, OSError):
+            return False
+
+    def read(self, start: int, stop: int) -> F64 | None:
+        """Rows that may have been written; None where they can't be read."""
+        try:
+            return np.ascontiguousarray(self._array[start:stop])
+        except Exception:  # cut short, or gone: each store raises its own kinds
+            return None
+
+    def write(self, start: int, rows: F64) -> None:
+        """Write consecutive rows."""
+        with room_for(self._partial, self._needed):
+            self._array[start : start + len(rows)] = rows
+
+    def finish(self, path: Named) -> None:
+        """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
+
+        Raises ScalemaniError: If something has come to be there.
+        """
+        refuse_existing(path)
+        name_next(self._partial.parent, self._partial)
+        target = absolute(path)
+        if isinstance(target, ObjectPath):
+            assert isinstance(self._partial, ObjectPath)
+            copy_all(self._partial, target)
+        else:
+            os.rename(str(self._partial), target)
+
+
+def refuse_existing(path: Named) -> None:
+    """Refuse a path at which something is."""
+    if is_there(absolute(path)):
+        raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
+
+
+def _output_chunks(shape: tuple[int, int]) -> tuple[int, int]:
+    """Whole rows, of 8 MiB at most."""
+    axes = max(1, shape[1])
+    return max(1, min(shape[0], (8 << 20) // (8 * axes))), axes
+
+
+def open_output(path: Named) -> zarr.Array[Any]:
+    """The finished array, for reading."""
+    return zarr.open_array(_in_zarr(absolute(path)), mode="r")
+
+
+def open_member(path: Place, member: str | None) -> Any:
+    """A Zarr array by the path of its store and, in a group, its own path; opened for reading.
+
+    Its metadata are checked first (:mod:`scalemani.storage.user_arrays`): no codec that runs code comes to see the
+        data.
+
+    Raises ScalemaniError: If there is no array; the arrays of a group are listed. If its dtype, codecs or sizes are not
+        to be trusted.
+    """
+    name = f"{path}:{member}" if member else str(path)
+    try:
+        folder, found = path, kind_of_node(path)
+        if found is not None and found[1] == "group":
+            names = [member] if member is not None else arrays_in(path)
+            if len(names) != 1:
+                listed = ", ".join(names) or "none at its top level"
+                raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
+            name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
+            if not all(part not in ("", ".", "..") for part in parts):
+                raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
+            folder = path.joinpath(*parts)
+            found = kind_of_node(folder)
+        elif member is not None and found is not None:
+            raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
+        if found is None:
+            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); give the path of an array")
+        if found[1] == "group":
+            raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
+        check_array(folder, found[0])
+        array = zarr.open_array(_in_zarr(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
+        return PointsArray(array.async_array)
+    except (ScalemaniError, StoreUnreachableError):
+        raise
+    except Exception as error:  # each codec and store of zarr raises its own kinds
+        raise ScalemaniError(f"{name} can't be opened as a Zarr array ({_one_line(error)})") from error
+
+
+def write_table(
+    path: Path,
+    coordinates: NDArray[np.floating[Any]],
+    heading: list[str],
+    ids: Sequence[str] | None,
+    id_name: str,
+) -> None:
+    """Coordinates as an array; with ids, a group of `coordinates` and `ids`. The axes' names are attributes."""
+    chunks = _output_chunks((coordinates.shape[0], coordinates.shape[1]))
+    form: dict[str, Any] = {
+        "shape": coordinates.shape,
+        "chunks": chunks,
+        "dtype": coordinates.dtype,
+    }
+    if ids is None:
+        zarr.create_array(str(path), **form, attributes={"axes": heading})[:] = coordinates
+    else:
+        group = zarr.open_group(str(path), mode="w-", attributes={"axes": heading, "id_name": id_name})
+        group.create_array("coordinates", **form)[:] = coordinates
+        names = group.create_array("ids", shape=(len(ids),), chunks=chunks[:1], dtype="string")
+        names[:] = np.array(ids, dtype=object)
+
+
+def _one_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a group that was finished.
+
+    digests: Of what its parts were made from, in order.
+    rows, blocks: Rows, and results that were kept for them.
+    numbers (rows, axes): These, where they are not in the output.
+    """
+
+    digests: list[str]
+    rows: int
+    blocks: int
+    crc: int
+    numbers: F64 | None
+
+
+class KeptGroups:
+    """The groups of one output.
+
+    output: Where finished groups go; else their numbers are kept.
+    of: Digest of what all groups are made from besides their rows.
+    """
+
+    def __init__(self, kept: KeptResults, output: NewOutput | None, of: str) -> None:
+        self._kept, self._output, self._of = kept, output, of
+
+    def record(self, first: int) -> Record | None:
+        """The record of the group whose first row has a number, if it was finished."""
+        found = self._kept.get(_name(first), self._of, counts=0)
+        if found is None or len(found) != (3 if self._output is None else 2):
+            return None
+        digests = [part.tobytes().hex() for part in found[0]]
+        rows, blocks, crc = (int(number) for number in found[1])
+        return Record(digests, rows, blocks, crc, found[2] if len(found) > 2 else None)
+
+    def numbers(self, first: int, record: Record) -> F64 | None:
+        """The numbers (rows, axes) of a finished group, or None where they are not what they were."""
+        found = record.numbers
+        if found is None and self._output is not None:
+            found = self._output.read(first, first + record.rows)
+        if found is None or len(found) != record.rows or checksum(found) != record.crc:
+            return None
+        self._kept.found += record.blocks
+        return found
+
+    def finish(self, first: int, digests: Sequence[str], names: Sequence[str], numbers: F64) -> None:
+        """Take the numbers of a group, then drop the results of those names."""
+        said = np.array([len(numbers), len(names), checksum(numbers)], np.int64)
+        made_of = np.frombuffer(bytes.fromhex("".join(digests)), "<i8").reshape(len(digests), -1)
+        arrays: list[NDArray[Any]] = [made_of, said]
+        if self._output is None:
+            arrays.append(numbers)
+        else:
+            self._kept.check()
+            self._output.write(first, numbers)
+        self._kept.put(_name(first), self._of, arrays, counts=0)
+        self._kept.drop(names)
+
+
+def _name(first: int) -> str:
+    return f"group-{first}"

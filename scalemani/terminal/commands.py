@@ -1,0 +1,458 @@
+"""The command line: takes files and options, calls the library, gives files, lines and an exit code.
+
+Thin on purpose. The library and NumPy are imported inside the commands, so that ``--help`` is quick.
+
+The command ``report``: takes a finished store and names of files, gives a page.
+
+The command ``verify``: takes a store, says what is wrong with it and what to run; with ``--repair`` mends it.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scalemani import __version__
+from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
+from scalemani.formats.common import printable
+from scalemani.progress import Progress, reporting
+from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
+from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading, reading_again
+
+
+@click.command()
+@click.argument("store")
+@click.argument("out")
+@click.option(
+    "--colour",
+    "--color",
+    "colours",
+    multiple=True,
+    metavar="FILE[:COLUMN]",
+    help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
+    "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
+)
+@click.option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given.")
+@click.option("--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="M",
+    help="Points sampled to compare distances; at most 512 unless given.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@manners
+def report(
+    store: str,
+    out: str,
+    colours: tuple[str, ...],
+    delimiter: str | None,
+    decimal: str | None,
+    rows: int | None,
+    seed: int,
+    overwrite: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Draw what the fit in STORE found.
+
+    OUT is one .html page that needs no other file: the map, how well it keeps distances, how many axes
+    are worth having, the spectrum, the constant, and what to heed. The distances in STORE are not read.
+
+    \b
+    scalemani report run.zarr report.html --colour labels.csv:kind
+    """
+    from scalemani.formats.outputs import check_page, write_page
+
+    path = check_page(out, overwrite=overwrite)
+    from scalemani.formats.columns import read_column
+    from scalemani.model import Run
+    from scalemani.storage.run import RunStore
+
+    run = Run(RunStore(store))
+    columns = [read_column(colour, len(run.vertex), delimiter, decimal) for colour in colours]
+    from scalemani.report.sections import run_page
+
+    with reporting(not quiet) as progress:
+        page = run_page(run, columns, rows=rows, seed=seed, name=store, report=progress)
+    write_page(path, page)
+    if not quiet:
+        click.echo(f"{out}: one page of {len(page) / 1e6:.1f} MB")
+
+
+KINDS = {
+    "row": "row of tiles",
+    "array": "array",
+    "chunk": "block",
+    "model": "model",
+    "leftover": "left over",
+    "stray": "not a run's",
+}
+MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lists them all
+
+
+@click.command()
+@click.argument("store")
+@click.option("--repair", is_flag=True, help="Make again what is damaged, and nothing else.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@manners
+def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool, debug: bool) -> None:
+    """Check every byte of STORE.
+
+    Checksums of all files, the ledger against the files, distances for symmetry and finiteness, and the graph, the
+    distances and the model against one another. The exit code is 1 if anything is damaged. With --repair what
+    can be made again from the store is; what needs the points is marked, and the same fit makes it again.
+
+    \b
+    scalemani verify run.zarr --repair
+    """
+    from scalemani.integrity import remedy
+    from scalemani.integrity import repair as mend
+    from scalemani.integrity import verify as look
+
+    done: list[str] = []
+    with reporting(not quiet) as report:
+        if repair:
+            done, found = mend(store, scheduler, report)
+        else:
+            found = look(store, scheduler, report)
+    given, to_the_fit = _given(store), repair or found.marked
+    said = {
+        "store": store,
+        "damaged": found.damaged,
+        "finished": found.finished,
+        "repaired": done,
+        "faults": [
+            {
+                **fault._asdict(),
+                "remedy": remedy(fault, given=given, repaired=to_the_fit, landmarks=found.landmarks),
+            }
+            for fault in found.faults
+        ],
+        "landmarks": found.landmarks,
+        "tile_rows": found.tile_rows,
+        "arrays": found.arrays,
+    }
+    click.echo(json.dumps(said, indent=2) if as_json else "\n".join(map(printable, _lines(said))))
+    if found.damaged:
+        raise IncompleteResult(f"{store} is damaged; {'the same fit again' if to_the_fit else '--repair'} mends it")
+
+
+def _given(store: str) -> bool:
+    """Whether the run's distances were given."""
+    from scalemani.errors import DamagedStoreError, ScalemaniError
+    from scalemani.storage.run import RunStore
+
+    try:
+        return bool(RunStore(store).document["stages"]["data"]["fields"]["kind"] == "geodesic")
+    except (DamagedStoreError, ScalemaniError, KeyError):
+        return False
+
+
+def _lines(said: dict[str, Any]) -> list[str]:
+    """A line for each thing that was mended, a line for each that is wrong, in columns, and one for the whole."""
+    lines = [f"repair: {sentence}" for sentence in said["repaired"]]
+    rows = [
+        (f"{KINDS.get(fault['kind'], '')} {fault['name']}".strip(), fault["remedy"], fault["problem"])
+        for fault in said["faults"][:MOST_LINES]
+    ]
+    first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    lines += [f"{name:<{first}}  {mends:<{second}}  {problem}" for name, mends, problem in rows]
+    if len(said["faults"]) > MOST_LINES:
+        lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
+    if not said["damaged"]:
+        more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
+        blocks = "block" if said["tile_rows"] == 1 else "blocks"
+        parts = f"{blocks} of distances to landmarks" if said["landmarks"] else "rows of tiles"
+        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {parts} and {said['arrays']} arrays{more}")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.terminal.console` states."""
+    give_missing_streams()
+    sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(__version__)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Maps of data by Isomap and kernel Isomap, out of core. Begin with: scalemani demo
+
+    POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
+    point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
+    same command is given again.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(2)
+
+
+@cli.command()
+@click.argument("points")
+@click.argument("store")
+@estimator_options
+@click.option(
+    "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv, .zarr, .parquet or .h5."
+)
+@click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
+@click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
+@reading
+@manners
+def fit(
+    points: str,
+    store: str,
+    how: dict[str, Any],
+    embedding: str | None,
+    overwrite_output: bool,
+    allow_nan: bool,
+    quiet: bool,
+    debug: bool,
+    **parameters: Any,
+) -> None:
+    """Fit POINTS into STORE.
+
+    \b
+    scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    """
+    from scalemani.formats.outputs import check_output, write_coordinates
+    from scalemani.formats.points import open_points
+
+    estimator, arguments = chosen(parameters)
+    source = open_points(points, **how)
+    replace = overwrite_output or parameters["overwrite"]
+    if embedding is not None:
+        # Its message names the option that leaves the store alone.
+        check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
+    _say_notes(source.notes, quiet)
+    import scalemani
+    from scalemani.points.labels import unnumbered
+    from scalemani.terminal.summary import begun_line, fit_lines, next_lines, result_in
+
+    before = None if parameters["overwrite"] else result_in(store)
+    begun = None if parameters["overwrite"] or quiet else begun_line(store)
+    with naming_columns(source.names), reporting(not quiet) as report:
+        stages: list[str] = []
+        heard = _after_a_line(report, begun, stages)
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=heard).fit(source.values)
+    model.name_features(unnumbered(source.names))
+    coordinates = model.embedding_
+    if embedding is not None:
+        write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
+    if not quiet:
+        lines = fit_lines(model, store, before, worked=bool(stages))
+        again = reading_again(how, named=source.names is not None)
+        click.echo("\n".join([*lines, *next_lines(model, store, points, embedding, again)]))
+    # Who embeds the largest component has asked for NaN in the others.
+    if not (allow_nan or parameters["disconnected"] == "largest"):
+        _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
+
+
+@cli.command()
+@click.argument("points")
+@click.argument("store", required=False)
+@estimator_options
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@reading
+@manners
+def plan(
+    points: str,
+    store: str | None,
+    how: dict[str, Any],
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+    **parameters: Any,
+) -> None:
+    """Say what a fit of POINTS takes: memory, disk, tasks, time.
+
+    Neighbours and graph are made, and a few seconds of the rest are timed; STORE says which disk, and
+    nothing is left on it. The exit code is 1 if the fit does not fit.
+
+    \b
+    scalemani plan points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    """
+    from scalemani.formats.points import open_points
+
+    estimator, arguments = chosen(parameters)
+    source = open_points(points, **how)
+    _say_notes(source.notes, quiet)
+    import scalemani
+    from scalemani.terminal.summary import as_json_values
+
+    with naming_columns(source.names), reporting(not quiet) as report:
+        model = getattr(scalemani, estimator)(**arguments, store=store, progress=report)
+        try:
+            made = model.plan(source.values)
+        except DoesNotFitError as error:  # before there was a graph to plan for
+            if as_json:
+                click.echo(json.dumps({"refusal": in_options(str(error))}, indent=2))
+            raise
+    record = as_json_values(made.record())
+    click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else in_options(str(made)))
+    if made.refusal is not None:
+        raise IncompleteResult(made.refusal)
+
+
+@cli.command()
+@click.argument("store")
+@click.argument("points")
+@click.argument("out")
+@click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
+@reading
+@manners
+def project(
+    store: str,
+    points: str,
+    out: str,
+    how: dict[str, Any],
+    allow_nan: bool,
+    overwrite: bool,
+    scheduler: str | None,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Place POINTS in the fit of STORE.
+
+    Coordinates go to OUT, a .npy, .csv, .zarr, .parquet or .h5, in the order of POINTS and with their ids. A
+    projection that was stopped goes on from its finished blocks when the same command is given again.
+
+    \b
+    scalemani project run.zarr new.csv coordinates.csv --id-column name
+    """
+    from scalemani.formats.csv_text import quoted
+    from scalemani.formats.outputs import check_output, write_coordinates
+    from scalemani.formats.points import open_points
+    from scalemani.storage.locations import place
+    from scalemani.storage.pieces import drop_finished, kept_results
+
+    drop_finished(out)
+    check_output(out, ids=how["id_column"] is not None, overwrite=overwrite, store=store)
+    from scalemani import load
+
+    model = load(store)
+    fitted = getattr(model, "feature_names_in_", None)
+    source = open_points(points, **how, like=None if fitted is None else tuple(fitted))
+    check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
+    _say_notes(source.notes, quiet)
+    width = source.values.shape[1] if len(source.values.shape) == 2 else 0
+    if width != model.n_features_in_ and (fitted is None or source.names is None):
+        raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
+    try:
+        model._check_features(source.names, points, store)
+    except ScalemaniError as error:
+        if fitted is None or sorted(fitted) != sorted(source.names or ()):
+            raise
+        raise ScalemaniError(f"{error}, as --columns {shlex.quote(','.join(map(quoted, fitted)))} does") from error
+    with naming_columns(source.names), kept_results(place(out)) as kept, reporting(not quiet) as report:
+        coordinates = model._run.transform(source.values, scheduler, report, kept)
+        kept.check()
+        assert isinstance(kept.folder, Path)
+        write_coordinates(
+            out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=kept.folder
+        )
+    if not quiet:
+        resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
+        click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
+    if not allow_nan:
+        _refuse_nan(coordinates, source.ids, f"{out} is written")
+
+
+@cli.command()
+@click.argument("store")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@manners
+def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
+    """Say what STORE holds."""
+    from scalemani import load
+    from scalemani.terminal.summary import info_lines, info_record
+
+    model = load(store)
+    click.echo(json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model)))
+
+
+@cli.command()
+@click.argument("store")
+@click.argument("model")
+@manners
+def export(store: str, model: str, quiet: bool, debug: bool) -> None:
+    """Copy the model in STORE to MODEL.
+
+    Distances of all pairs stay in STORE, those to landmarks go along.
+    """
+    from scalemani import load
+
+    load(store).export(model)
+    if not quiet:
+        click.echo(f"{model}: a model to project with and to load; distances of all pairs stay in {store}")
+
+
+@cli.command()
+@click.option(
+    "--out",
+    default="scalemani-demo",
+    show_default=True,
+    metavar="DIR",
+    help="Where the report, the pictures and the two fits go.",
+)
+@manners
+def demo(out: str, quiet: bool, debug: bool) -> None:
+    """Unroll a Swiss roll and write a report.
+
+    1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both
+    maps. The points stay beside the report as tables, to try the other commands on.
+    """
+    from scalemani.demo import run_demo
+
+    with reporting(not quiet) as report:
+        run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
+
+
+cli.add_command(report)
+cli.add_command(verify)
+
+
+def _after_a_line(report: Progress, line: str | None, stages: list[str]) -> Progress:
+    """A report function that says a line before the first stage that works in the store: none is refused any more.
+
+    It puts those stages into a list.
+    """
+
+    def said(stage: str, done: int, total: int) -> None:
+        if line is not None and not stages and stage != "points":
+            click.echo(line, err=True)
+        stages.extend([stage] if stage != "points" else [])
+        report(stage, done, total)
+
+    return said
+
+
+def _say_notes(notes: Sequence[str], quiet: bool) -> None:
+    for note in () if quiet else notes:
+        click.echo(f"note: {printable(note)}", err=True)
+
+
+def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
+    """Raise if a row isn't finite; the message names the first."""
+    import numpy as np
+
+    lost = np.flatnonzero(~np.isfinite(coordinates).all(axis=1))
+    if lost.size:
+        first = f"row {lost[0]}" + (f", {ids[lost[0]]!r}" if ids else "")
+        raise IncompleteResult(
+            f"{lost.size} of {len(coordinates)} rows have no coordinates (the first: {first}); "
+            f"{written} with NaN there, and --allow-nan accepts that"
+        )
