@@ -5,6 +5,7 @@ conventions hold, and the command line turns it into one line and exit code 2 (1
 store in use).
 """
 
+import importlib
 import re
 import sys
 import warnings
@@ -185,3 +186,21 @@ def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
             said = re.sub(r"\bcolumn (\d+)\b(?!, ['\"])", lambda at: at[0] + known.get(at[1], ""), said)
             error.args = (said, *error.args[1:])
         raise
+
+
+def needed(module: str, extra: str, purpose: str) -> Any:
+    """Import a module of an optional extra.
+
+    extra: That brings it, as pyproject.toml calls it.
+    purpose: What needs it: the beginning of the message.
+    Raises ScalemaniError: It is not installed, or can't be imported.
+
+    >>> needed("json", "json", "a .json").dumps([1])
+    '[1]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        why = "is not installed" if isinstance(error, ModuleNotFoundError) else f"can't be imported ({error})"
+        raise ScalemaniError(f"{purpose}: {package} {why}; pip install 'scalemani[{extra}]'") from error

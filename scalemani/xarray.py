@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError, naming_columns
+from scalemani.errors import ScalemaniError, naming_columns, needed
 from scalemani.estimators import Isomap, KernelIsomap, load
-from scalemani.optional import needed
 from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
 
 __all__ = ["isomap", "kernel_isomap", "transform"]

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, needed
 from scalemani.formats.common import cause
 from scalemani.formats.csv_text import short_list
-from scalemani.optional import needed
 from scalemani.points.cells import RowSource, as_text
 from scalemani.points.labels import unpacked
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED

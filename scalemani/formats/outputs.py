@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import ScalemaniError
-from scalemani.optional import needed
+from scalemani.errors import ScalemaniError, needed
 from scalemani.storage.buckets import refuse_near_url, shown
 from scalemani.storage.files import PARTIAL, beside, discard, room_for, settle, take_place
 from scalemani.storage.locations import at_home, is_url

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, needed
 from scalemani.formats.common import cause
 from scalemani.formats.csv_text import MOST_LABELS, Reading, by_name, chosen, doubtful, position, quoted, short_list
-from scalemani.optional import needed
 from scalemani.points.cells import RowSource
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 
