@@ -23,7 +23,7 @@ MODULES = sorted(name for name in TREES if not name.endswith("__init__"))
 ORDER = [
     *("errors", "aliases", "progress", "storage", "cluster"),
     *("points", "neighbors", "graph", "geodesics", "kernel", "embedding", "projection"),
-    *("parameters", "steps", "planning", "model", "fitting", "integrity", "estimators"),
+    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "estimators"),
     *("anndata", "xarray", "formats", "report", "demo", "terminal", "__main__", "engine"),
 ]  # fmt: skip
 STAGES = ORDER[ORDER.index("points") : ORDER.index("parameters")]

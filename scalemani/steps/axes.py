@@ -28,6 +28,7 @@ from scalemani.kernel.operators import CentredKernels, FirstRead, LandmarkKernel
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
 from scalemani.projection.landmarks import place_all
+from scalemani.steps.base import Step
 from scalemani.steps.checks import CHECKED, check_fit, check_landmark_fit, checked_vertices
 from scalemani.steps.distances import given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
@@ -229,3 +230,15 @@ def check_square(store: RunStore) -> None:
     found = read_back(store, np.arange(layout.m))
     if not np.array_equal(found, store.read_array(SQUARE).T):
         raise DamagedStoreError(f"{store.path!r}: {SQUARE!r} is not of these landmarks; fit again")
+
+
+class TileAxes(Step):
+    """Axes and constant, from tiles of D."""
+
+    name, title = "solve", "constant and axes"
+
+
+class LandmarkAxes(Step):
+    """Axes and constant, from the landmarks' own distances."""
+
+    name, title = "solve", "constant and axes"

@@ -40,6 +40,7 @@ from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_co
 from scalemani.geodesics.rows import check_rows, shared_graph
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.progress import Progress
+from scalemani.steps.base import Step
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, SQUARE, ChunkedMatrix, Layout
 from scalemani.storage.json import REMEDY
@@ -358,3 +359,15 @@ def cells(distances: F32, here: slice, landmarks: I64) -> I64:
     low, high = np.searchsorted(landmarks, (here.start, here.stop))
     nearest[landmarks[low:high] - here.start] = np.arange(low, high)
     return np.bincount(nearest, minlength=len(landmarks))
+
+
+class TileDistances(Step):
+    """D, square, in tiles."""
+
+    name, title = "geodesics", "geodesics"
+
+
+class LandmarkDistances(Step):
+    """Distances of all points to the landmarks."""
+
+    name, title = "geodesics", "geodesics"

@@ -16,6 +16,7 @@ from scalemani.geodesics.farthest import farthest_points
 from scalemani.graph.build import Graph
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
+from scalemani.steps.base import Step
 from scalemani.steps.inputs import GeodesicInput, Input
 
 
@@ -93,3 +94,9 @@ def _farthest_of_given(given: GeodesicInput, order: I64, count: int) -> tuple[I6
         nearest[following] = -1.0  # never again, also where others are at distance 0
         following = int(nearest.argmax())
     return np.sort(chosen), max(float(nearest.max()), 0.0)
+
+
+class Landmarks(Step):
+    """Which vertices are landmarks."""
+
+    name, title = "landmarks", "landmarks"

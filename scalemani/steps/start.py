@@ -24,6 +24,7 @@ from scalemani.parameters import Parameters
 from scalemani.planning.plan import Plan
 from scalemani.progress import Progress
 from scalemani.steps import distances
+from scalemani.steps.base import Step
 from scalemani.steps.distances import given_rows, scattered_rows, write_given
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.storage.run import RunStore
@@ -145,3 +146,9 @@ def write_distances(
         median = rows.sampled_median(graph, parameters.random_state)
     FirstRead(block, found).save(store)
     store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
+
+
+class Start(Step):
+    """The block of vectors that the solver begins with."""
+
+    name, title = "start", "the solver's start"
