@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from scalemani import fitting
 from scalemani.aliases import F64
 from scalemani.errors import naming_columns
+from scalemani.methods.base import Method, method_of
+from scalemani.methods.isomap import IsomapMethod
 from scalemani.model import Run
 from scalemani.neighbors.functions import function_of, is_function_name
 from scalemani.neighbors.metrics import GIVEN_METRICS
@@ -163,6 +165,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ((60, 1), (3, 1))
     """
 
+    method: Method = IsomapMethod()  # its steps
+
     def __init__(
         self,
         n_neighbors: int | None = 10,
@@ -235,7 +239,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         names = unnumbered(feature_labels(X))
         warn_of_row_names(names)
         with naming_columns(names), reporting(self.progress) as report:
-            self._adopt(fitting.fit(X, self._parameters(), report, type(self).__name__))
+            self._adopt(fitting.fit(X, self._parameters(), report, type(self), y))
         self.name_features(names)
         return self
 
@@ -452,7 +456,7 @@ def load(path: Any) -> KernelIsomap:
     recorded = run.parameters
     if is_function_name(recorded["metric"]):
         recorded["metric"] = function_of(recorded["metric"])
-    kind = {"Isomap": Isomap, "KernelIsomap": KernelIsomap}[run.stages["fit"]["estimator"]]
+    kind = method_of(run.store).load()
     allowed = kind().get_params(deep=False)
     model: KernelIsomap = kind(
         store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}

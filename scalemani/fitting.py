@@ -1,54 +1,28 @@
-"""The stages of a fit by landmarks, in order: takes a run with its graph, leaves in it the model of the landmarks.
+"""The way of a fit: read the points, plan, run each step of the method, skip what the store has. No numerics.
 
-What a kill costs: a stage that is recorded stays, and within the distances every block of rows that was found and
-every block of points that was turned. The choice of landmarks, the solve and the coordinates of all points have no
-parts that are kept: the one that was at work is done again from its beginning, and coordinates with their solve, since
-both are recorded together. What is done again has the same bits.
+`fit` gives a finished :class:`scalemani.model.Run`; `plan` goes as far as the graph and gives what the rest would take.
+Errors come in this order, before a file is made: parameters, X, sizes, the path and what is there.
 
-The whole way on one screen: read, plan, run each stage, skipping what the store says is done. No numerics.
-
-`fit` takes X and :class:`Parameters`, gives a finished :class:`scalemani.model.Run`; `plan` goes as far as the graph
-and gives what the rest would take. Errors come in this order, before a file is made: parameters, X, sizes, the path
-and what is there (:mod:`scalemani.fitting`). Other late fields (solve) are solved again from the D that is there.
-
-    stage                          in the store  module                    by landmarks
-    1     points                   data          points                    points
-    2     neighbours               neighbors     neighbors                 neighbors
-    3     graph                    graph         graph                     graph
-    -     landmarks                landmarks                               landmarks.choice
-    -     where the solver starts  start         starting_block
-    4     distances                geodesics     geodesics                 landmarks.rows
-    5     kernel                                 kernel                    landmarks.kernels
-    6, 7  constant, axes, model    solve         corrections, embedding    landmarks.solving
-    8     test points                            projection                landmarks.placing
-    -     all of it                fit           pipeline                  pipeline
-
-Which run a fit works in: takes a path, the parameters and X's identity, gives a new run or the one that is there.
-
-A run that is there is resumed when its fields agree, stage by stage; other data, neighbours or graph
-is an error that names the field. One that is to be overwritten stays until the new run's graph is
-known to be right: the new run is begun beside it.
+A run that is there is resumed where its fields agree, step by step; other data, neighbours or graph are an error that
+names the field. Steps that are late (the solver's start, the axes, the coordinates) are made again from what is there.
+A run that is to be overwritten stays until the new run's graph is known to be right: the new one is begun beside it.
+What a kill costs is the piece that was at work: finished steps stay, and within a step finished pieces.
 """
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
-from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
-from scalemani.geodesics import rows
-from scalemani.geodesics.rows import shared_graph
-from scalemani.graph.build import Graph
+from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
+from scalemani.methods import REGISTRY
+from scalemani.methods.base import record_method
 from scalemani.model import Run
-from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
-from scalemani.planning.needs import check_early, check_sizes, layout_of_store
-from scalemani.planning.needs import check_early_by_landmarks as check_early_by_landmarks
+from scalemani.planning.needs import check_early, check_early_by_landmarks, check_sizes, layout_of_store
 from scalemani.planning.plan import (
     LandmarkPlan,
     Plan,
@@ -59,62 +33,90 @@ from scalemani.planning.plan import (
     with_seconds,
 )
 from scalemani.progress import Progress, no_progress
-from scalemani.steps.axes import solve_landmarks, solve_run
-from scalemani.steps.distances import compute_rows
-from scalemani.steps.inputs import GeodesicInput, Input, read_input
-from scalemani.steps.sources import check_landmarks, choose_landmarks
-from scalemani.steps.start import as_begun, write_distances
-from scalemani.storage.arrays import check_lists
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, STAGE, Layout, median_distance, symmetric_square
+from scalemani.steps.base import Step, Work
+from scalemani.steps.distances import TileCut
+from scalemani.steps.graph import connected, differing
+from scalemani.steps.inputs import Input, read_input
+from scalemani.steps.sources import check_landmarks
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
-from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
 from scalemani.storage.records import versions
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
 
 
-def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: str = "KernelIsomap") -> Run:
-    """Fit kernel Isomap.
+def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None, y: Any = None) -> Run:
+    """Run the steps of a method.
 
     X: What `parameters.metric` says it is.
-    report: Called as report(stage, done, total).
-    kind: Name of the estimator class, recorded for `load`.
+    report: Called as report(step, done, total).
+    estimator: Whose method it is; its word is recorded for `load`.
+    y: Labels or targets of the rows of X, for methods that take them.
     Raises ScalemaniError: Wrong use, before any file is made (a disconnected graph: after the neighbour search).
 
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.storage.writer`).
     """
+    kind = estimator or REGISTRY["kernel-isomap"].load()
     parameters.check()
     if parameters.store is not None:
         check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
-    limit, given = _read(X, parameters, report)
-    folder = StoreFolder(parameters.store)
+    limit, points = _read(X, parameters, report)
+    folder, steps = StoreFolder(parameters.store), kind.method.steps(parameters)
     try:
         with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
-                _check_early(given, parameters, cluster, limit, folder.path)
-            parameters, store = open_run(folder.path, parameters, given)
+                _check_early(points, parameters, cluster, limit, folder.path)
+            parameters, store = open_run(folder.path, parameters, points, steps)
             store.guarded(writer.check)
-            fields = parameters.stage_fields(given.kind)
+            record_method(store, kind)
+            work = Work(store, parameters, cluster, points, y, report=report, keep_pieces=not folder.temporary)
             with in_place(store, folder.path) as place:
-                planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
-            store = RunStore(place).guarded(writer.check)
-            cluster.give_back()
-            if isinstance(planned, Layout):
-                fit_landmarks(store, given, parameters, cluster, planned, fields, report)
-            else:
-                columns = as_begun(store, parameters, planned).most_columns
-                write_distances(store, given, parameters, cluster, planned.tile_size, columns, report)
-                cluster.give_back()
-                solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
-            _finish(store, parameters, kind)
+                new = store.stage("graph") is None
+                for step in steps:
+                    if step.before_plan:
+                        step.run(work)
+                work.cut = _cut(work, limit, new=new)
+            work.store = store = RunStore(place).guarded(writer.check)
+            for step in steps:
+                if not step.before_plan:
+                    cluster.give_back()
+                    step.run(work)
+            _finish(work, steps)
     except BaseException:
         folder.discard()
         raise
     return Run(store, folder)
+
+
+def _cut(work: Work, limit: int, *, new: bool) -> Any:
+    """How D is cut; a new run that does not fit leaves no file."""
+    store, points, parameters = work.store, work.points, work.parameters
+    try:
+        if parameters.landmarks is not None:
+            return layout_of_store(store, points, parameters, work.cluster, limit)
+        fields = parameters.stage_fields(points.kind)
+        made = plan_of_store(store, points, parameters, work.cluster, limit, fields, new=new)
+        if made.refusal is not None:
+            raise DoesNotFitError(made.refusal)
+    except DoesNotFitError:
+        if new:
+            store.remove()
+        raise
+    return TileCut(made.tile_size, made.most_columns)
+
+
+def _finish(work: Work, steps: Sequence[Step]) -> None:
+    """Record the whole of what was asked for, which `load` gives back; drop distances where that was asked."""
+    store, parameters = work.store, work.parameters
+    if not parameters.keep_distances:
+        for step in steps:
+            step.drop(store)
+    remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
+    kept = any(step.kept(store) for step in steps)
+    store.finish("fit", {**parameters.recorded(), "keep_distances": kept})
 
 
 def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan | LandmarkPlan:
@@ -136,7 +138,7 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
         report("neighbors", 1, 1)
         between = time.perf_counter()
         report("graph", 0, 1)
-        graph = _connected(given, lists, parameters)
+        graph = connected(given, lists, parameters)
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
         n, edges, method = len(graph.order), int(graph.matrix.nnz), lists.method if lists else given.kind
@@ -171,147 +173,7 @@ def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: 
     check(given, parameters, cluster, limit, folder)
 
 
-def _graph_and_plan(
-    store: RunStore,
-    given: Input,
-    parameters: Parameters,
-    cluster: Cluster,
-    limit: int,
-    fields: dict[str, Any],
-    report: Progress,
-) -> Plan | Layout:
-    """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
-    new = store.stage("graph") is None
-    _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
-    if parameters.landmarks is not None:
-        try:
-            return layout_of_store(store, given, parameters, cluster, limit)
-        except DoesNotFitError:
-            if new:
-                store.remove()
-            raise
-    made = plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
-    if made.refusal is not None:
-        if new:
-            store.remove()
-        raise DoesNotFitError(made.refusal)
-    return made
-
-
-def _neighbors(
-    store: RunStore, given: Input, parameters: Parameters, fields: dict[str, Any], report: Progress
-) -> NeighborLists | None:
-    """Stage 2, unless it or the graph made of it is there."""
-    state = store.stage("neighbors")
-    if state is not None and not differing(state, fields["neighbors"]):
-        drop_pieces(store)  # of a fit that was killed before it did
-        if not state["listed"] or (store.stage("graph") is not None and store.stage(REDO) is None):
-            return None
-        try:
-            parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
-            check_lists(store.path, "the neighbour lists", *parts)
-            return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
-        except DamagedStoreError:
-            pass  # they are searched again
-    made_of = {**fields["neighbors"], "random_state": None, "fingerprint": given.fingerprint}  # descents name theirs
-    kept = None if parameters.store is None else KeptPieces(store, made_of)
-    lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
-    if lists is not None:
-        store.write_array("neighbors_indptr", lists.indptr)
-        store.write_array("neighbors_indices", lists.indices)
-        store.write_array("neighbors_distances", lists.distances)
-    store.finish(
-        "neighbors",
-        fields["neighbors"],
-        listed=lists is not None,
-        method=lists.method if lists else given.kind,
-        recall=float(lists.recall) if lists else 1.0,
-        left_out=lists.left_out if lists else 0,
-        **({"account": lists.account.record()} if lists and lists.account else {}),
-    )
-    drop_pieces(store)
-    report("neighbors", given.n_distinct, given.n_distinct)
-    return lists
-
-
-def _graph(
-    store: RunStore,
-    given: Input,
-    lists: NeighborLists | None,
-    parameters: Parameters,
-    fields: dict[str, Any],
-    report: Progress,
-) -> None:
-    """Stage 3: the graph in vertex order, the composed map, and what the projection needs of the points."""
-    again = store.stage(REDO)
-    if store.stage("graph") is not None and again is None:
-        return
-    report("graph", 0, 1)
-    graph = _connected(given, lists, parameters)
-    n = len(graph.order)
-    vertex_of = np.full(given.n_distinct, -1, np.int64)
-    vertex_of[graph.order] = np.arange(n)
-    scale = rows.power_of_two_scale(given.lengths(graph))
-    if given.kind != "geodesic":
-        rows.save_graph(store, graph.matrix, scale)
-    given.save(store)
-    store.write_array("order", graph.order)
-    store.write_array("vertex_of_distinct", vertex_of)
-    store.write_array("vertex", vertex_of[given.distinct])
-    store.write_array("bridges", graph.bridges)
-    store.write_array("bridge_lengths", graph.bridge_lengths)
-    store.finish(
-        "graph",
-        fields["graph"],
-        scale=scale,
-        n_vertices=n,
-        n_edges=int(graph.matrix.nnz // 2),
-        n_components=int(graph.n_components),
-        component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
-        n_bridges=len(graph.bridges),
-    )
-    if again is not None:
-        # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
-        # the mark goes last, so that a stop in between leaves this to be decided again.
-        if recorded_graph(store) != again["fields"].get("arrays"):
-            store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
-            store.drop_distances()
-        store.forget(REDO)
-    report("graph", 1, 1)
-
-
-def _connected(given: Input, lists: NeighborLists | None, parameters: Parameters) -> Graph:
-    """The graph in vertex order, with points enough for the axes."""
-    graph: Graph = given.graph(parameters, lists)
-    n = len(graph.order)
-    check_landmarks(given, parameters, graph)
-    if parameters.n_components >= n:
-        raise ScalemaniError(
-            f"n_components={parameters.n_components} needs at least {parameters.n_components + 1} points; the largest "
-            f"component has {n}"
-        )
-    return graph
-
-
-def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
-    """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
-    if not parameters.keep_distances:
-        store.drop_distances()
-    remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
-    kept = store.has_distances or parameters.landmarks is not None
-    store.finish("fit", {**parameters.recorded(), "keep_distances": kept}, estimator=kind)
-
-
-REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
-
-
-def recorded_graph(store: RunStore) -> dict[str, int]:
-    """Checksums of the arrays that D was made from, by name, as the document has them."""
-    arrays = store.document.get("arrays", {})
-    return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
-
-
-def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
+def open_run(path: str, parameters: Parameters, given: Input, steps: Sequence[Step]) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.
 
     Raises StoreMismatchError: Naming the first field in which the run that is there differs.
@@ -332,19 +194,21 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     remove_partials(path)  # at once: it may be a whole D
     stages = store.document["stages"]
     seeded = parameters.seeded(stages["data"]["seed"])
-    wanted = {"data": identity, **seeded.stage_fields(given.kind)}
-    # without a graph no distances hang on the neighbour lists: other ones may take their place
-    for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
-        _refuse_other(path, stages[stage], wanted[stage])
-    if "geodesics" in stages or "landmarks" in stages or store.has_distances:
-        _refuse_other(path, stages.get("landmarks", {"fields": {}}), wanted["landmarks"])
+    _refuse_other(path, stages["data"], identity)
     if "fit" not in stages:
         _refuse_other_versions(path, store.document["versions"], stages)
+    for step in steps:
+        # without a graph no distances hang on the neighbour lists: other ones may take their place
+        if not step.late and ("graph" in stages or not step.before_plan):
+            _refuse_other(path, stages.get(step.name), step.fields(seeded, given.kind))
     if parameters.tile_size is not None and store.has_distances:
         tiles = {"fields": {"tile_size": store.blocks.size}}
         _refuse_other(path, tiles, {"tile_size": int(parameters.tile_size)})
-    if "geodesics" in stages and "landmarks" not in stages and not store.has_distances:
-        _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
+    if not any(step.kept(store) for step in steps) and "geodesics" in stages:
+        for step in steps:
+            if step.late and step.name in stages:
+                wanted = step.fields(seeded, given.kind)
+                _refuse_other(path, stages[step.name], wanted, " and its distances were dropped")
     return seeded, store
 
 
@@ -375,16 +239,6 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
         store.moved_to(target, replace=True)
 
 
-def differing(state: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The fields in which a finished stage differs; the seed is none where the search that ran is exact."""
-    exact = "method" in state and state["method"] != "nndescent"
-    return [
-        name
-        for name, value in wanted.items()
-        if state["fields"].get(name) != value and not (exact and name == "random_state")
-    ]
-
-
 def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, Any]) -> None:
     """An unfinished run goes on under the releases that it was begun with, or its numbers would be of two kinds.
 
@@ -413,59 +267,3 @@ def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "")
             f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
             f"replace it{IN_A_SEARCH}"
         )
-
-
-def fit_landmarks(
-    store: RunStore,
-    given: Input,
-    parameters: Parameters,
-    cluster: Cluster,
-    layout: Layout,
-    fields: dict[str, Any],
-    report: Progress,
-) -> None:
-    """Run the stages that the store lacks.
-
-    layout: How the distances are cut, where they are not begun.
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    """
-    if store.stage(STAGE) is None:
-        report("landmarks", 0, 1)
-        choose(store, given, parameters, layout, fields)
-        report("landmarks", 1, 1)
-    cluster.give_back()
-    layout = Layout.of(store)
-    if store.stage("geodesics") is None:
-        graph = store.stage("graph")
-        assert graph is not None
-        compute_rows(store, given, graph["scale"], cluster, report)
-        median = median_distance(symmetric_square(store), store.read_array(COUNTS))
-        store.finish("geodesics", {"tile_size": layout.points_a_chunk}, median=median)
-    layout.by_landmark(store).drop()
-    cluster.give_back()
-    solve_landmarks(store, parameters, cluster, fields, report)
-
-
-def choose(
-    store: RunStore, given: Input | None, parameters: Parameters, layout: Layout, fields: dict[str, Any]
-) -> None:
-    """Choose the landmarks and record them with the layout of their distances."""
-    state = store.stage("graph")
-    assert state is not None
-    given_distances = isinstance(given, GeodesicInput)
-    graph = None if given_distances else shared_graph(store.path, store.document["id"])
-    order, vertex = store.read_array("order"), store.read_array("vertex")
-    landmarks, reach = choose_landmarks(given, parameters, graph, order, vertex)
-    if reach is not None and given_distances:
-        reach /= state["scale"]
-    layout.by_point(store).drop()
-    layout.by_landmark(store).drop()  # of other landmarks, where these are chosen again
-    store.write_array(LANDMARKS, landmarks)
-    store.finish(
-        STAGE,
-        fields[STAGE],
-        n_landmarks=len(landmarks),
-        landmarks_a_task=layout.landmarks_a_task,
-        points_a_chunk=layout.points_a_chunk,
-        reach=reach,
-    )

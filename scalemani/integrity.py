@@ -1,140 +1,60 @@
-"""Mends a store: takes what :mod:`scalemani.integrity` found, makes that again, says what it did and what is left.
+"""Whether a store is what it says it is, and mending what is not.
 
-From the store alone come the document (from its copy), D's metadata, rows of tiles (from the graph), what was read of
-D, and the model (from D); of a run by landmarks all of it (:mod:`scalemani.steps.landmark_checks`). A graph, all of a
-run whose D was given, and a model whose D was dropped come from the points: their stage is marked, and the same fit
-with the same points makes them again and goes on; D stays where the graph comes out the same to the bit.
+`verify` looks at files first (:mod:`scalemani.storage.audit`): every byte of the document, the ledger, the arrays and
+the tiles. Then each step of the method holds what it left against what earlier steps left. It changes nothing.
 
-Whether a store is what it says it is: takes a path, gives every fault with what mends it.
-
-Files first (:mod:`scalemani.storage.audit`): every byte of the document, the ledger, the arrays and the tiles. Then
-    what they say together: the graph is symmetric and as large as recorded, and rows of D that are found again from the
-    graph agree with D, with the sums of its first read and with the model (:mod:`scalemani.steps.checks`). Nothing is
-    changed;
-:mod:`scalemani.integrity` mends.
+`repair` mends what `verify` finds: the document from its copy, and what a step left by that step. What only the points
+can give is taken back, so that the same fit with the same points makes it again and goes on.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import Embedding, load_embedding
-from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
-from scalemani.fitting import REDO, recorded_graph
-from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.reads import DISTANCE_COUNTS
-from scalemani.geodesics.rows import shared_graph
-from scalemani.kernel.eigensolver import basis_limits, first_block
-from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, FirstRead, first_reader
+from scalemani.methods.base import method_of
 from scalemani.parameters import Parameters
-from scalemani.progress import Progress
-from scalemani.steps import distances as geodesics
-from scalemani.steps.axes import solve_run
-from scalemani.steps.checks import CHECKED, check_stored
-from scalemani.steps.landmark_checks import (
-    FROM_THE_POINTS,
-    KINDS,
-    contradictions,
-    left_matrices,
-    matrix_faults,
-    mend_landmarks,
-    needed_landmark_arrays,
-)
-from scalemani.steps.start import FIELDS as START_FIELDS
-from scalemani.steps.start import STAGE as START
-from scalemani.steps.start import kept_block
-from scalemani.storage.audit import (
-    Fault,
-    array_faults,
-    document_faults,
-    ledger_faults,
-    metadata_faults,
-    name_faults,
-    row_faults,
-)
-from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, STAGE, Layout
-from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
-from scalemani.storage.files import checksum_of, discard, folder_at, put
+from scalemani.progress import Progress, no_progress
+from scalemani.steps.base import Step, Work
+from scalemani.storage.audit import Fault, array_faults, document_faults, name_faults
+from scalemani.storage.files import discard
 from scalemani.storage.json import check_no_links
-from scalemani.storage.locations import Place, absolute, place
+from scalemani.storage.locations import Place, absolute
 from scalemani.storage.place import kind_of
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import COMPRESSIONS, metadata_text
 from scalemani.storage.writer import Writer
 
-STAGE_OF = {  # whose arrays begin so
-    "neighbors_": "neighbors",
-    "piece_": "neighbors",
-    "first_": "first read",
-    "distance_counts": "first read",
-    "solver_": "reads",
-    "vectors": "solve",
-    "eigenvalues": "solve",
-    "means": "solve",
-    "landmarks": "landmarks",
-    "landmark_": "square",
-    "coordinates": "placed",
-}
-MODEL = ("vectors", "eigenvalues", "means")
-MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
-GRAPH = {  # besides the maps, by what was given
-    "features": ("graph_indptr", "graph_indices", "graph_weights", "digests"),
-    "distances": ("graph_indptr", "graph_indices", "graph_weights", "tie_rank"),
-    "graph": ("graph_indptr", "graph_indices", "graph_weights", "tie_rank"),
-    "geodesic": (),
-}
-FINISHED_BY = {  # the stage that records them
-    "graph": "graph",
-    "first read": "geodesics",
-    "solve": "solve",
-    "landmarks": "landmarks",
-    "square": "geodesics",
-    "placed": "solve",
-}
-MENDS = {  # by kind of fault or stage of the array: what --repair does
+OF_ANY = {  # kinds of fault that are no step's -> what a repair does
     "document": "restores it",
     "copy": "writes it again",
     "behind": "writes it again",
-    "metadata": "writes it again",
-    "row": "makes it again",
     "leftover": "removes it",
-    "first read": "reads D again",
-    "reads": "removes it",
-    "neighbors": "removes it",
-    "solve": "solves again",
-    "model": "solves again",
-    "chunk": "makes it again",
-    "matrix": "writes it again",
-    "landmarks": "chooses them again",
-    "square": "takes it from the distances again",
-    "placed": "places the points again",
 }
+ROUNDS = 6  # what was hidden behind damage shows when that is mended
 
 
 @dataclass(frozen=True)
 class Verification:
     """What was found.
 
-    tile_rows, arrays: How many were looked at; of a run by landmarks blocks of distances to these.
+    remedies: What to do about each fault, in a few words.
+    tile_rows, arrays: How many rows of tiles (blocks of distances to landmarks) and arrays were looked at.
     finished: Whether a fit is recorded; if not, the same fit goes on.
-    marked: Whether a repair has left the graph to the same fit.
-    landmarks: Whether it is a run by landmarks.
+    marked: Whether a repair has left something to the same fit.
+    tiles: What `tile_rows` counts, in words.
     """
 
     path: str
     faults: tuple[Fault, ...]
+    remedies: tuple[str, ...] = ()
     tile_rows: int = 0
     arrays: int = 0
     finished: bool = False
     marked: bool = False
-    landmarks: bool = False
+    tiles: str = "rows of tiles"
 
     @property
     def damaged(self) -> bool:
@@ -142,46 +62,12 @@ class Verification:
         return any(fault.kind not in ("leftover", "behind", "stray") for fault in self.faults)
 
 
-def stage_of(array: str) -> str:
-    """The stage that an array is of; "graph" where it is none of the others'."""
-    return next((stage for prefix, stage in STAGE_OF.items() if array.startswith(prefix)), "graph")
-
-
-def needed_arrays(store: RunStore) -> set[str]:
-    """The arrays that the finished stages of a run have left, and that a finished fit goes on needing."""
-    stages = store.document["stages"]
-    needed = needed_landmark_arrays(stages)
-    if "graph" in stages:
-        needed |= {*MAPS, *GRAPH[stages["data"]["fields"]["kind"]]}
-    if "solve" in stages:
-        needed |= set(MODEL)
-    if "geodesics" in stages and "start" in stages:  # earlier releases took less of D
-        needed |= {DISTANCE_COUNTS} | ({FIRST_BLOCK, FIRST_FOUND} if store.has_distances else set())
-    return needed
-
-
-def remedy(fault: Fault, *, given: bool, repaired: bool = False, landmarks: bool = False) -> str:
-    """What to do about a fault, in a few words.
-
-    given: Whether D was given, so that its rows are not found from a graph.
-    repaired: Whether the repair has done what it can.
-    landmarks: Whether it is a run by landmarks.
-    """
-    if fault.kind == "stray":
-        return "remove it, if it is not yours"
-    kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
-    from_the_points = FROM_THE_POINTS if landmarks else ("row", "solve", "first read", "model")
-    if kind == "graph" or (given and kind in from_the_points):
-        return "the same fit makes it again" if repaired else "--repair, then the same fit makes it again"
-    return f"--repair {MENDS[kind]}"
-
-
 def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> Verification:
     """Look at every byte of a store.
 
     scheduler: Tiles are read by its workers; by threads of this process unless given.
     report: Called as report("verify", rows of tiles done, all of them).
-    Raises ScalemaniError: If there is no run at `path`.
+    Raises ScalemaniError: If there is no run at `path`, or its method is not registered.
     Raises DamagedStoreError: If a link leads out of it.
     """
     if kind_of(path) != "run":
@@ -189,112 +75,92 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     folder = absolute(path)
     check_no_links(folder)
     faults = document_faults(folder)
-    if any(fault.kind == "document" for fault in faults):
-        return Verification(str(path), tuple(faults))  # nothing else can be held against it
+    if any(fault.kind == "document" for fault in faults):  # nothing else can be held against it
+        return Verification(str(path), tuple(faults), tuple(_remedy(fault, (), given=False) for fault in faults))
     store = RunStore(path)
-    names, stages = store.named_arrays(), store.document["stages"]
-    needed = needed_arrays(store)
-    faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
-    faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
-    named = {fault.name for fault in faults}
-    faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
-    rows = 0
-    if STAGE in stages:
-        layout, whole = Layout.of(store), not any(fault.name == LANDMARKS for fault in faults)
-        rows = len(layout.by_point(store).rows)
-        with Cluster(scheduler) as cluster:
-            cluster.check_shared(store.path, writing=False)
-            faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)
-    if store.has_distances and not _has(faults, "metadata"):
-        faults += ledger_faults(store)
-        rows = len(store.blocks)
-        with Cluster(scheduler) as cluster:
-            cluster.check_shared(store.path, writing=False)
-            finished = store.stage("geodesics") is not None
-            tasks = ((store.path, store.identity, row, finished) for row in range(rows))
-            for done, found in enumerate(cluster.map(row_faults, tasks), 1):
-                faults += found
-                if report is not None:
-                    report("verify", done, rows)
-    faults += _together(store, faults)
+    steps, names = method_of(store).load().method.steps_in(store), store.named_arrays()
+    needed = set().union(*(step.left(store) for step in steps))
+    elsewhere = {name for step in steps for name in step.matrices}
+    faults += [*name_faults(store, needed.__contains__, elsewhere), *array_faults(store, elsewhere)]
+    faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - {f.name for f in faults})]
+    broken = {fault.name for fault in faults if fault.kind == "array"}
+    with Cluster(scheduler) as cluster:
+        cluster.check_shared(store.path, writing=False)
+        work = Work(store, recorded_parameters(store), cluster, report=report or no_progress)
+        for step in steps:
+            faults += step.audit(work, broken)
+        faults += _together(work, steps, faults, broken)
     return Verification(
-        str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages, landmarks=STAGE in stages
+        str(path),
+        tuple(faults),
+        tuple(_remedy(fault, steps, given=work.given) for fault in faults),
+        work.made.get("audited", 0),
+        len(names),
+        store.stage("fit") is not None,
+        any(step.waits(store) for step in steps),
+        next((step.tiles for step in steps if step.tiles), ""),
     )
 
 
-def _has(faults: list[Fault], *kinds: str) -> bool:
-    return any(fault.kind in kinds for fault in faults)
+def _together(work: Work, steps: Sequence[Step], faults: Sequence[Fault], broken: set[str]) -> Iterator[Fault]:
+    """What the arrays say of one another, as far as they are whole: up to the first contradiction."""
+    at = {fault.kind for fault in faults} - {"array", *OF_ANY, "stray"}
+    for step in steps:
+        if at & step.mends.keys() or any(kind_of_array(name, steps)[0].before_plan for name in broken):
+            return
+        found = list(step.check(work, broken))
+        yield from found
+        if found:
+            return
 
 
-def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
-    """What the arrays say of one another, as far as they are whole."""
-    stages = store.document["stages"]
-    if "graph" not in stages or _has(faults, "metadata", "row", "chunk", "matrix"):
-        return
-    broken = {stage_of(fault.name) for fault in faults if fault.kind == "array"}
-    given = stages["data"]["fields"]["kind"] == "geodesic"
-    if "graph" in broken:
-        return
-    n = stages["graph"]["n_vertices"]
-    try:
-        order = store.read_array("order")
-        if len(order) != n or len(np.unique(order)) != n:
-            raise DamagedStoreError(f"order is not one of {n} vertices")
-        if given and STAGE in stages:
-            yield from contradictions(store, None, {fault.name for fault in faults if fault.kind == "array"})
-        if given:
-            return  # D is what was given, and what is made of it can't be found in another way
-        graph = shared_graph.__wrapped__(store.path, store.identity)
-        if graph.shape[0] != n or graph.nnz != 2 * stages["graph"]["n_edges"]:
-            raise DamagedStoreError("the graph is not as large as recorded")
-    except (DamagedStoreError, ScalemaniError, ValueError) as error:
-        yield Fault("array", "graph_indptr", str(error))
-        return
-    if STAGE in stages:
-        yield from contradictions(store, graph, {fault.name for fault in faults if fault.kind == "array"})
-        return
-    vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
-    model = _model(store, stages) if "solve" in stages and "solve" not in broken else None
-    first = FirstRead.load(store) if "geodesics" in stages and "first read" not in broken else None
-    try:
-        check_stored(
-            store,
-            geodesic_rows(graph, vertices),
-            vertices,
-            model,
-            None if first is None else first.sums,
-            residuals=_residuals(stages),
-            projection=stages["fit"]["fields"]["projection"] if "fit" in stages else "continuous",
-            seed=0,
-            distances="geodesics" in stages and store.has_distances,
-        )
-    except SelfCheckError as error:
-        yield Fault("model", "self-check", str(error))
+def recorded_parameters(store: RunStore) -> Parameters:
+    """What the fit was asked for, as far as the store says it."""
+    names, found = Parameters.__dataclass_fields__, dict[str, Any]()
+    for state in store.document["stages"].values():
+        found |= {name: value for name, value in state["fields"].items() if name in names}
+    if isinstance(found.get("landmarks"), str):  # a digest of given rows
+        del found["landmarks"]
+    return Parameters(**found)
 
 
-def _model(store: RunStore, stages: dict[str, Any]) -> Embedding:
-    return load_embedding(store, stages["solve"], stages["graph"]["scale"])
+def kind_of_array(name: str, steps: Sequence[Step]) -> tuple[Step, str]:
+    """The step whose array it is, and the kind of a fault in it: by the longest beginning of its name."""
+    every = [(start, step, kind) for step in steps for start, kind in step.arrays.items() if name.startswith(start)]
+    _, step, kind = max(every, key=lambda one: len(one[0]))
+    return step, kind
 
 
-def _residuals(stages: dict[str, Any]) -> F64:
-    return np.array(stages["solve"]["spectrum"]["residuals"] if "solve" in stages else [], np.float64)
+def _remedy(fault: Fault, steps: Sequence[Step], *, given: bool) -> str:
+    """What to do about a fault, in a few words."""
+    if fault.kind == "stray":
+        return "remove it, if it is not yours"
+    if fault.kind in OF_ANY:
+        return f"--repair {OF_ANY[fault.kind]}"
+    step, kind = _step_of(fault, steps)
+    if kind == "graph" or (given and kind in step.from_points):
+        return "--repair, then the same fit makes it again"
+    return f"--repair {step.mends[kind]}"
 
 
-ROUNDS = 4  # what was hidden behind damage shows when that is mended
+def _step_of(fault: Fault, steps: Sequence[Step]) -> tuple[Step, str]:
+    if fault.kind == "array":
+        return kind_of_array(fault.name, steps)
+    return next((step, fault.kind) for step in steps if fault.kind in step.mends)
 
 
 def repair(path: str, scheduler: Any = None, report: Progress | None = None) -> tuple[list[str], Verification]:
     """Verify a store, mend what is wrong and verify it again.
 
     -> done: What was done, a sentence each.
-    -> left: What is wrong still; "graph" and what was given need the fit.
+    -> left: What is wrong still; the graph, and what was given, need the fit.
     Raises StoreInUseError: If a fit is at work there.
     """
     done: list[str] = []
     with Writer(path, "fit or repair") as writer:
         for _ in range(ROUNDS):
             found = verify(path, scheduler, report)
-            did = _mend(path, found.faults, scheduler, report or (lambda *_: None), writer.check)
+            did = _mend(path, found.faults, scheduler, report or no_progress, writer.check)
             done += did
             if not did:
                 break
@@ -306,51 +172,43 @@ def repair(path: str, scheduler: Any = None, report: Progress | None = None) -> 
 def _mend(
     path: str, faults: tuple[Fault, ...], scheduler: Any, report: Progress, guard: Callable[[], None]
 ) -> list[str]:
-    """One round: what can be mended of these; what each depends on first."""
+    """One round: what is no step's, and the first damaged step; those after it may be whole then."""
     folder = absolute(path)
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
-    by_kind: dict[str, list[Fault]] = {}
-    for fault in faults:
-        kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
-        stage = FINISHED_BY.get(kind)
-        if fault.kind == "array" and (stage is None or store.stage(stage) is None):
-            store.remove_array(fault.name)
-            done.append(f"{fault.name} was removed: it is made again when it is needed")
-        else:
-            by_kind.setdefault(kind, []).append(fault)
-    if by_kind.keys() & {"copy", "behind"}:
+    steps = method_of(store).load().method.steps_in(store)
+    if any(fault.kind in ("copy", "behind") for fault in faults):
         RunDocument(folder).write(store.document)
         done.append("the document's copy was written again")
-    if "leftover" in by_kind:
-        done += [_removed(folder, fault.name) for fault in by_kind["leftover"]]
-    if "metadata" in by_kind:
-        return done + _metadata(store)
-    if "graph" in by_kind and store.stage(REDO) is None:
-        store.finish(REDO, {"stages": ["graph"], "arrays": recorded_graph(store)})
-        done.append("left to the same fit with the same points, which goes on: the graph")
-    if store.stage(BY_LANDMARKS) is not None:
-        if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
-            with Cluster(scheduler) as cluster:
-                cluster.check_shared(store.path)
-                done += mend_landmarks(store, by_kind, cluster, report)
+    done += [_removed(folder, fault.name) for fault in faults if fault.kind == "leftover"]
+    by_step: dict[str, dict[str, list[Fault]]] = {}
+    for fault in faults:
+        if fault.kind not in OF_ANY and fault.kind != "stray":
+            step, kind = _step_of(fault, steps)
+            if fault.kind == "array" and fault.name not in step.left(store):
+                store.remove_array(fault.name)
+                done.append(f"{fault.name} was removed: it is made again when it is needed")
+            else:
+                by_step.setdefault(step.name, {}).setdefault(kind, []).append(fault)
+    if not by_step:
         return done
-    broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
-    if not broken:
-        return done
-    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
-    if given or "graph" in by_kind or not store.has_distances:
-        return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
     with Cluster(scheduler) as cluster:
         cluster.check_shared(store.path)
-        if rows:
-            geodesics.remake_rows(cluster, store, sorted(int(fault.name) for fault in rows), report)
-            done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")
-        if "first read" in broken:
-            done += _read_again(store, cluster, report)
-        if not rows and "first read" not in broken:
-            done += _solved_again(store, cluster, report)
+        work = Work(store, recorded_parameters(store), cluster, report=report)
+        waiting = False
+        for at, step in enumerate(steps):
+            if step.name in by_step:
+                fit = store.stage("fit")
+                did = step.remake(work, by_step[step.name], waiting=waiting)
+                done += did
+                if fit is not None and store.stage("fit") is None and store.stage(step.name) is not None:
+                    for later in steps[at + 1 :]:
+                        later.run(work)  # what follows from it
+                    store.finish_again("fit", fit)
+                if did and not step.waits(store) and store.stage(step.name) is not None:
+                    break
+            waiting |= step.waits(store) or (step.name in by_step and store.stage(step.name) is None)
     return done
 
 
@@ -371,82 +229,3 @@ def _removed(folder: Place, name: str) -> str:
     else:
         discard(entry)
     return f"{name}, which a stopped run left, was removed"
-
-
-def _metadata(store: RunStore) -> list[str]:
-    """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
-    stages, wanted = store.document["stages"], store.metadata_sum()
-    if wanted is not None and "graph" in stages:
-        n, metadata = stages["graph"]["n_vertices"], place(store.path) / "distances" / "zarr.json"
-        known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
-        for tile in range(1, n + 1) if known is None else (known,):
-            for compression in (None, *COMPRESSIONS):
-                text = metadata_text(n, tile, compression)
-                if checksum_of(text) == wanted:
-                    folder_at(metadata.parent)
-                    put(metadata, text)
-                    return ["the metadata of D were written again"]
-    store.forget("geodesics")
-    store.drop_distances()
-    return ["D was dropped, since its form is lost: the same fit makes it again"]
-
-
-def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list[str]:
-    """What comes from the points alone: stages are taken back, and their arrays, so that the fit makes them again."""
-    model, distances = bool(broken & {"solve", "model"}), bool(broken & {"row", "first read"})
-    distances |= not store.has_distances
-    store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
-    for row in rows:
-        store.unfinish(row)
-        discard(store.files.file(row, row).parent)
-    for name in MODEL if model else ():
-        store.remove_array(name)
-    if distances:
-        store.remove_array("distance_counts")
-        store.remove_arrays("first_")
-    read, axes = "what was read of D", "the model"
-    names = {"row": f"{len(rows)} rows of D", "first read": read, "solve": axes, "model": axes}
-    what = " and ".join(dict.fromkeys(name for kind, name in names.items() if kind in broken))
-    return [f"left to the same fit with the same points, which goes on: {what}"]
-
-
-def _read_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
-    """What was taken of D while it was written, with the block of the solver that it was taken for."""
-    start, block = store.stage(START), np.zeros((store.blocks.n, 1))
-    if start is not None:
-        asked = {name: start["fields"][name] for name in START_FIELDS}
-        block = kept_block(store, None, Parameters(**asked), cluster, int(start["most_columns"]))
-    found = geodesics.compute_distances(cluster, store, report, first_reader(block))
-    if start is None:
-        store.remove_arrays("first_")  # of an earlier release, and the solver reads D again
-    else:
-        FirstRead(block, found).save(store)
-    store.finish_again("geodesics")
-    return ["D was read again for what is taken of all of it"]
-
-
-def _dropped(store: RunStore) -> list[str]:
-    store.forget("geodesics")
-    store.drop_distances()
-    return ["D contradicts the graph and was dropped: the same fit makes it again"]
-
-
-def _solved_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
-    """Axes and constant, from D."""
-    solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
-    assert graph is not None
-    if solved is None:  # what the graph contradicts is D
-        return _dropped(store)
-    fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
-    parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
-    start, n = store.stage(START), graph["n_vertices"]
-    usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
-    columns = min(n - 1, usual) if start is None else int(start["most_columns"])
-    try:
-        asked = {"solve": solved["fields"]}
-        solve_run(store, None, parameters, cluster, columns, asked, report, keep_reads=True, again=True)
-    except SelfCheckError:
-        return _dropped(store)
-    if fit is not None:
-        store.finish_again("fit", fit)
-    return ["the model was solved again from D"]

@@ -16,24 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import load_embedding
 from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
 from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
+from scalemani.methods.base import Method, method_of
 from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
-from scalemani.storage.chunked_matrix import (
-    COORDINATES,
-    POINTS,
-    copy_points,
-    first_rows,
-    landmark_account,
-    rows_of_landmarks,
-)
+from scalemani.steps.sources import landmark_rows
 from scalemani.storage.files import room_for
 from scalemani.storage.locations import named, place
 from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
@@ -60,9 +53,11 @@ class Run:
         if "fit" not in self.stages:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
-            stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
-            done = ", ".join(name for name in stages if name in self.stages)
+            begun = method_of(store).load().method.steps_in(store)
+            done = ", ".join(step.name for step in begun if step.name in self.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
+        self.method: Method = method_of(store).load().method
+        self.steps = self.method.steps_in(store)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -79,7 +74,7 @@ class Run:
 
     def _packed(self) -> dict[str, bytes]:
         """The files of the model without D, by name; refused where they are too large for a pickle."""
-        size = self.store.bytes_without_distances(*((POINTS,) if "landmarks" in self.stages else ()))
+        size = self.store.bytes_without_distances(*(name for step in self.steps for name in step.exported))
         if size > PICKLE_BYTES:
             raise ScalemaniError(
                 f"a model with store=None is pickled whole, but for D, and this one has {size:,} bytes where a pickle "
@@ -104,24 +99,9 @@ class Run:
     @property
     def spectrum(self) -> dict[str, Any]:
         """The account of the spectrum, with what the earlier stages counted."""
-        data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
-        solve = self.stages["solve"]
-        spectrum = {
-            "correction": solve["fields"]["correction"],  # as it was given, where an earlier release wrote the account
-            **solve["spectrum"],
-            "constant_solver": solve["fields"]["constant_solver"],
-            "n_rows": data["fields"]["n_rows"],
-            "n_distinct": data["n_distinct"],
-            "n_edges": graph["n_edges"],
-            "n_components_of_graph": graph["n_components"],
-            "component_sizes": graph["component_sizes"],
-            "n_bridges": graph["n_bridges"],
-            "knn_method": neighbors["method"],
-            "knn_recall": neighbors["recall"],
-            "knn_left_out": neighbors.get("left_out", 0),
-            "knn_account": neighbors.get("account"),  # earlier releases did not count
-            **landmark_account(self.stages),
-        }
+        spectrum: dict[str, Any] = {}
+        for step in reversed(self.steps):
+            spectrum |= step.account(self.store)
         much = much_negative(spectrum)
         spectrum["notes"] = [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
         return spectrum
@@ -155,15 +135,13 @@ class Run:
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
-        if "landmarks" in self.stages:
-            return self._in_user_order(self.store.read_array(COORDINATES))
-        axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
-        return self._in_user_order(axes.coordinates())
+        every = (step.coordinates(self.store) for step in reversed(self.steps))
+        return self._in_user_order(next(found for found in every if found is not None))
 
     @property
     def landmarks(self) -> I64 | None:
         """The first of the user's rows of each landmark, in the order of their vertices; None where all points are."""
-        return first_rows(self.store, self.vertex) if "landmarks" in self.stages else None
+        return landmark_rows(self.store)
 
     def _in_user_order(self, values: NDArray[Any]) -> F64:
         """Rows by vertex -> rows by user row; NaN where there is no vertex."""
@@ -188,17 +166,15 @@ class Run:
         vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
         given = self.stages["data"]["fields"]["kind"] == "geodesic"
-        if self.store.has_distances and (stored or given):
-            found = self.store.read_rows(vertices[known])
-        elif given and "landmarks" in self.stages:
-            found = rows_of_landmarks(self.store, vertices[known])
-        elif given:
+        every = (step.rows(self.store, vertices[known]) for step in self.steps) if stored or given else ()
+        found = next((rows for rows in every if rows is not None), None)
+        if found is None and given:
             raise ScalemaniError(
                 "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what "
                 "you gave"
             )
-        else:
-            found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
+        if found is None:
+            found = geodesic_rows(shared_paths(self.store.path, self.store.identity), vertices[known])
         out = np.full((len(vertices), total), np.nan)
         out[known] = self._in_user_order(found.T.astype(np.float64) * self.stages["graph"]["scale"]).T
         return out
@@ -210,7 +186,8 @@ class Run:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
-        return (self.store.path, self._id, self.stages["solve"]["revision"], self.parameters["projection"], module)
+        revision, form = self.stages["solve"]["revision"], self.parameters["projection"]
+        return (self.store.path, self._id, revision, form, module, self.method.projector)
 
     @property
     def _metric(self) -> str:
@@ -304,10 +281,12 @@ class Run:
         """
         path = named(path, "path")
         self._check_current()
-        if "landmarks" in self.stages:
-            self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))
-        else:
-            self.store.copy_without_distances(path)
+
+        def more(folder: Any) -> None:
+            for step in self.steps:
+                step.copy(self.store, folder)
+
+        self.store.copy_without_distances(path, more)
 
 
 def _fitted_again(path: str) -> ScalemaniError:

@@ -6,7 +6,6 @@ the data is refused here.
 
 import os
 from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -183,27 +182,14 @@ class Parameters:
                 "random_state": self.random_state if approximate else None,
             },
             "graph": {"graph": self.graph, "disconnected": self.disconnected},
-            "landmarks": self._landmark_fields(),
             "solve": {
                 "n_components": int(self.n_components),
                 "correction": self.correction if isinstance(self.correction, str | None) else float(self.correction),
                 "constant_solver": self.constant_solver,
                 "tol": float(self.tol),
                 "random_state": self.random_state,
-                **({} if self.landmarks is None else {"projection": self.projection}),  # places all but the landmarks
             },
         }
-
-    def _landmark_fields(self) -> dict[str, Any]:
-        """What the choice of landmarks follows from; of given row numbers a digest (they may be many)."""
-        if self.landmarks is None:
-            return {"landmarks": None}
-        if not isinstance(self.landmarks, Integral):
-            rows = np.sort(np.asarray(self.landmarks).astype("<i8"))
-            of = blake2b(rows.tobytes(), digest_size=4).hexdigest()
-            return {"landmarks": f"{len(rows)} given rows ({of})", "landmark_method": None}
-        seed = self.random_state if self.landmark_method != "maxmin" else None
-        return {"landmarks": int(self.landmarks), "landmark_method": self.landmark_method, "random_state": seed}
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -22,8 +22,6 @@ from scalemani.errors import RankWarning, warn
 from scalemani.kernel.constant import Solution
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import DistanceSums
-from scalemani.storage.chunked_matrix import COUNTS
-from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
 from scalemani.storage.run import RunStore
 
 
@@ -143,12 +141,13 @@ def record_model(
     store.finish("solve", fields, **constants, spectrum=account, revision=uuid.uuid4().hex)
 
 
-def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Embedding:
+def load_embedding(store: RunStore, solved: dict[str, Any], scale: float, counts: F64 | None = None) -> Embedding:
     """Read the model's axes back.
 
     solved: State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it
         is c²/2 there. Earlier releases record no tolerance.
     scale: As the graph stage recorded it.
+    counts (m,): Of landmarks: how many points each stands for.
     """
     constant = float(solved["constant"])
     return Embedding(
@@ -159,6 +158,6 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
         flipped=solved["fields"]["correction"] == "flip",
         means=store.read_array("means"),
         scale=scale,
-        counts=store.read_array(COUNTS).astype(np.float64) if store.stage(BY_LANDMARKS) else None,
+        counts=counts,
         tolerance=float(solved.get("tolerance", RANK_TOLERANCE)),
     )

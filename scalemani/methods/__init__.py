@@ -1,5 +1,66 @@
 """What is made of a point set: each method is a sequence of steps, and a way to place points that come later.
 
-`base` says what a method is and holds the registry; each other file is one method.
+`base` says what a method is; each other file is one method. The registry is here, and light: it holds dotted names.
 May import: steps and what those may.
 """
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from scalemani.errors import ScalemaniError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method by the word that ``--method`` and the store have for it.
+
+    estimator: Its class, as "module:name"; the class says in `method` what its steps are.
+    own: Parameters that only some methods have and this one has.
+    """
+
+    estimator: str
+    own: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The estimator's name."""
+        return self.estimator.partition(":")[2]
+
+    def load(self) -> Any:
+        """The estimator's class."""
+        module, _, name = self.estimator.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+REGISTRY = {
+    "isomap": Entry("scalemani.estimators:Isomap"),
+    "kernel-isomap": Entry("scalemani.estimators:KernelIsomap", ("correction", "constant_solver")),
+}
+
+
+def register(word: str, estimator: type, own: tuple[str, ...] = ()) -> None:
+    """Make a method known to `load`, to the command line and to the programs that look at stores."""
+    REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own)
+
+
+def word_of(estimator: type) -> str:
+    """The word of an estimator's class, or of the nearest class that it is derived from."""
+    named = {entry.estimator: word for word, entry in REGISTRY.items()}
+    for kind in estimator.__mro__:
+        word = named.get(f"{kind.__module__}:{kind.__qualname__}")
+        if word is not None:
+            return word
+    raise ScalemaniError(f"{estimator.__name__} is no registered method: scalemani.methods.register makes it one")
+
+
+def entry_of(word: str, module: str, path: str) -> Entry:
+    """The method that a store names.
+
+    Raises ScalemaniError: If it is not registered here; the module that defines it is named.
+    """
+    if word not in REGISTRY:
+        raise ScalemaniError(
+            f"the store {path!r} was made by the method {word!r}, which is not registered: import {module} first"
+        )
+    return REGISTRY[word]

@@ -1,41 +1,46 @@
-"""What a method is: steps in their order, and a map for points that come later; and the registry of all methods."""
+"""What a method is: steps in their order, and what a fitted model of it answers."""
 
 from collections.abc import Sequence
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DamagedStoreError
+from scalemani.methods import Entry, entry_of, word_of
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step
+from scalemani.storage.json import REMEDY
+from scalemani.storage.run import RunStore
 
 
 class Method:
     """What is made of a point set.
 
-    name: Recorded in the store; `method_named` finds the method by it at load.
+    projector: The function (store, form) that makes what places new points, as "module:name"; in any process.
     """
 
-    name = ""
+    projector = ""
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """What a fit makes, in this order."""
         raise NotImplementedError
 
-
-REGISTRY: dict[str, Method] = {}
-
-
-def register(method: Method) -> Method:
-    """Make a method known by its name to fit, load and the command line."""
-    REGISTRY[method.name] = method
-    return method
+    def steps_in(self, store: RunStore) -> Sequence[Step]:
+        """The steps of a run, finished or not; those of any parameters unless the method says otherwise."""
+        return self.steps(Parameters())
 
 
-def method_named(name: str) -> Method:
-    """The method of a name that a store or a user gives.
+def record_method(store: RunStore, estimator: type) -> None:
+    """Record whose steps the run has, for `load`, verify and repair."""
+    fields = {"name": word_of(estimator), "module": estimator.__module__}
+    state = store.stage("method")
+    if state is None or state["fields"] != fields:
+        store.finish("method", fields)
 
-    Raises ScalemaniError: If none of that name is registered.
+
+def method_of(store: RunStore) -> Entry:
+    """The method of a run.
+
+    Raises ScalemaniError: If it is not registered.
     """
-    if name not in REGISTRY:
-        raise ScalemaniError(
-            f"method={name!r} is not registered (known: {', '.join(REGISTRY)}): import the module that defines it first"
-        )
-    return REGISTRY[name]
+    state = store.stage("method")
+    if state is None:
+        raise DamagedStoreError(f"{store.path!r} does not say by what method it was made; {REMEDY}")
+    return entry_of(state["fields"]["name"], state["fields"]["module"], store.path)

@@ -2,27 +2,47 @@
 
 from collections.abc import Sequence
 
-from scalemani.methods.base import Method, register
+from scalemani.geodesics.rows import shared_paths
+from scalemani.methods.base import Method
 from scalemani.parameters import Parameters
-from scalemani.steps.axes import LandmarkAxes, TileAxes
+from scalemani.projection.projector import GraphPlacer, Projector
+from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import Step
-from scalemani.steps.distances import LandmarkDistances, TileDistances
-from scalemani.steps.graph import Graph, Neighbors
-from scalemani.steps.placement import Placement
-from scalemani.steps.sources import Landmarks
+from scalemani.steps.distances import TileDistances
+from scalemani.steps.graph import GraphStep, NeighborsStep
+from scalemani.steps.landmark_distances import LandmarkDistances
+from scalemani.steps.placement import Placement, landmark_placer
+from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
+from scalemani.storage.run import RunStore
 
 
-class Isomap(Method):
+class IsomapMethod(Method):
     """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003."""
 
-    name = "isomap"
+    projector = "scalemani.methods.isomap:projector"
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
-        if parameters.landmarks is None:
-            return Neighbors(), Graph(), Start(), TileDistances(), TileAxes()
-        return Neighbors(), Graph(), Landmarks(), LandmarkDistances(), LandmarkAxes(), Placement()
+        return _steps(all_vertices=parameters.landmarks is None)
+
+    def steps_in(self, store: RunStore) -> Sequence[Step]:
+        """The same, by what the run says of its sources."""
+        return _steps(all_vertices=not has_landmarks(store))
 
 
-register(Isomap())
+def _steps(*, all_vertices: bool) -> Sequence[Step]:
+    first = NeighborsStep(), GraphStep(), Sources()
+    if all_vertices:
+        return *first, Start(), TileDistances(), TileAxes()
+    return *first, LandmarkDistances(), LandmarkAxes(), Placement()
+
+
+def projector(store: RunStore, form: str) -> Projector:
+    """What places new points by a finished run."""
+    embedding = stored_embedding(store)
+    if has_landmarks(store):
+        return Projector(store, embedding, landmark_placer(store, embedding, form))
+    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+    graph = None if given else shared_paths(store.path, store.identity)
+    return Projector(store, embedding, GraphPlacer(graph, embedding, form))

@@ -19,7 +19,8 @@ from scalemani.cluster import machine
 from scalemani.cluster.client import tasks_in_flight
 from scalemani.errors import DoesNotFitError
 from scalemani.planning import terms
-from scalemani.steps import distances
+from scalemani.steps.distances import TileCut
+from scalemani.steps.rows import SOURCES_A_TASK
 from scalemani.storage.locations import free_disk
 from scalemani.storage.tiles import Blocks
 
@@ -169,7 +170,7 @@ def _start(work: Work, most_columns: int) -> Stage:
     if not vertices:
         return Stage({}, {})
     rows = terms.start_rows_bytes(n, vertices)
-    part = terms.start_rows_bytes(n, distances.SOURCES_A_TASK)
+    part = terms.start_rows_bytes(n, SOURCES_A_TASK)
     flying = terms.given_row_bytes(n) if work.given else min(work.window, start_tasks(vertices)) * part
     block = terms.start_block_bytes(n, vertices, work.columns)
     client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
@@ -239,15 +240,7 @@ def peak_bytes(work: Work, tile: int, most_columns: int) -> int:
     return max((stage.peak for stage in stages(work, tile, most_columns).values()), default=0)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What the budget chose: the tile size, and the columns at which the solver's basis restarts."""
-
-    tile: int
-    most_columns: int
-
-
-def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
+def choose(work: Work, limit: int, tile: int | None = None) -> TileCut:
     """The largest basis, which saves reads of D, and of the tiles that go with it the largest, within `limit`.
 
     limit: Bytes a process may hold above its size at the start.
@@ -258,7 +251,7 @@ def choose(work: Work, limit: int, tile: int | None = None) -> Choice:
         for size in sizes:
             worth_it = size >= min(sizes[0], SMALL_TILE) or columns == work.least_columns
             if worth_it and all(allowed.holds(s.client, s.worker) for s in stages(work, size, columns).values()):
-                return Choice(size, columns)
+                return TileCut(size, columns)
     raise DoesNotFitError(refusal(work, limit, min(sizes, key=lambda size: peak_bytes(work, size, work.least_columns))))
 
 
@@ -298,7 +291,7 @@ def _or(words: list[str]) -> str:
 
 def start_tasks(vertices: int) -> int:
     """Tasks that find the rows of so many vertices to start from."""
-    return -(-vertices // distances.SOURCES_A_TASK)
+    return -(-vertices // SOURCES_A_TASK)
 
 
 def task_count(n: int, tile: int, reads: int, start_vertices: int = 0, *, given: bool = False) -> int:

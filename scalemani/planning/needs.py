@@ -33,7 +33,8 @@ from scalemani.planning import memory, terms
 from scalemani.planning.memory import Asked, Stage, by_process
 from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
-from scalemani.storage.chunked_matrix import STAGE, Layout
+from scalemani.steps.distances import TileCut
+from scalemani.steps.sources import Layout, has_landmarks
 from scalemani.storage.locations import free_disk
 from scalemani.storage.run import RunStore
 
@@ -152,7 +153,7 @@ def check_early(given: Any, parameters: Parameters, cluster: Cluster, limit: int
     # The largest component may be small.
     n = given.n_distinct if parameters.disconnected != "largest" else parameters.n_components + 1
 
-    def chosen() -> memory.Choice:
+    def chosen() -> TileCut:
         work = work_of(given, parameters, cluster, n, least_edges(given, parameters, n))
         return memory.choose(work, limit, parameters.tile_size)
 
@@ -322,7 +323,7 @@ def check_early_by_landmarks(given: Any, parameters: Parameters, cluster: Cluste
 
 def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster: Cluster, limit: int) -> Layout:
     """The layout that a store with a graph has, or the one to begin with."""
-    if store.stage(STAGE) is not None:
+    if has_landmarks(store):
         return Layout.of(store)
     graph = store.stage("graph")
     assert graph is not None

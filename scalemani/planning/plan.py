@@ -43,8 +43,9 @@ from scalemani.planning.seconds import (
     solving_seconds,
 )
 from scalemani.progress import duration
-from scalemani.steps import distances as scattered_rows
-from scalemani.storage.chunked_matrix import Layout
+from scalemani.steps import rows as scattered_rows
+from scalemani.steps.distances import TileCut
+from scalemani.steps.sources import Layout
 from scalemani.storage.locations import ENDLESS, free_disk
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
@@ -146,7 +147,7 @@ def make_plan(
         chosen = budget.choose(work, limit, tile or parameters.tile_size)
     except DoesNotFitError as error:
         smallest = tile or parameters.tile_size or budget.SMALLEST_TILE
-        chosen, refusal = budget.Choice(smallest, work.least_columns), str(error)
+        chosen, refusal = TileCut(smallest, work.least_columns), str(error)
     listed = n * (parameters.n_neighbors or 0) if given.kind in ("features", "distances") else 0
     distances = budget.stored_bytes(n, chosen.tile, work.compressed)
     model = terms.model_bytes(n, edges, listed, work.columns, work.components, points_bytes(given))

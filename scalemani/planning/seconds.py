@@ -36,7 +36,7 @@ from scalemani.kernel.eigensolver import first_block, start_block
 from scalemani.kernel.operators import DenseKernels, LandmarkKernels
 from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
-from scalemani.steps.distances import SOURCES_A_TASK
+from scalemani.steps.rows import SOURCES_A_TASK
 from scalemani.storage.files import checksum
 from scalemani.storage.locations import folder_of
 from scalemani.storage.tiles import Blocks

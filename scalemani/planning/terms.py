@@ -7,7 +7,7 @@ Terms are what is held at once where it is most, so that a sum of terms is a bou
 
 from scalemani.geodesics.batches import workspace_bytes
 from scalemani.neighbors.choice import GATHERED, lists_bytes
-from scalemani.steps.distances import SOURCES_A_TASK
+from scalemani.steps.rows import SOURCES_A_TASK
 
 SAMPLED_ROWS = 64  # rows of D that give the median distance
 KEPT = 32 << 20  # freed arrays up to this size stay with the C library, and twice that with each thread (glibc)

@@ -9,18 +9,15 @@ coordinates.
 
 import threading
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F32, F64, I64
-from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.lanes import take_least
-from scalemani.progress import Progress
+from scalemani.projection.attachments import Attachments
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import LANDMARKS, ChunkedMatrix, Layout
-from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.chunked_matrix import ChunkedMatrix
 
 BATCH_BYTES = 32 << 20  # distances of points to landmarks that a task holds at once, float64
 KEPT_BYTES = 128 << 20  # chunks that a process keeps: points that lie together touch the same ones
@@ -55,24 +52,26 @@ class KeptChunks:
 class LandmarkPlacer:
     """A model of landmarks, ready to place points.
 
-    store: With every point's distances to the landmarks.
+    points (n, m): Every point's distances to the landmarks; its chunks are whole rows.
+    landmarks (m,): Their vertices.
     form ({"continuous", "paper"})
     """
 
-    def __init__(self, store: RunStore, embedding: Embedding, form: str) -> None:
-        layout = Layout.of(store)
+    def __init__(self, points: ChunkedMatrix, landmarks: I64, embedding: Embedding, form: str) -> None:
         self.axes, self.scale = Axes(embedding, form), embedding.scale
-        self._chunks, self.chunk = KeptChunks(layout.by_point(store)), layout.points_a_chunk
-        self.landmark_of = np.full(layout.n, -1, np.int64)
-        self.landmarks = store.read_array(LANDMARKS)
-        self.landmark_of[self.landmarks] = np.arange(layout.m)
-        self._m = layout.m
+        self.trained: I64 | None = landmarks
+        self._chunks, self.chunk = KeptChunks(points), points.chunk[0]
+        n, self._m = points.shape
+        self.landmark_of = np.full(n, -1, np.int64)
+        self.landmark_of[landmarks] = np.arange(self._m)
 
-    def place(self, indptr: I64, vertices: I64, lengths: F64, own: I64) -> F64:
-        """Coordinates (l, p) of points that touch vertices at some lengths (user's unit); NaN where they touch none.
+    def order(self, found: Attachments) -> I64:
+        """The order in which attached rows cost least to place."""
+        return found.by_chunk(self.chunk)
 
-        indptr, vertices, lengths, own: As :class:`scalemani.projection.projector.Attachments` has them.
-        """
+    def place(self, found: Attachments) -> F64:
+        """Coordinates (l, p) of points that touch vertices at some lengths; NaN where they touch none."""
+        indptr, vertices, lengths, own = found.indptr, found.vertices, found.lengths, found.own
         count = len(own)
         step = max(1, BATCH_BYTES // (8 * self._m))
         starts = range(0, count, step)
@@ -94,43 +93,3 @@ class LandmarkPlacer:
             at = touched[seeds] - block * self.chunk
             take_least(best, row_of[seeds], starts[seeds], self._chunks[block], at)
         return self.axes.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
-
-
-def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Progress) -> F64:
-    """Coordinates (n, p) of every vertex, in the user's unit; a task a block of points."""
-    layout = Layout.of(store)
-    points = layout.by_point(store).rows
-    out = np.empty((layout.n, len(embedding.eigenvalues)))
-    tasks = [(store.path, store.identity, block) for block in range(len(points))]
-    for block, found in enumerate(cluster.map(_place_block, tasks, shared=_Model(embedding, form))):
-        out[points[block]] = found
-        report("coordinates", block + 1, len(points))
-    return out
-
-
-class _Model:
-    """What the tasks share, sent to each worker once: the axes of a model that is not recorded yet."""
-
-    def __init__(self, embedding: Embedding, form: str) -> None:
-        self.embedding, self.form = embedding, form
-        self._lock = threading.Lock()
-        self._placer: LandmarkPlacer | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Model, (self.embedding, self.form)
-
-    def placer(self, store: RunStore) -> LandmarkPlacer:
-        """Made once in each process."""
-        with self._lock:
-            if self._placer is None:
-                self._placer = LandmarkPlacer(store, self.embedding, self.form)
-            return self._placer
-
-
-def _place_block(path: str, identity: str, block: int, model: _Model) -> F64:
-    """One task."""
-    store = shared_run(path, identity)
-    placer = model.placer(store)
-    points = Layout.of(store).by_point(store)
-    here = points.rows[block]
-    return placer.axes.place_rows(points.read(block, 0), placer.landmark_of[here])

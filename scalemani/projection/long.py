@@ -24,6 +24,7 @@ Parts follow from the number of rows alone: the same rows in other chunks, or in
 parts.
 """
 
+import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -43,15 +44,17 @@ from scalemani.neighbors.choice import EXACT, INDEX, PARTS, WAYS
 from scalemani.neighbors.functions import import_for
 from scalemani.neighbors.lists import LEAST_RECALL
 from scalemani.progress import Progress
-from scalemani.projection.projector import Attachments, Projector
+from scalemani.projection.attachments import Attachments
+from scalemani.projection.projector import Projector
 from scalemani.storage.forks import FIT, doing
 from scalemani.storage.pieces import KeptResults, digest
 from scalemani.storage.run import shared_run
 from scalemani.storage.user_arrays import KeptGroups, NewOutput, Record
 
-ModelKey = tuple[str, str, str, str, str]
-"""Path of the store, id of its run, revision of its solution, form of the projection, and the module of a metric that
-is a function, which the user's process has imported ("" for none): a store alone does not say what is imported."""
+ModelKey = tuple[str, str, str, str, str, str]
+"""Path of the store, id of its run, revision of its solution, form of the projection, the module of a metric that is a
+function, which the user's process has imported ("" for none: a store alone does not say what is imported), and the
+function that makes the projector, as "module:name"."""
 
 
 class LazyProjection:
@@ -74,11 +77,13 @@ class LazyProjection:
 
 
 @lru_cache(maxsize=4)
-def shared_projector(path: str, identity: str, revision: str, form: str, module: str) -> Projector:
+def shared_projector(path: str, identity: str, revision: str, form: str, module: str, maker: str) -> Projector:
     """The projector of a model, made once in each process."""
     if module:
         import_for(module)
-    return Projector(shared_run(path, identity), form)
+    found, _, name = maker.partition(":")
+    made: Projector = getattr(importlib.import_module(found), name)(shared_run(path, identity), form)
+    return made
 
 
 def validated(key: ModelKey, block: Any, start: int = 0) -> Any:

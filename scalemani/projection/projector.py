@@ -2,7 +2,7 @@
 
 A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
 d_t (n,) come from the same kernel as the training rows; D is not read. (By landmarks the training set are these, and
-d_t comes from `distances_to_landmarks`: :mod:`scalemani.projection.landmarks`.) Then, with the corrected squared
+d_t comes from the distances to them: :mod:`scalemani.projection.landmarks`.) Then, with the corrected squared
 distances d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
 
     k_t = -1/2 (d̃² - m), less its mean;      y_t = |Λ|^{1/2} (Λ - g)^{-1} V' k_t     ("continuous").
@@ -26,17 +26,15 @@ a mutual or approximate graph would give it other paths. Each row's result depen
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import Embedding, load_embedding
-from scalemani.geodesics.batches import first_seeds
+from scalemani.embedding.coordinates import Embedding
+from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import products_from_seeds
-from scalemani.geodesics.rows import shared_paths
 from scalemani.graph.edges import pointers, row_numbers, shortest
 from scalemani.neighbors.choice import EXACT, QuerySearch
 from scalemani.neighbors.exact import ExactSearch
@@ -46,79 +44,68 @@ from scalemani.points.digests import RowIndex, content_rank, row_digests
 from scalemani.points.given_matrix import distance_rows
 from scalemani.points.reading import row_blocks
 from scalemani.points.rows import load_rows
-from scalemani.projection.landmarks import LandmarkPlacer
+from scalemani.projection.attachments import Attachments
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import STAGE as LANDMARKS
 from scalemani.storage.run import RunStore
 
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
 
 
-@dataclass(frozen=True)
-class Attachments:
-    """Where test points touch the training points: CSR-like seeds in vertex numbers.
+class Placer(Protocol):
+    """What places attached rows.
 
-    indptr, vertices, lengths: Row s touches ``vertices[indptr[s]:indptr[s + 1]]`` at those lengths (user's unit).
-    own (l,): The vertex that a row equals, or -1.
+    trained: The vertices that the axes are of; None where they are of all.
     """
 
-    indptr: I64
-    vertices: I64
-    lengths: F64
-    own: I64
+    axes: Axes
+    trained: I64 | None
 
-    @classmethod
-    def joined(cls, parts: "list[Attachments]") -> "Attachments":
-        """Those of all the rows of `parts`, in their order."""
-        counts = np.concatenate([np.diff(part.indptr) for part in parts])
-        return cls(
-            indptr=np.concatenate([[0], np.cumsum(counts)]),
-            vertices=np.concatenate([part.vertices for part in parts]),
-            lengths=np.concatenate([part.lengths for part in parts]),
-            own=np.concatenate([part.own for part in parts]),
-        )
+    def order(self, found: Attachments) -> I64:
+        """The order in which attached rows cost least to place."""
 
-    def take(self, rows: I64) -> "Attachments":
-        """Those of some rows."""
-        counts = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        chosen = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
-        return Attachments(indptr, self.vertices[chosen], self.lengths[chosen], self.own[rows])
+    def place(self, found: Attachments) -> F64:
+        """Coordinates (l, p) of attached rows; fastest where they lie together."""
 
-    def by_place(self) -> I64:
-        """The rows by the first vertex that each touches: near in number is near in space."""
-        return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")
 
-    def by_chunk(self, rows: int) -> I64:
-        """The rows by the chunks of so many vertices that they touch, the first, then the last: few are read again."""
-        touched = np.flatnonzero(np.diff(self.indptr))
-        first, last = (np.zeros(len(self.own), np.int64) for _ in range(2))
-        if len(touched):
-            chunks, starts = self.vertices // rows, self.indptr[touched]
-            first[touched] = np.minimum.reduceat(chunks, starts)
-            last[touched] = np.maximum.reduceat(chunks, starts)
-        return np.lexsort((last, first))
+class GraphPlacer:
+    """Places rows by their geodesics to all training points, which are found from the graph.
+
+    graph: None where D was given: rows bring their distances then.
+    """
+
+    trained: I64 | None = None
+
+    def __init__(self, graph: PathGraph | None, embedding: Embedding, form: str) -> None:
+        self.axes, self._graph = Axes(embedding, form), graph
+
+    def order(self, found: Attachments) -> I64:
+        """The order in which attached rows cost least to place."""
+        return found.by_place()
+
+    def place(self, found: Attachments) -> F64:
+        """Coordinates (l, p) of attached rows; fastest where they lie together."""
+        lengths = found.lengths / self.axes.embedding.scale
+        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self.axes.vectors)
+        return self.axes.place(*products, found.own)
 
 
 class Projector:
     """A fitted run, ready to place test points.
 
-    store: With a finished "solve" stage.
-    form ({"continuous", "paper"})
+    store: Whose fit is finished.
+    embedding: Its model.
+    placer: What places attached rows.
     """
 
-    def __init__(self, store: RunStore, form: str) -> None:
+    def __init__(self, store: RunStore, embedding: Embedding, placer: Placer) -> None:
         stages = store.document["stages"]
-        fields, graph, solved = stages["neighbors"]["fields"], stages["graph"], stages["solve"]
+        fields, graph = stages["neighbors"]["fields"], stages["graph"]
         self.kind: str = stages["data"]["fields"]["kind"]
         self.n_features = int(stages["data"]["fields"]["n_features"])
         self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
-        self.embedding: Embedding = load_embedding(store, solved, graph["scale"])
+        self.embedding, self._placer = embedding, placer
         self.vertex_of = store.read_array("vertex_of_distinct")
         self.n, self._edges = int(graph["n_vertices"]), int(graph["n_edges"])
-        self._landmarks = LandmarkPlacer(store, self.embedding, form) if LANDMARKS in stages else None
-        without = self.kind == "geodesic" or self._landmarks is not None
-        self._graph = None if without else shared_paths(store.path, store.document["id"])
         self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
         if self.kind == "features":
             self._rows, self._check = load_rows(store), domain_check(fields["metric"])
@@ -129,7 +116,6 @@ class Projector:
             self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
-        self._axes = Axes(self.embedding, form) if self._landmarks is None else self._landmarks.axes
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set: rows of features, or of distances to the training points.
@@ -167,15 +153,11 @@ class Projector:
 
     def order(self, found: Attachments) -> I64:
         """The order in which attached rows cost least to place."""
-        return found.by_place() if self._landmarks is None else found.by_chunk(self._landmarks.chunk)
+        return self._placer.order(found)
 
     def place(self, found: Attachments) -> F64:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
-        if self._landmarks is not None:
-            return self._landmarks.place(found.indptr, found.vertices, found.lengths, found.own)
-        lengths = found.lengths / self.embedding.scale
-        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
-        return self._axes.place(*products, found.own)
+        return self._placer.place(found)
 
     def attach(self, block: Any, way: str = EXACT) -> Attachments:
         """The training points that each test row touches, searched for one of the ways."""
@@ -240,10 +222,10 @@ class Projector:
     def _place_rows(self, rows: F64) -> F64:
         """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
         distances = self._in_vertex_order(rows) / self.embedding.scale
-        if self._landmarks is not None:
-            distances = distances[:, self._landmarks.landmarks]
+        if self._placer.trained is not None:
+            distances = distances[:, self._placer.trained]
         own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
-        return self._axes.place_rows(distances, own)
+        return self._placer.axes.place_rows(distances, own)
 
 
 def _dense(block: Any) -> F64:

@@ -1,114 +1,301 @@
-"""Constant and axes by landmarks: takes the landmarks' own distances, records these and all coordinates.
+"""The constant and the axes: solved for from what D is, checked, then recorded in the place of a model that is there.
 
-The (m, m) square is in memory, and the solver of the full method works on it (:mod:`scalemani.kernel.operators`), to a
-tolerance that its cheap products allow. What is found is checked by rows that were turned and read back.
-
-Stages 5 to 7 of a fit, in their order: takes a run with D, records the constant, the axes and their account in it.
-
-The solver begins from what was read of D while it was written, the model is checked before it is recorded, and a
-model that is there already stays until then.
+From tiles of D the solver begins with what was read of D while it was written. By landmarks the square of their own
+distances is in memory, and the same solver works on it, to a tolerance that its cheap products allow.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from scalemani.aliases import F32, I64
-from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import Embedding, make_embedding, record_model
+from scalemani.aliases import F64, I64
+from scalemani.embedding.coordinates import Embedding, load_embedding, make_embedding, record_model
 from scalemani.embedding.spectrum import Remark, spectrum_account
-from scalemani.errors import DamagedStoreError, FarRowsWarning, SelfCheckError
-from scalemani.geodesics import rows as scaled_graph
+from scalemani.errors import FarRowsWarning, SelfCheckError
 from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.constant import Solution, solve
+from scalemani.kernel.eigensolver import basis_limits, first_block
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.kernel.operators import CentredKernels, FirstRead, LandmarkKernels
 from scalemani.parameters import Parameters
-from scalemani.progress import Progress
-from scalemani.projection.landmarks import place_all
-from scalemani.steps.base import Step
-from scalemani.steps.checks import CHECKED, check_fit, check_landmark_fit, checked_vertices
-from scalemani.steps.distances import given_rows
+from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.checks import (
+    CHECKED,
+    check_centred,
+    check_fit,
+    check_landmark_fit,
+    check_placed,
+    check_stored,
+    checked_vertices,
+)
+from scalemani.steps.distances import TileCut, drop_contradicting
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.landmark_distances import read_back
+from scalemani.steps.rows import given_rows
+from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.steps.start import begun_block
-from scalemani.storage.chunked_matrix import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
+from scalemani.storage.audit import Fault
 from scalemani.storage.files import checksum
 from scalemani.storage.pieces import StoredReads, drop_reads
 from scalemani.storage.run import RunStore
 
+MODEL = ("vectors", "eigenvalues", "means")
+TIGHTER = 1e-3  # of the tolerance that is asked for: products of the square cost next to nothing
+LEAST_TOL = 1e-10
+MEANS_ALLOWED = 1e-9  # relative: the means are made again of the same numbers
 
-def solve_run(
-    store: RunStore,
-    given: Input | None,
-    parameters: Parameters,
-    cluster: Cluster,
-    most_columns: int,
-    fields: dict[str, Any],
-    report: Progress,
-    *,
-    keep_reads: bool,
-    again: bool = False,
-) -> None:
-    """Solve for the correction that is asked for, and record the model; nothing if that is there already.
 
-    store: With D, and what was read of it while it was written.
-    given: X, whose rows are D's where D was given; not needed elsewhere.
-    most_columns: Columns at which the solver's basis restarts.
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    keep_reads: Whether each read of D is kept in the store until the model is recorded there.
-    again: Whether a model for this correction that is there is solved for again: it stays until the new one is
-        recorded.
-    Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
-    """
-    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"] and not again:
-        drop_reads(store)
-        return
-    assert graph is not None and distances is not None
-    report("solve", 0, 0)
-    first = FirstRead.load(store)
-    reads = None
-    if keep_reads:
-        begun = None if first is None else [checksum(first.block), checksum(first.found)]
-        reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
+class Axes(Step):
+    """Constant and axes; what they are solved from is the subclass's."""
 
-    @cache
-    def far() -> FarRows:
-        return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+    name, title = "solve", "constant and axes"
+    late = True
+    arrays = {"vectors": "solve", "eigenvalues": "solve", "means": "solve", "solver_": "reads"}
+    mends = {"solve": "solves again", "model": "solves again", "reads": "removes it"}
+    from_points: tuple[str, ...] = ("solve", "model")
 
-    # Without the first read, which only damage takes away, far rows are not known before a product is made.
-    if first is not None and far().tolerance < RANK_TOLERANCE:
-        kernels.precision = "float64"  # float32 products lose what lies beside so large an eigenvalue
-    del first  # the solver's from here on
-    solution = solve(
-        kernels,
-        parameters.n_components,
-        correction=parameters.correction_in(graph["scale"]),
-        constant_solver=parameters.constant_solver,
-        tol=parameters.tol,
-        seed=parameters.random_state,
-        most_columns=most_columns,
-        start=lambda: begun_block(store, given, parameters, cluster, most_columns),
-        tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
-    )
-    embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(
-        solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
-        [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
-    )  # fmt: skip
-    try:
-        account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
-    except SelfCheckError:
+    def run(self, work: Work) -> None:
+        """Solve for the correction that is asked for, and record the model; nothing if that is there already.
+
+        Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
+        """
+        if self.done(work):
+            drop_reads(work.store)
+            return
+        self.solve(work)
+
+    def solve(self, work: Work) -> None:
+        """Solve, whatever is there: it stays until the new model is recorded."""
+        raise NotImplementedError
+
+    def begun(self, store: RunStore) -> list[str]:
+        """How many reads of D are kept."""
+        state = store.stage("reads")
+        return [] if state is None else [f"{state['count']} reads of the distances"]
+
+    def left(self, store: RunStore) -> set[str]:
+        """The axes."""
+        return set(MODEL) if store.stage(self.name) is not None else set()
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """What the spectrum says, and how the constant was found."""
+        state = store.stage(self.name)
+        assert state is not None
+        return {
+            "correction": state["fields"]["correction"],
+            **state["spectrum"],
+            "constant_solver": state["fields"]["constant_solver"],
+        }
+
+    def coordinates(self, store: RunStore) -> F64 | None:
+        """Those of the points that the axes were solved from."""
+        return stored_embedding(store).coordinates()
+
+
+def stored_embedding(store: RunStore) -> Embedding:
+    """The model of a run whose axes are there."""
+    state, graph = store.stage(Axes.name), store.stage("graph")
+    assert state is not None and graph is not None
+    names = store.named_arrays()
+    counts = store.read_array(COUNTS).astype(np.float64) if COUNTS in names else None
+    return load_embedding(store, state, graph["scale"], counts)
+
+
+def _residuals(store: RunStore) -> F64:
+    state = store.stage(Axes.name)
+    return np.array(state["spectrum"]["residuals"] if state else [], np.float64)
+
+
+class TileAxes(Axes):
+    """Constant and axes from tiles of D."""
+
+    def solve(self, work: Work) -> None:
+        """Solve on the tiles; where pieces are kept, each read of D is in the store until the model is recorded."""
+        store, given, parameters, cluster, report = work.store, work.points, work.parameters, work.cluster, work.report
+        graph, distances = store.stage("graph"), store.stage("geodesics")
+        most_columns, fields = work.cut.most_columns, self.fields(parameters, "")
+        assert graph is not None and distances is not None
+        report("solve", 0, 0)
+        first = FirstRead.load(store)
+        reads = None
+        if work.keep_pieces:
+            begun = None if first is None else [checksum(first.block), checksum(first.found)]
+            reads = StoredReads(store, {**fields, "most_columns": most_columns, "first_read": begun})
+        kernels = CentredKernels(
+            cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads
+        )
+
+        @cache
+        def far() -> FarRows:
+            return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+
+        # Without the first read, which only damage takes away, far rows are not known before a product is made.
+        if first is not None and far().tolerance < RANK_TOLERANCE:
+            kernels.precision = "float64"  # float32 products lose what lies beside so large an eigenvalue
+        del first  # the solver's from here on
+        solution = solve(
+            kernels,
+            parameters.n_components,
+            correction=parameters.correction_in(graph["scale"]),
+            constant_solver=parameters.constant_solver,
+            tol=parameters.tol,
+            seed=parameters.random_state,
+            most_columns=most_columns,
+            start=lambda: begun_block(store, given, parameters, cluster, most_columns),
+            tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
+        )
+        embedding = make_embedding(solution, kernels.sums, graph["scale"])
+        account = spectrum_account(
+            solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
+            [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
+        )  # fmt: skip
+        try:
+            account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
+        except SelfCheckError:
+            if reads is not None:
+                reads.clear()  # whatever was wrong is not begun from again
+            raise
+        record_model(store, embedding, fields, account)
         if reads is not None:
-            reads.clear()  # whatever was wrong is not begun from again
-        raise
-    record_model(store, embedding, fields["solve"], account)
-    if reads is not None:
-        reads.clear()
-    report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
+            reads.clear()
+        report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
+
+    def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """Rows of D that are found again agree with D, with the sums of its first read and with the model."""
+        store, graph = work.store, work.made.get("graph")
+        if graph is None or work.given:  # D is what was given, and what is made of it can't be found in another way
+            return
+        n = graph.shape[0]
+        vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
+        solved, read = store.stage(self.name) is not None, store.stage("geodesics") is not None
+        model = stored_embedding(store) if solved and not broken & set(MODEL) else None
+        first = FirstRead.load(store) if read and not any(name.startswith("first_") for name in broken) else None
+        try:
+            check_stored(
+                store,
+                geodesic_rows(graph, vertices),
+                vertices,
+                model,
+                None if first is None else first.sums,
+                residuals=_residuals(store),
+                projection=work.parameters.projection,
+                seed=0,
+                distances=read and store.has_distances,
+            )
+        except SelfCheckError as error:
+            yield Fault("model", "self-check", str(error))
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Solve again from D; without D the fit does."""
+        store = work.store
+        if work.given or waiting or not store.has_distances:
+            store.forget("fit", self.name, *(() if store.has_distances else ("geodesics",)))  # at once
+            for name in MODEL:
+                store.remove_array(name)
+            if not store.has_distances:
+                store.remove_array("distance_counts")
+                store.remove_arrays("first_")
+            return ["left to the same fit with the same points, which goes on: the model"]
+        state, fit, graph, start = (store.stage(name) for name in (self.name, "fit", "graph", "start"))
+        if state is None:  # what the graph contradicts is D
+            return drop_contradicting(store)
+        assert graph is not None
+        n, p = graph["n_vertices"], int(state["fields"]["n_components"])
+        usual = basis_limits(first_block(n, p), p)[1]
+        columns = min(n - 1, usual) if start is None else int(start["most_columns"])
+        parameters = replace(work.parameters, **state["fields"])
+        try:
+            self.solve(replace(work, parameters=parameters, cut=TileCut(store.blocks.size, columns), keep_pieces=True))
+        except SelfCheckError:
+            return drop_contradicting(store)
+        if fit is not None:
+            store.finish_again("fit", fit)
+        return ["the model was solved again from D"]
+
+
+class LandmarkAxes(Axes):
+    """Constant and axes from the landmarks' own distances."""
+
+    from_points: tuple[str, ...] = ()
+
+    def solve(self, work: Work) -> None:
+        """Solve on the square of the landmarks, each of which stands for the points that are nearest to it."""
+        store, parameters, report = work.store, work.parameters, work.report
+        graph, distances = store.stage("graph"), store.stage("geodesics")
+        fields = self.fields(parameters, "")
+        assert graph is not None and distances is not None
+        report("solve", 0, 1)
+        square = symmetric_square(store)
+        kernels = LandmarkKernels(square, store.read_array(COUNTS))
+        far = far_rows(kernels.sums, distances["median"], lambda some: square[np.ix_(some, some)])
+        solution = solve(
+            kernels,
+            parameters.n_components,
+            correction=parameters.correction_in(graph["scale"]),
+            constant_solver=parameters.constant_solver,
+            tol=_tolerance(parameters),
+            seed=parameters.random_state,
+            tolerance=lambda: far.tolerance,
+        )
+        pairs = solution.pairs
+        vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
+        solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
+        embedding = make_embedding(solution, kernels.sums, graph["scale"])
+        account = spectrum_account(
+            solution, embedding, kernels.sums, distances["median"], 1, parameters.tol,
+            said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
+        )  # fmt: skip
+        account |= {"n_landmarks": len(square)}
+        checked = checked_landmarks(len(square), parameters.random_state)
+        account["self_check"] = check_landmark_fit(
+            read_back(store, checked), square, checked, solution, embedding, kernels.sums,
+            projection=parameters.projection, tol=parameters.tol,
+        )  # fmt: skip
+        report("solve", 1, 1)
+        record_model(store, embedding, fields, account)
+
+    def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """The means and axes are those of the landmarks' distances, and the model places landmarks where they are."""
+        store = work.store
+        state = store.stage(self.name)
+        if state is None or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
+            return
+        embedding, chosen = stored_embedding(store), checked_landmarks(Layout.of(store).m, 0)
+        try:
+            sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums
+            means = sums.mean_squares(embedding.constant, embedding.nugget)
+            allowed = MEANS_ALLOWED * float(np.abs(means).max())
+            if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=allowed):
+                raise SelfCheckError("the means are not those of the landmarks' distances")
+            check_centred(embedding.vectors)
+            form = work.parameters.projection
+            check_placed(read_back(store, chosen), chosen, embedding, _residuals(store), form)
+        except SelfCheckError as error:
+            yield Fault("model", "self-check", str(error))
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Solve again from the square."""
+        store = work.store
+        if waiting:
+            return []
+        state, fit = store.stage(self.name), store.stage("fit")
+        assert state is not None
+        try:
+            self.solve(replace(work, parameters=replace(work.parameters, **state["fields"])))
+        except SelfCheckError:
+            store.forget("fit", "coordinates", self.name, "geodesics", "sources")
+            return ["the distances to landmarks contradict one another: the same fit makes them again"]
+        if fit is not None:
+            store.finish_again("fit", fit)
+        return ["the model was solved again from the distances to landmarks"]
+
+    def coordinates(self, store: RunStore) -> F64 | None:
+        """None: the axes are the landmarks', and all points are placed by them."""
+        return None
 
 
 def _said_of(given: Input | None) -> list[Remark]:
@@ -135,7 +322,7 @@ def _checked(
     if isinstance(given, GeodesicInput):
         rows = given_rows(given.checked, store.read_array("order"), vertices, embedding.scale)
     else:
-        rows = geodesic_rows(scaled_graph.shared_graph(store.path, store.document["id"]), vertices)
+        rows = geodesic_rows(shared_graph(store.path, store.document["id"]), vertices)
     return check_fit(
         store,
         rows,
@@ -150,62 +337,6 @@ def _checked(
     )
 
 
-TIGHTER = 1e-3  # of the tolerance that is asked for: products of the square cost next to nothing
-LEAST_TOL = 1e-10
-
-
-def solve_landmarks(
-    store: RunStore,
-    parameters: Parameters,
-    cluster: Cluster,
-    fields: dict[str, Any],
-    report: Progress,
-    *,
-    again: bool = False,
-) -> None:
-    """Solve for the correction that is asked for, place every point, and record the model; nothing if that is there.
-
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
-    again: Whether a model for this correction that is there is solved for again: it stays until the new one is
-        recorded.
-    Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
-    """
-    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"] and not again:
-        return
-    assert graph is not None and distances is not None
-    report("solve", 0, 1)
-    square = symmetric_square(store)
-    kernels = LandmarkKernels(square, store.read_array(COUNTS))
-    far = far_rows(kernels.sums, distances["median"], lambda some: square[np.ix_(some, some)])
-    solution = solve(
-        kernels,
-        parameters.n_components,
-        correction=parameters.correction_in(graph["scale"]),
-        constant_solver=parameters.constant_solver,
-        tol=_tolerance(parameters),
-        seed=parameters.random_state,
-        tolerance=lambda: far.tolerance,
-    )
-    pairs = solution.pairs
-    vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
-    solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
-    embedding = make_embedding(solution, kernels.sums, graph["scale"])
-    account = spectrum_account(
-        solution, embedding, kernels.sums, distances["median"], 1, parameters.tol,
-        said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
-    )  # fmt: skip
-    account |= {"n_landmarks": len(square)}
-    checked = checked_landmarks(len(square), parameters.random_state)
-    account["self_check"] = check_landmark_fit(
-        read_back(store, checked), square, checked, solution, embedding, kernels.sums,
-        projection=parameters.projection, tol=parameters.tol,
-    )  # fmt: skip
-    report("solve", 1, 1)
-    coordinates = place_all(cluster, store, embedding, parameters.projection, report)
-    record_model(store, embedding, fields["solve"], account, {COORDINATES: coordinates})
-
-
 def _tolerance(parameters: Parameters) -> float:
     """A tighter one than was asked for, where that costs next to nothing."""
     if parameters.constant_solver != "ritz":
@@ -216,29 +347,3 @@ def _tolerance(parameters: Parameters) -> float:
 def checked_landmarks(m: int, seed: int) -> I64:
     """The landmarks by which a solution is checked, ascending."""
     return np.sort(np.random.default_rng(seed).choice(m, min(CHECKED, m), replace=False))
-
-
-def read_back(store: RunStore, chosen: I64) -> F32:
-    """Distances of some landmarks to all of them, (l, m), from the matrix of all points."""
-    layout = Layout.of(store)
-    return layout.by_point(store).read_rows(store.read_array(LANDMARKS)[chosen])
-
-
-def check_square(store: RunStore) -> None:
-    """Refuse landmarks' own distances that are not those of the matrix of all points."""
-    layout = Layout.of(store)
-    found = read_back(store, np.arange(layout.m))
-    if not np.array_equal(found, store.read_array(SQUARE).T):
-        raise DamagedStoreError(f"{store.path!r}: {SQUARE!r} is not of these landmarks; fit again")
-
-
-class TileAxes(Step):
-    """Axes and constant, from tiles of D."""
-
-    name, title = "solve", "constant and axes"
-
-
-class LandmarkAxes(Step):
-    """Axes and constant, from the landmarks' own distances."""
-
-    name, title = "solve", "constant and axes"

@@ -1,20 +1,23 @@
 """What a step is: one thing that a fit makes and its run keeps.
 
-A method is a sequence of steps (:mod:`scalemani.methods.base`). Fit, resume, plan, verify, repair, export and the model
-loop over them and know none by name. A step that has nothing to say about a question inherits the answer here.
+A method is a sequence of steps (:mod:`scalemani.methods`). Fit, resume, plan, verify, repair, export and the model loop
+over them and know none by name. A step that has nothing to say about a question inherits the answer here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.storage.audit import Fault
+from scalemani.storage.locations import Place
 from scalemani.storage.run import RunStore
 
 Parts = dict[str, int]  # bytes by what holds them
+ByKind = Mapping[str, list[Fault]]  # faults of one store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +51,13 @@ class FitSize:
 class Work:
     """All that a step works with.
 
-    points: X as it was read (:mod:`scalemani.steps.inputs`); None where a repair or a check has only the store.
-    y: Labels or targets of X's rows, if the method takes any.
+    points: X as it was read (:mod:`scalemani.steps.inputs`), with its rows; None for a check or repair of a store.
+    y: Labels or targets of X's rows, for methods that take them.
     cut: How D is cut, as the plan chose it.
-    made: What earlier steps of this fit hold in memory for later ones, by their names.
+    keep_pieces: Whether finished pieces are kept for the case that the fit is stopped.
+    consumers: What takes its part of each row of D while that is in memory (:mod:`scalemani.geodesics.reads`), besides
+        what the step itself takes; name -> consumer. What they find is in `made` by that name.
+    made: What a step has in memory for later ones, by name.
     """
 
     store: RunStore
@@ -62,7 +68,13 @@ class Work:
     cut: Any = None
     report: Progress = no_progress
     keep_pieces: bool = True
+    consumers: dict[str, Any] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def given(self) -> bool:
+        """Whether D is what the user gave."""
+        return bool(self.store.document["stages"]["data"]["fields"]["kind"] == "geodesic")
 
 
 class Step:
@@ -70,12 +82,24 @@ class Step:
 
     name: Of its record in the store, and of its line of progress.
     title: Of its line in a plan.
-    arrays: Every array that it leaves in the store.
+    tiles: What its audit counts, in words.
+    matrices: Folders of its matrices, which are no arrays.
+    before_plan: Whether the plan of the other steps needs what it finds.
+    late: Whether other parameters make it again; else they are refused, since what follows from it would be lost.
+    arrays: How the names of its arrays begin -> the kind of a fault in one of them.
+    mends: Kind of fault -> what a repair does about it, in words.
+    from_points: Of these kinds, those that take the points where D was given.
     """
 
     name = ""
     title = ""
-    arrays: Mapping[str, Any] = {}
+    tiles = ""
+    matrices: tuple[str, ...] = ()
+    before_plan = False
+    late = False
+    arrays: Mapping[str, str] = {}
+    mends: Mapping[str, str] = {}
+    from_points: tuple[str, ...] = ()
 
     # ---- what it will take, from sizes alone ----
 
@@ -102,17 +126,72 @@ class Step:
     # ---- the work ----
 
     def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
-        """All of the parameters that its result follows from."""
-        return {}
+        """All of the parameters that its result follows from; `kind` is that of the points."""
+        return dict(parameters.stage_fields(kind).get(self.name, {}))
+
+    def done(self, work: Work) -> bool:
+        """Whether the store has it, as it is asked for."""
+        state = work.store.stage(self.name)
+        return state is not None and (not self.late or state["fields"] == self.fields(work.parameters, ""))
 
     def run(self, work: Work) -> None:
         """Make it and record it; nothing where it is there."""
         raise NotImplementedError
 
-    def check(self, work: Work) -> Iterator[Fault]:
-        """What it left against what earlier steps left; its files have been checked already."""
+    def begun(self, store: RunStore) -> list[str]:
+        """What a stopped run has of it, in words."""
+        return []
+
+    # ---- what is damaged ----
+
+    def left(self, store: RunStore) -> set[str]:
+        """Arrays that it has left and that a finished fit goes on needing."""
+        return set()
+
+    def audit(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """Every byte of its matrices; arrays have been looked at, and `broken` ones are known."""
         return iter(())
 
-    def remake(self, work: Work, faults: Sequence[Fault]) -> list[str]:
-        """Make again what is damaged: a sentence for each thing that was done."""
+    def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """What it left against what earlier steps left; files are whole, but for those of `broken` arrays."""
+        return iter(())
+
+    def waits(self, store: RunStore) -> bool:
+        """Whether it waits for the same fit, which makes it again from the points."""
+        return False
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Make again what is damaged, or leave it to the same fit; a sentence for each thing that was done.
+
+        waiting: Whether an earlier step waits for the fit.
+        """
         return []
+
+    # ---- what a fitted model asks ----
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """What it adds to `spectrum_`."""
+        return {}
+
+    def kept(self, store: RunStore) -> bool:
+        """Whether distances that it left are there."""
+        return False
+
+    def drop(self, store: RunStore) -> None:
+        """Remove the distances that can be made again (``keep_distances=False``)."""
+
+    def rows(self, store: RunStore, vertices: I64) -> F32 | None:
+        """Rows of D for some vertices, from what is stored; None where that can't be."""
+        return None
+
+    @property
+    def exported(self) -> tuple[str, ...]:
+        """Folders that `copy` takes along."""
+        return ()
+
+    def copy(self, store: RunStore, folder: Place) -> None:
+        """Copy what an export takes along besides arrays."""
+
+    def coordinates(self, store: RunStore) -> F64 | None:
+        """Coordinates of all vertices, if it is this step that gives them."""
+        return None

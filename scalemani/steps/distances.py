@@ -1,30 +1,13 @@
-"""Distances to landmarks: takes the graph (or a given D) and the landmarks, gives every point's distances to them.
+"""D, square, in tiles: from the graph by tasks, or copied from a matrix that is given.
 
-Rows of D are found by landmark, a task a block of landmarks that are near each other, and written as the matrix
-`landmark_rows` (m, n); then they are turned once into `distances_to_landmarks` (n, m), whose chunks hold some points'
-distances to all landmarks: what a point's placing reads is its neighbours' rows there, m numbers each. Both have a
-ledger, so that a stopped run goes on; the first goes when the second is whole. The square of the landmarks' own
-distances, from which everything else is solved, is taken from the rows as they are found (`landmark_square`), and the
-points that lie nearest to each are counted while they are turned (`landmark_counts`).
-
-Stage 4: takes the graph (or a matrix of geodesic distances), gives D as tiles in the run's store.
-
-One task a block of sources: it looks in the ledger, computes its rows with the graph that its
-process has cached, writes the tiles at and behind the diagonal and puts its line in the ledger;
-each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
-While a task has its rows in memory it takes from them what a :class:`Reader` asks for, so that the
-first read of D costs no reading, and counts the distances by their size (:mod:`scalemani.geodesics.reads`);
-rows that an earlier run finished are read back for both, and made again where they are not what was written.
-Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
-
-Stage 4 where D is given: takes a matrix of geodesic distances by rows, gives it as tiles in the run's store.
-
-Stage 4 for a few sources: takes the graph, or a given D, and vertices, gives their rows of D; nothing is written.
-
-The sources may lie anywhere: a batch of them is swept in the graph's own orders (:mod:`scalemani.geodesics.lanes`).
+A task is a block of sources. It computes their rows with the graph that its process has cached, writes the tiles at and
+behind the diagonal and puts its line into the ledger; each pair of blocks is written once, by one task. What a stopped
+run has finished is not done again. While the rows are in memory, each consumer takes its part of them
+(:mod:`scalemani.geodesics.reads`): the first read of D costs no reading, and distances are counted by their size. Rows
+that an earlier run finished are read back for the consumers, and made again where they are damaged. Lengths in the
+store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,18 +17,21 @@ import numpy as np
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
-from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
-from scalemani.geodesics.rows import check_rows, shared_graph
-from scalemani.points.given_matrix import DistanceMatrix
+from scalemani.geodesics.rows import check_rows, sampled_median, shared_graph
+from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, FirstRead, first_reader
 from scalemani.progress import Progress
-from scalemani.steps.base import Step
-from scalemani.steps.inputs import GeodesicInput, Input
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, SQUARE, ChunkedMatrix, Layout
+from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.inputs import GeodesicInput
+from scalemani.steps.rows import RowMemory
+from scalemani.steps.start import FIELDS, kept_block
+from scalemani.storage.audit import Fault, ledger_faults, metadata_faults, row_faults
+from scalemani.storage.files import checksum_of, discard, folder_at, put
 from scalemani.storage.json import REMEDY
+from scalemani.storage.locations import place
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import Use
+from scalemani.storage.tiles import COMPRESSIONS, Use, metadata_text
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:
@@ -82,38 +68,6 @@ def warn_remade(store: RunStore, rows: list[int]) -> None:
             "and have been made again: look at the disk",
             DamagedTilesWarning,
         )
-
-
-class RowMemory:
-    """What a process keeps from task to task of the stage; empty where it is sent.
-
-    Memory for a thread's rows, since pages that are touched for the first time cost up to a third of a task; and
-    the graph with the searches' workspaces.
-    """
-
-    def __init__(self) -> None:
-        self._threads = threading.local()
-        self._lock = threading.Lock()
-        self._paths: PathGraph | None = None
-
-    def paths(self, path: str, identity: str) -> PathGraph:
-        """The graph of a run as the kernels take it."""
-        with self._lock:
-            if self._paths is None:
-                self._paths = PathGraph(shared_graph(path, identity))
-            return self._paths
-
-    def __reduce__(self) -> tuple[type["RowMemory"], tuple[()]]:
-        return RowMemory, ()
-
-    def rows(self, count: int, width: int) -> F32:
-        """An array (count, width) with anything in it, which the thread's next call gives again."""
-        size = count * width
-        if getattr(self._threads, "flat", np.empty(0)).size < size:
-            vars(self._threads).pop("flat", None)  # before the larger one is there
-            self._threads.flat = np.empty(size, np.float32)
-        found: F32 = self._threads.flat[:size].reshape(count, width)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,167 +161,150 @@ def write_given(
     return found
 
 
-SOURCES_A_TASK = 32  # scattered rows of D that a task finds: as many as a batch of the search has lanes
+@dataclass(frozen=True)
+class TileCut:
+    """How D is cut, and read: the side of a tile, and the columns at which the solver's basis restarts."""
 
-
-def scattered_rows(cluster: Cluster, store: RunStore, vertices: I64) -> F32:
-    """Rows of D for some vertices, found from the graph by the cluster; shape (m, n), in the unit of the tiles."""
-    identity, n = store.document["id"], len(store.read_array("order"))
-    rows = np.empty((len(vertices), n), np.float32)
-    parts = [slice(at, at + SOURCES_A_TASK) for at in range(0, len(vertices), SOURCES_A_TASK)]
-    tasks = [(store.path, identity, vertices[part]) for part in parts]
-    for part, found in zip(parts, cluster.map(_some_rows, tasks, shared=RowMemory()), strict=True):
-        rows[part] = found
-    return rows
-
-
-def _some_rows(path: str, identity: str, sources: I64, memory: RowMemory) -> F32:
-    """One task."""
-    return geodesic_rows(memory.paths(path, identity), sources)
-
-
-def given_rows(matrix: DistanceMatrix, order: I64, vertices: I64, scale: float) -> F32:
-    """Rows of a given D for some vertices, shape (m, n), in the unit of the tiles; one row in float64 at a time."""
-    rows = np.empty((len(vertices), len(order)), np.float32)
-    for row, vertex in zip(rows, vertices, strict=True):
-        row[:] = matrix.part(order[vertex : vertex + 1], order)[0] / scale
-    return rows
-
-
-def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cluster, report: Progress) -> None:
-    """Fill both matrices, and `landmark_square` (m, m), float32 as found; what a stopped run finished stays.
-
-    given: X, needed where D was given.
-    Raises DamagedStoreError: If a landmark is not 0 from itself, or has no finite path to some point.
-    """
-    layout = Layout.of(store)
-    rows, points = layout.by_landmark(store), layout.by_point(store)
-    landmarks = store.read_array(LANDMARKS)
-    total = len(rows.rows) + len(points.rows)
-    rows.create()
-    done = total - len(rows.missing()) - len(points.rows)
-    square = np.empty((layout.m, layout.m), np.float32)
-    report("geodesics", done, total)
-    for block, part in enumerate(_row_blocks(store, given, scale, cluster, rows, landmarks)):
-        square[rows.rows[block]] = part
-        report("geodesics", max(done, block + 1), total)
-    store.write_array(SQUARE, square)
-    points.create()
-    turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
-    store.write_array(COUNTS, turned)
-    missing = points.missing()
-    if missing:
-        raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
-
-
-def count_cells(store: RunStore, cluster: Cluster, report: Callable[[int], None] = lambda done: None) -> I64:
-    """Turn the blocks of points that are not turned yet; the points of each landmark's cell, shape (m,)."""
-    layout = Layout.of(store)
-    counts = np.zeros(layout.m, np.int64)
-    tasks = [(store.path, store.identity, block) for block in range(len(layout.by_point(store).rows))]
-    for done, part in enumerate(cluster.map(_turn, tasks), 1):
-        counts += part
-        report(done)
-    return counts
-
-
-def _row_blocks(
-    store: RunStore,
-    given: Input | None,
-    scale: float,
-    cluster: Cluster,
-    rows: ChunkedMatrix,
-    landmarks: I64,
-) -> Iterator[F32]:
-    """The landmarks' columns of each block of rows, which are found and written where they are not there."""
-    if isinstance(given, GeodesicInput):
-        order = store.read_array("order")
-        for block, here in enumerate(rows.rows):
-            found = given_rows(given.checked, order, landmarks[here], scale)
-            _check(found, landmarks[here])
-            rows.write(block, found)
-            yield found[:, landmarks]
-        return
-    tasks = [(store.path, store.identity, block) for block in range(len(rows.rows))]
-    yield from cluster.map(_row_block, tasks, shared=RowMemory())
-
-
-def _row_block(path: str, identity: str, block: int, memory: RowMemory) -> F32:
-    """One task: rows of a block of landmarks; returns their distances to the landmarks."""
-    store = shared_run(path, identity)
-    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
-    rows = layout.by_landmark(store)
-    if rows.done(block):
-        try:
-            return _columns(rows, block, landmarks)
-        except DamagedStoreError:
-            rows.unfinish(block)
-    here = landmarks[rows.rows[block]]
-    out = memory.rows(len(here), layout.n)
-    found = geodesic_rows(memory.paths(path, identity), here, out=out)
-    _check(found, here)
-    rows.write(block, found)
-    return found[:, landmarks]
-
-
-def _check(found: F32, landmarks: I64) -> None:
-    if not np.isfinite(found.max()) or found[np.arange(len(found)), landmarks].any():
-        raise DamagedStoreError("rows of landmarks hold infinite distances, or none of 0 to themselves")
-
-
-def _columns(rows: ChunkedMatrix, block: int, landmarks: I64) -> F32:
-    """The landmarks' columns of a finished block, whose every chunk is read and checked."""
-    found = np.empty((rows.rows.length(block), len(landmarks)), np.float32)
-    buffer = np.empty(rows.chunk, np.float32)
-    for column, there in enumerate(rows.columns):
-        part = rows.read(block, column, buffer)
-        low, high = np.searchsorted(landmarks, (there.start, there.stop))
-        found[:, low:high] = part[:, landmarks[low:high] - there.start]
-    return found
-
-
-def _turn(path: str, identity: str, block: int) -> I64:
-    """One task: the distances of a block of points to all landmarks, from the rows of these; the points of each cell.
-
-    A point is of the landmark that is nearest, the first of several; a landmark is always of its own.
-    """
-    store = shared_run(path, identity)
-    layout = Layout.of(store)
-    rows, points = layout.by_landmark(store), layout.by_point(store)
-    turned = None
-    if points.done(block):
-        try:
-            turned = points.read(block, 0)
-        except DamagedStoreError:
-            points.unfinish(block)
-    if turned is None:
-        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
-        for row, here in enumerate(rows.rows):
-            turned[:, here] = rows.read(row, block, buffer).T
-        points.write(block, turned)
-    return cells(turned, points.rows[block], store.read_array(LANDMARKS))
-
-
-def cells(distances: F32, here: slice, landmarks: I64) -> I64:
-    """How many of some points are in the cell of each landmark, shape (m,).
-
-    distances (points, m)
-    here: Their vertices.
-    landmarks (m,)
-    """
-    nearest = distances.argmin(axis=1)
-    low, high = np.searchsorted(landmarks, (here.start, here.stop))
-    nearest[landmarks[low:high] - here.start] = np.arange(low, high)
-    return np.bincount(nearest, minlength=len(landmarks))
+    tile: int
+    most_columns: int
 
 
 class TileDistances(Step):
-    """D, square, in tiles."""
+    """D, square, in tiles, and what was taken of it while it was written."""
 
     name, title = "geodesics", "geodesics"
+    tiles = "rows of tiles"
+    arrays = {"first_": "first read", "distance_counts": "first read"}
+    mends = {"metadata": "writes it again", "row": "makes it again", "first read": "reads D again"}
+    from_points = ("row", "first read")
+
+    def run(self, work: Work) -> None:
+        """Write D as tiles, read for the first time while they are written; a run that stopped goes on."""
+        store, points, report = work.store, work.points, work.report
+        if store.stage(self.name) is not None:
+            if store.has_distances or store.stage("solve") is not None:
+                return
+            store.forget(self.name)  # D was dropped, and the model that was made of it is taken back
+        state = store.stage("graph")
+        assert state is not None
+        if not store.has_distances:
+            store.create_distances(state["n_vertices"], work.cut.tile, work.parameters.compression)
+        report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
+        block = work.made.pop("start")
+        reader = first_reader(block)
+        if isinstance(points, GeodesicInput):
+            matrix, order = points.checked, store.read_array("order")
+            found = write_given(
+                store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
+            )
+            sample = matrix.sample_within(order)
+            median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
+        else:
+            found = compute_distances(work.cluster, store, report, reader)
+            median = sampled_median(shared_graph(store.path, store.identity), work.parameters.random_state)
+        FirstRead(block, found).save(store)
+        store.finish(self.name, {"tile_size": store.blocks.size}, median=median)
+
+    def begun(self, store: RunStore) -> list[str]:
+        """Rows of tiles that are there."""
+        if not store.has_distances:
+            return []
+        rows = len(store.blocks)
+        return [f"{rows - len(store.missing_rows()):,} of {rows:,} rows of tiles"]
+
+    # ---- what is damaged ----
+
+    def left(self, store: RunStore) -> set[str]:
+        """Counts of the distances; where D is kept, what the solver begins with."""
+        if store.stage(self.name) is None:
+            return set()
+        return {DISTANCE_COUNTS} | ({FIRST_BLOCK, FIRST_FOUND} if store.has_distances else set())
+
+    def audit(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """D's metadata, then every tile and its line in the ledger."""
+        store = work.store
+        faults = metadata_faults(store)
+        yield from faults
+        if not store.has_distances or faults:
+            return
+        yield from ledger_faults(store)
+        rows, finished = len(store.blocks), store.stage(self.name) is not None
+        tasks = ((store.path, store.identity, row, finished) for row in range(rows))
+        for done, found in enumerate(work.cluster.map(row_faults, tasks), 1):
+            yield from found
+            work.report("verify", done, rows)
+        work.made["audited"] = rows
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Rows from the graph and what is read of D from the tiles; where D was given both wait for the fit."""
+        store = work.store
+        if "metadata" in faults:
+            return _metadata(store)
+        rows = sorted(int(fault.name) for fault in faults.get("row", []))
+        if work.given or waiting or not store.has_distances:
+            store.forget(self.name)  # at once
+            for row in rows:
+                store.unfinish(row)
+                discard(store.files.file(row, row).parent)
+            store.remove_array(DISTANCE_COUNTS)
+            store.remove_arrays("first_")
+            what = [f"{len(rows)} rows of D"] if rows else []
+            what += ["what was read of D"] if "first read" in faults else []
+            return [f"left to the same fit with the same points, which goes on: {' and '.join(what)}"]
+        done = []
+        if rows:
+            remake_rows(work.cluster, store, rows, work.report)
+            done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")
+        if "first read" in faults:
+            done += _read_again(work)
+        return done
+
+    # ---- what a fitted model asks ----
+
+    def kept(self, store: RunStore) -> bool:
+        """Whether D is there."""
+        return store.has_distances
+
+    def drop(self, store: RunStore) -> None:
+        """Remove D."""
+        store.drop_distances()
+
+    def rows(self, store: RunStore, vertices: I64) -> F32 | None:
+        """Rows of D, where it is kept."""
+        return store.read_rows(vertices) if store.has_distances else None
 
 
-class LandmarkDistances(Step):
-    """Distances of all points to the landmarks."""
+def _read_again(work: Work) -> list[str]:
+    """Read D for what is taken of it while it is written, with the block that it was taken for."""
+    store = work.store
+    start, block = store.stage("start"), np.zeros((store.blocks.n, 1))
+    if start is not None:
+        asked = replace(work.parameters, **{name: start["fields"][name] for name in FIELDS})
+        block = kept_block(store, None, asked, work.cluster, int(start["most_columns"]))
+    found = compute_distances(work.cluster, store, work.report, first_reader(block))
+    FirstRead(block, found).save(store)
+    store.finish_again(TileDistances.name)
+    return ["D was read again for what is taken of all of it"]
 
-    name, title = "geodesics", "geodesics"
+
+def drop_contradicting(store: RunStore) -> list[str]:
+    """Drop D, which contradicts the graph."""
+    store.forget(TileDistances.name)
+    store.drop_distances()
+    return ["D contradicts the graph and was dropped: the same fit makes it again"]
+
+
+def _metadata(store: RunStore) -> list[str]:
+    """Write D's metadata again: they follow from the sides of D and its tiles and one of three ways to compress."""
+    graph, state, wanted = store.stage("graph"), store.stage(TileDistances.name), store.metadata_sum()
+    if wanted is not None and graph is not None and state is not None:
+        metadata = place(store.path) / "distances" / "zarr.json"
+        for compression in (None, *COMPRESSIONS):
+            text = metadata_text(graph["n_vertices"], state["fields"]["tile_size"], compression)
+            if checksum_of(text) == wanted:
+                folder_at(metadata.parent)
+                put(metadata, text)
+                return ["the metadata of D were written again"]
+    store.forget(TileDistances.name)
+    store.drop_distances()
+    return ["D was dropped, since its form is lost: the same fit makes it again"]

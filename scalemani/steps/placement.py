@@ -1,9 +1,127 @@
 """Coordinates of all points, where the axes are those of some: each is placed as a test point is."""
 
-from scalemani.steps.base import Step
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.client import Cluster
+from scalemani.embedding.coordinates import Embedding
+from scalemani.parameters import Parameters
+from scalemani.progress import Progress
+from scalemani.projection.landmarks import LandmarkPlacer
+from scalemani.steps.axes import MODEL, stored_embedding
+from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.landmark_distances import some_chunks
+from scalemani.steps.sources import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout
+from scalemani.storage.audit import Fault
+from scalemani.storage.run import RunStore, shared_run
+
+PLACED = 64  # points of a chunk that are placed again
+SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums may differ in the last bits
 
 
 class Placement(Step):
     """The coordinates of all vertices."""
 
     name, title = "coordinates", "coordinates"
+    late = True
+    arrays = {COORDINATES: "placed"}
+    mends = {"placed": "places the points again"}
+
+    def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
+        """The form of the projection; axes that are solved again take the coordinates back."""
+        return {"projection": parameters.projection}
+
+    def run(self, work: Work) -> None:
+        """Place all points by the axes."""
+        if self.done(work):
+            return
+        store, form = work.store, work.parameters.projection
+        store.write_array(COORDINATES, place_all(work.cluster, store, stored_embedding(store), form, work.report))
+        store.finish(self.name, self.fields(work.parameters, ""))
+
+    def left(self, store: RunStore) -> set[str]:
+        """The coordinates."""
+        return {COORDINATES} if store.stage(self.name) is not None else set()
+
+    def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
+        """Some points of some chunks are placed again."""
+        store = work.store
+        if store.stage(self.name) is None or broken & {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}:
+            return
+        layout, coordinates = Layout.of(store), store.read_array(COORDINATES)
+        placer = landmark_placer(store, stored_embedding(store), work.parameters.projection)
+        points, longest = layout.by_point(store), np.abs(coordinates).max(axis=0, initial=0.0)
+        for block in some_chunks(store):
+            here = points.rows[block]
+            inside = _few(here.stop - here.start)
+            again = placer.axes.place_rows(points.read(block, 0)[inside], placer.landmark_of[here][inside])
+            if (np.abs(again - coordinates[here][inside]) > SAME * longest).any():
+                yield Fault("array", COORDINATES, "points are not where the model places them")
+                return
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Place all points again by the model as it is."""
+        store = work.store
+        if waiting:
+            return []
+        found = place_all(work.cluster, store, stored_embedding(store), work.parameters.projection, work.report)
+        store.write_array(COORDINATES, found)
+        store.finish_again(self.name)
+        return ["the points were placed again"]
+
+    def coordinates(self, store: RunStore) -> F64 | None:
+        """Those of all vertices."""
+        return store.read_array(COORDINATES)
+
+
+def _few(count: int) -> I64:
+    return np.linspace(0, count, min(count, PLACED), endpoint=False).astype(np.int64)
+
+
+def landmark_placer(store: RunStore, embedding: Embedding, form: str) -> LandmarkPlacer:
+    """What places points by their distances to the landmarks."""
+    return LandmarkPlacer(Layout.of(store).by_point(store), store.read_array(LANDMARKS), embedding, form)
+
+
+def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Progress) -> F64:
+    """Coordinates (n, p) of every vertex, in the user's unit; a task a block of points."""
+    layout = Layout.of(store)
+    points = layout.by_point(store).rows
+    out = np.empty((layout.n, len(embedding.eigenvalues)))
+    tasks = [(store.path, store.identity, block) for block in range(len(points))]
+    for block, found in enumerate(cluster.map(_place_block, tasks, shared=_Model(embedding, form))):
+        out[points[block]] = found
+        report("coordinates", block + 1, len(points))
+    return out
+
+
+class _Model:
+    """What the tasks share, sent to each worker once: the axes of a model that is not recorded yet."""
+
+    def __init__(self, embedding: Embedding, form: str) -> None:
+        self.embedding, self.form = embedding, form
+        self._lock = threading.Lock()
+        self._placer: LandmarkPlacer | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Model, (self.embedding, self.form)
+
+    def placer(self, store: RunStore) -> LandmarkPlacer:
+        """Made once in each process."""
+        with self._lock:
+            if self._placer is None:
+                self._placer = landmark_placer(store, self.embedding, self.form)
+            return self._placer
+
+
+def _place_block(path: str, identity: str, block: int, model: _Model) -> F64:
+    """One task."""
+    store = shared_run(path, identity)
+    placer = model.placer(store)
+    points = Layout.of(store).by_point(store)
+    here = points.rows[block]
+    return placer.axes.place_rows(points.read(block, 0), placer.landmark_of[here])

@@ -5,6 +5,8 @@ bounds how far any point is from a landmark; "random" draws them; or the user na
 order of the vertices, in which what is near in number is near in space: rows of near landmarks are found together.
 """
 
+from dataclasses import dataclass
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any
 
@@ -13,11 +15,21 @@ import numpy as np
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError
 from scalemani.geodesics.farthest import farthest_points
+from scalemani.geodesics.rows import shared_graph
 from scalemani.graph.build import Graph
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
-from scalemani.steps.base import Step
+from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.storage.chunked_matrix import ChunkedMatrix
+from scalemani.storage.run import RunStore
+
+# Arrays, and the two matrices.
+LANDMARKS = "landmarks"  # (m,) their vertices, ascending
+ROWS, POINTS = "landmark_rows", "distances_to_landmarks"  # (m, n), until it is turned, and (n, m)
+SQUARE = "landmark_square"  # (m, m) of the landmarks among themselves, as their rows have it
+COUNTS = "landmark_counts"  # (m,) points that each stands for
+COORDINATES = "coordinates"  # (n, p) of all points
 
 
 def check_landmarks(given: Input, parameters: Parameters, graph: Graph | None = None) -> None:
@@ -96,7 +108,157 @@ def _farthest_of_given(given: GeodesicInput, order: I64, count: int) -> tuple[I6
     return np.sort(chosen), max(float(nearest.max()), 0.0)
 
 
-class Landmarks(Step):
-    """Which vertices are landmarks."""
+class Sources(Step):
+    """Which vertices D has rows of: all, or some landmarks."""
 
-    name, title = "landmarks", "landmarks"
+    name, title = "sources", "landmarks"
+    arrays = {LANDMARKS: "landmarks"}
+    mends = {"landmarks": "chooses them again"}
+    from_points = ("landmarks",)
+
+    def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
+        """How landmarks are chosen; of given row numbers a digest (they may be many)."""
+        landmarks = parameters.landmarks
+        if landmarks is None:
+            return {"landmarks": None}
+        if not isinstance(landmarks, Integral):
+            numbers = np.sort(np.asarray(landmarks).astype("<i8"))
+            of = blake2b(numbers.tobytes(), digest_size=4).hexdigest()
+            return {"landmarks": f"{len(numbers)} given rows ({of})", "landmark_method": None}
+        seed = parameters.random_state if parameters.landmark_method != "maxmin" else None
+        return {"landmarks": int(landmarks), "landmark_method": parameters.landmark_method, "random_state": seed}
+
+    def run(self, work: Work) -> None:
+        """Choose them, and record how the distances to them are cut."""
+        store, parameters = work.store, work.parameters
+        if store.stage(self.name) is not None:
+            return
+        fields = self.fields(parameters, work.points.kind)
+        if parameters.landmarks is None:
+            store.finish(self.name, fields)
+            return
+        work.report("landmarks", 0, 1)
+        state = store.stage("graph")
+        assert state is not None
+        given = isinstance(work.points, GeodesicInput)
+        graph = None if given else shared_graph(store.path, store.identity)
+        chosen, reach = choose_landmarks(
+            work.points, parameters, graph, store.read_array("order"), store.read_array("vertex")
+        )
+        if reach is not None and given:
+            reach /= state["scale"]
+        layout = work.cut
+        layout.drop(store)  # of other landmarks, where these are chosen again
+        store.write_array(LANDMARKS, chosen)
+        store.finish(
+            self.name,
+            fields,
+            n_landmarks=len(chosen),
+            landmarks_a_task=layout.landmarks_a_task,
+            points_a_chunk=layout.points_a_chunk,
+            reach=reach,
+        )
+        work.report("landmarks", 1, 1)
+
+    def begun(self, store: RunStore) -> list[str]:
+        """The landmarks."""
+        return ["the landmarks"] if has_landmarks(store) else []
+
+    def left(self, store: RunStore) -> set[str]:
+        """The landmarks."""
+        return {LANDMARKS} if has_landmarks(store) else set()
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Choose them again from the graph; else take back all that comes of them."""
+        store = work.store
+        if waiting:
+            return []
+        before = store.named_arrays().get(LANDMARKS)
+        if store.stage("fit") is not None and not work.given:
+            order, vertex = store.read_array("order"), store.read_array("vertex")
+            graph = shared_graph(store.path, store.identity)
+            chosen, _ = choose_landmarks(None, work.parameters, graph, order, vertex)
+            store.write_array(LANDMARKS, chosen)
+            store.finish_again(self.name)
+            if before in (None, store.named_arrays()[LANDMARKS]):
+                return ["the landmarks were chosen again: they are those that they were"]
+        layout = Layout.of(store)
+        store.forget("fit", "coordinates", "solve", "geodesics", self.name)
+        layout.drop(store)
+        for name in (LANDMARKS, SQUARE, COUNTS, COORDINATES):
+            store.remove_array(name)
+        return ["left to the same fit with the same points, which goes on: the landmarks and all that comes of them"]
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """How landmarks were chosen, and how far any point is from one at most; nothing where there are none."""
+        state, graph = store.stage(self.name), store.stage("graph")
+        if state is None or graph is None or "n_landmarks" not in state:
+            return {}
+        return {
+            "n_landmarks": state["n_landmarks"],
+            "landmark_method": state["fields"]["landmark_method"] or "given",
+            "landmark_reach": None if state["reach"] is None else state["reach"] * graph["scale"],
+        }
+
+
+def has_landmarks(store: RunStore) -> bool:
+    """Whether D of a run has the rows of landmarks alone."""
+    state = store.stage(Sources.name)
+    return state is not None and "n_landmarks" in state
+
+
+def landmark_rows(store: RunStore) -> I64 | None:
+    """The first of the user's rows that is each landmark, in the order of their vertices; None where all points are."""
+    if not has_landmarks(store):
+        return None
+    vertex = store.read_array("vertex")
+    rows = np.flatnonzero(vertex >= 0)[::-1]
+    first = np.empty(Layout.of(store).n, np.int64)
+    first[vertex[rows]] = rows  # the first of several is set last
+    found: I64 = first[store.read_array(LANDMARKS)]
+    return found
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the distances of n points to m landmarks are cut.
+
+    landmarks_a_task: Rows that a task finds together.
+    points_a_chunk: Points of a chunk of either matrix.
+    """
+
+    n: int
+    m: int
+    landmarks_a_task: int
+    points_a_chunk: int
+
+    @classmethod
+    def of(cls, store: RunStore) -> "Layout":
+        """The layout of a run whose landmarks are chosen."""
+        state, graph = store.stage(Sources.name), store.stage("graph")
+        assert state is not None and graph is not None
+        return cls(graph["n_vertices"], state["n_landmarks"], state["landmarks_a_task"], state["points_a_chunk"])
+
+    def by_landmark(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (m, n), in which a row is a landmark's."""
+        chunk = self.landmarks_a_task, self.points_a_chunk
+        return ChunkedMatrix(store.path, store.identity, ROWS, (self.m, self.n), chunk)
+
+    def by_point(self, store: RunStore) -> ChunkedMatrix:
+        """The matrix (n, m), in which a row is a point's."""
+        return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
+
+    def matrix(self, store: RunStore, name: str) -> ChunkedMatrix:
+        """That of this name."""
+        return self.by_point(store) if name == POINTS else self.by_landmark(store)
+
+    def drop(self, store: RunStore) -> None:
+        """Remove both."""
+        self.by_point(store).drop()
+        self.by_landmark(store).drop()
+
+
+def symmetric_square(store: RunStore) -> F64:
+    """Distances between the landmarks, (m, m), float64: the mean of what was found from either end."""
+    square = store.read_array(SQUARE).astype(np.float64)
+    return (square + square.T) / 2

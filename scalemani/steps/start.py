@@ -1,32 +1,22 @@
-"""D of a fit: takes a run with its graph, leaves all of D in it, and what was read of it while it was written.
+"""The block of vectors that the solver begins with: made before D, which is multiplied by it while it is written.
 
-Where the solver begins: asks one stage for the geodesic rows of some vertices, and another for the block they give.
-
-`starting_block` takes a run whose graph is there, gives the first block (n, b) of the solver, which is multiplied
-while D is written. Up to 301 points that is the whole complement of 1; where so many axes are wanted that the block
-would be half as wide as there are such vertices, it is a random one. `kept_block` gives the one that a stopped run has
-made, if it has.
+Up to 301 points it is the whole complement of 1. Above, it is made from the rows of D of a few vertices (Nystrom's
+approximation); where so many axes are wanted that it would be half as wide as there are such vertices, it is random.
 """
 
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
-from scalemani.geodesics import rows
 from scalemani.kernel.eigensolver import first_block, start_block
-from scalemani.kernel.operators import FIRST_BLOCK, FirstRead, first_reader
+from scalemani.kernel.operators import FIRST_BLOCK
 from scalemani.kernel.start import nystrom_block, start_count, start_vertices
 from scalemani.parameters import Parameters
-from scalemani.planning.plan import Plan
-from scalemani.progress import Progress
-from scalemani.steps import distances
-from scalemani.steps.base import Step
-from scalemani.steps.distances import given_rows, scattered_rows, write_given
+from scalemani.steps.base import Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.rows import given_rows, scattered_rows
 from scalemani.storage.run import RunStore
 
 STAGE = "start"
@@ -70,17 +60,6 @@ def begun_block(
     return starting_block(store, given, parameters, cluster, most_columns)
 
 
-def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
-    """The plan with the basis that a stopped run of the same solve began with, where memory allows that still.
-
-    Another basis would be right too, but end with other last bits.
-    """
-    state = store.stage(STAGE)
-    if state is None or state["fields"] != _fields(parameters):
-        return planned
-    return replace(planned, most_columns=min(planned.most_columns, int(state["most_columns"])))
-
-
 def kept_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> F64:
@@ -107,48 +86,22 @@ def _fields(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-def write_distances(
-    store: RunStore,
-    given: Input,
-    parameters: Parameters,
-    cluster: Cluster,
-    tile: int,
-    most_columns: int,
-    report: Progress,
-) -> None:
-    """Write D as tiles, read for the first time while they are written; a run that stopped goes on.
-
-    tile: Side of a tile, where D is not begun.
-    most_columns: Of the solver's basis, which the first block follows from.
-    """
-    if store.stage("geodesics") is not None:
-        if store.has_distances or store.stage("solve") is not None:
-            return
-        store.forget("geodesics")  # D was dropped, and the model that was made of it is taken back
-    state = store.stage("graph")
-    assert state is not None
-    n = state["n_vertices"]
-    if not store.has_distances:
-        store.create_distances(n, tile, parameters.compression)
-    report("geodesics", len(store.blocks) - len(store.missing_rows()), len(store.blocks))
-    block = kept_block(store, given, parameters, cluster, most_columns)
-    reader = first_reader(block)
-    if isinstance(given, GeodesicInput):
-        matrix, order = given.checked, store.read_array("order")
-        found = write_given(
-            store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
-        )
-        sample = matrix.sample_within(order)
-        median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
-    else:
-        found = distances.compute_distances(cluster, store, report, reader)
-        graph = rows.shared_graph(store.path, store.document["id"])
-        median = rows.sampled_median(graph, parameters.random_state)
-    FirstRead(block, found).save(store)
-    store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
-
-
 class Start(Step):
     """The block of vectors that the solver begins with."""
 
     name, title = "start", "the solver's start"
+    late = True
+
+    def run(self, work: Work) -> None:
+        """Make the block, unless D is there, which has been multiplied by it.
+
+        A basis that a stopped run of the same solve began with is kept where memory allows it still: another one would
+        be right too, but end with other last bits.
+        """
+        store, parameters = work.store, work.parameters
+        state = store.stage(self.name)
+        if state is not None and state["fields"] == _fields(parameters):
+            work.cut = replace(work.cut, most_columns=min(work.cut.most_columns, int(state["most_columns"])))
+        if store.stage("geodesics") is not None and (store.has_distances or store.stage("solve") is not None):
+            return
+        work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)

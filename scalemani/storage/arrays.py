@@ -175,8 +175,8 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 
 def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
     """Sizes of the run, None of those that no finished stage says."""
-    data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "landmarks"))
-    n, m = graph and graph["n_vertices"], chosen and chosen["n_landmarks"]
+    data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "sources"))
+    n, m = graph and graph["n_vertices"], chosen and chosen.get("n_landmarks")
     return {
         "rows": data and data["fields"]["n_rows"],
         "features": data and data["fields"]["n_features"],

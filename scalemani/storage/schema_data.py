@@ -135,8 +135,8 @@ _STAGES = {
     ),
     "start": _object("fields most_columns", fields={"type": "object"}, most_columns=_COUNT),
     "reads": _object("fields count", fields={"type": "object"}, count=_integers(0, 2**31)),
-    "landmarks": _object(
-        "fields n_landmarks landmarks_a_task points_a_chunk",
+    "sources": _object(
+        "fields",
         fields={"type": "object"},
         n_landmarks=_COUNT,
         landmarks_a_task=_COUNT,
@@ -154,14 +154,13 @@ _STAGES = {
         revision=_HEX,
     ),
     "fit": _object(
-        "fields estimator",
+        "fields",
         fields=_object(
             "n_neighbors n_components radius metric metric_params projection tol random_state keep_distances",
             **(_NEIGHBORS | _GRAPH | _SOLVE | {"random_state": _SEED}),
             projection=_PLAIN,
             keep_distances=_BOOLEAN,
         ),
-        estimator=_words("KernelIsomap", "Isomap"),
     ),
     "names": _object(
         "fields", fields=_object("features", features=_or_null({"type": "array", "items": _text(100_000)}))
@@ -187,7 +186,7 @@ _DOCUMENT: Schema = {
             "dependentRequired": {
                 "neighbors": ["data"],
                 "graph": ["data", "neighbors"],
-                "landmarks": ["data", "neighbors", "graph"],
+                "sources": ["data", "neighbors", "graph"],
                 "geodesics": ["data", "neighbors", "graph"],
                 "solve": ["data", "neighbors", "graph"],
                 "fit": ["data", "neighbors", "graph", "solve"],

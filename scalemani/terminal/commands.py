@@ -112,7 +112,6 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
     \b
     scalemani verify run.zarr --repair
     """
-    from scalemani.integrity import remedy
     from scalemani.integrity import repair as mend
     from scalemani.integrity import verify as look
 
@@ -122,37 +121,21 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
             done, found = mend(store, scheduler, report)
         else:
             found = look(store, scheduler, report)
-    given, to_the_fit = _given(store), repair or found.marked
+    to_the_fit = repair or found.marked
+    remedies = [said.removeprefix("--repair, then ") if to_the_fit else said for said in found.remedies]
     said = {
         "store": store,
         "damaged": found.damaged,
         "finished": found.finished,
         "repaired": done,
-        "faults": [
-            {
-                **fault._asdict(),
-                "remedy": remedy(fault, given=given, repaired=to_the_fit, landmarks=found.landmarks),
-            }
-            for fault in found.faults
-        ],
-        "landmarks": found.landmarks,
+        "faults": [{**fault._asdict(), "remedy": said} for fault, said in zip(found.faults, remedies, strict=True)],
+        "tiles": found.tiles,
         "tile_rows": found.tile_rows,
         "arrays": found.arrays,
     }
     click.echo(json.dumps(said, indent=2) if as_json else "\n".join(map(printable, _lines(said))))
     if found.damaged:
         raise IncompleteResult(f"{store} is damaged; {'the same fit again' if to_the_fit else '--repair'} mends it")
-
-
-def _given(store: str) -> bool:
-    """Whether the run's distances were given."""
-    from scalemani.errors import DamagedStoreError, ScalemaniError
-    from scalemani.storage.run import RunStore
-
-    try:
-        return bool(RunStore(store).document["stages"]["data"]["fields"]["kind"] == "geodesic")
-    except (DamagedStoreError, ScalemaniError, KeyError):
-        return False
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
@@ -168,9 +151,7 @@ def _lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
         more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
-        blocks = "block" if said["tile_rows"] == 1 else "blocks"
-        parts = f"{blocks} of distances to landmarks" if said["landmarks"] else "rows of tiles"
-        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {parts} and {said['arrays']} arrays{more}")
+        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {said['tiles']} and {said['arrays']} arrays{more}")
     return lines
 
 

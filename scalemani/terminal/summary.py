@@ -56,30 +56,18 @@ def result_in(store: str) -> tuple[str, str] | None:
 def begun_line(store: str) -> str | None:
     """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
     from scalemani.errors import DamagedStoreError, ScalemaniError
+    from scalemani.methods.base import method_of
     from scalemani.storage.run import RunStore
 
     try:
         run = RunStore(store)
-        stages = run.document["stages"]
-        there = [word for name, word in (("neighbors", "the neighbours"), ("graph", "the graph")) if name in stages]
-        if "fit" in stages or not there:
+        if run.stage("fit") is not None:
             return None
-        if run.has_distances:
-            rows = len(run.blocks)
-            there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
-        if "landmarks" in stages:
-            from scalemani.storage.chunked_matrix import Layout
-
-            layout = Layout.of(run)
-            found, turned = layout.by_landmark(run), layout.by_point(run)
-            total = len(found.rows) + len(turned.rows)
-            left = len(turned.missing())
-            done = total - left - (len(found.missing()) if left else 0)
-            there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
+        there = [word for step in method_of(run).load().method.steps_in(run) for word in step.begun(run)]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
-    if "reads" in stages:
-        there.append(f"{stages['reads']['count']} reads of the distances")
+    if not there:
+        return None
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
