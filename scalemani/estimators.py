@@ -285,7 +285,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.kept_ = np.flatnonzero(run.vertex >= 0)
         self.landmarks_ = run.landmarks
         self.random_state_ = int(run.parameters["random_state"])
-        self.n_features_in_ = int(run.stages["data"]["fields"]["n_features"])
+        self.n_features_in_ = run.data.fields.n_features
 
     def name_features(self, names: Any) -> None:
         """Record the features' names with the model, so that a test set with others is refused, also after `load`.
@@ -452,7 +452,7 @@ def load(path: Any) -> KernelIsomap:
     recorded = run.parameters
     if is_function_name(recorded["metric"]):
         recorded["metric"] = function_of(recorded["metric"])
-    kind = {"Isomap": Isomap, "KernelIsomap": KernelIsomap}[run.stages["fit"]["estimator"]]
+    kind = {"Isomap": Isomap, "KernelIsomap": KernelIsomap}[run.fitted.estimator]
     allowed = kind().get_params(deep=False)
     model: KernelIsomap = kind(
         store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}

@@ -37,6 +37,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
@@ -45,6 +46,7 @@ from scalemani.geodesics import rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.graph.build import Graph
 from scalemani.model import Run
+from scalemani.neighbors.choice import DESCENT
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
 from scalemani.planning.needs import check_early, check_sizes, layout_of_store
@@ -62,15 +64,29 @@ from scalemani.progress import Progress, no_progress
 from scalemani.steps.axes import solve_landmarks, solve_run
 from scalemani.steps.distances import compute_rows
 from scalemani.steps.inputs import GeodesicInput, Input, read_input
+from scalemani.steps.records import (
+    DataFields,
+    DataRecord,
+    DistancesRecord,
+    FitRecord,
+    GraphRecord,
+    LandmarksFields,
+    LandmarksRecord,
+    NeighborsRecord,
+    RedoRecord,
+    SearchRecord,
+    SolveRecord,
+    StepFields,
+)
 from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, STAGE, Layout, median_distance, symmetric_square
+from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, Layout, median_distance, symmetric_square
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
 from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
-from scalemani.storage.records import versions
+from scalemani.storage.records import Record, versions
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
 
@@ -98,7 +114,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
                 _check_early(given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             store.guarded(writer.check)
-            fields = parameters.stage_fields(given.kind)
+            fields = parameters.step_fields(given.kind)
             with in_place(store, folder.path) as place:
                 planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
             store = RunStore(place).guarded(writer.check)
@@ -109,7 +125,8 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
                 columns = as_begun(store, parameters, planned).most_columns
                 write_distances(store, given, parameters, cluster, planned.tile_size, columns, report)
                 cluster.give_back()
-                solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
+                keep = not folder.temporary
+                solve_run(store, given, parameters, cluster, columns, fields.solve, report, keep_reads=keep)
             _finish(store, parameters, kind)
     except BaseException:
         folder.discard()
@@ -177,11 +194,11 @@ def _graph_and_plan(
     parameters: Parameters,
     cluster: Cluster,
     limit: int,
-    fields: dict[str, Any],
+    fields: StepFields,
     report: Progress,
 ) -> Plan | Layout:
     """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
-    new = store.stage("graph") is None
+    new = store.record(GraphRecord) is None
     _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
     if parameters.landmarks is not None:
         try:
@@ -199,35 +216,41 @@ def _graph_and_plan(
 
 
 def _neighbors(
-    store: RunStore, given: Input, parameters: Parameters, fields: dict[str, Any], report: Progress
+    store: RunStore, given: Input, parameters: Parameters, fields: StepFields, report: Progress
 ) -> NeighborLists | None:
     """Stage 2, unless it or the graph made of it is there."""
-    state = store.stage("neighbors")
-    if state is not None and not differing(state, fields["neighbors"]):
+    state = store.record(NeighborsRecord)
+    if state is not None and not differing(state.fields, fields.neighbors, exact=state.method != DESCENT):
         drop_pieces(store)  # of a fit that was killed before it did
-        if not state["listed"] or (store.stage("graph") is not None and store.stage(REDO) is None):
+        if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
             return None
         try:
             parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
             check_lists(store.path, "the neighbour lists", *parts)
-            return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
+            return NeighborLists(parts[0], parts[1], parts[2], state.method, state.recall)
         except DamagedStoreError:
             pass  # they are searched again
-    made_of = {**fields["neighbors"], "random_state": None, "fingerprint": given.fingerprint}  # descents name theirs
+    made_of = {
+        **asdict(fields.neighbors),
+        "random_state": None,
+        "fingerprint": given.fingerprint,
+    }  # descents name theirs
     kept = None if parameters.store is None else KeptPieces(store, made_of)
     lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
     if lists is not None:
         store.write_array("neighbors_indptr", lists.indptr)
         store.write_array("neighbors_indices", lists.indices)
         store.write_array("neighbors_distances", lists.distances)
+    account = lists.account if lists else None
     store.finish(
-        "neighbors",
-        fields["neighbors"],
-        listed=lists is not None,
-        method=lists.method if lists else given.kind,
-        recall=float(lists.recall) if lists else 1.0,
-        left_out=lists.left_out if lists else 0,
-        **({"account": lists.account.record()} if lists and lists.account else {}),
+        NeighborsRecord(
+            fields=fields.neighbors,
+            listed=lists is not None,
+            method=lists.method if lists else given.kind,
+            recall=float(lists.recall) if lists else 1.0,
+            left_out=lists.left_out if lists else 0,
+            account=SearchRecord(**account.record()) if account else None,
+        )
     )
     drop_pieces(store)
     report("neighbors", given.n_distinct, given.n_distinct)
@@ -239,12 +262,12 @@ def _graph(
     given: Input,
     lists: NeighborLists | None,
     parameters: Parameters,
-    fields: dict[str, Any],
+    fields: StepFields,
     report: Progress,
 ) -> None:
     """Stage 3: the graph in vertex order, the composed map, and what the projection needs of the points."""
-    again = store.stage(REDO)
-    if store.stage("graph") is not None and again is None:
+    again = store.record(RedoRecord)
+    if store.record(GraphRecord) is not None and again is None:
         return
     report("graph", 0, 1)
     graph = _connected(given, lists, parameters)
@@ -261,22 +284,23 @@ def _graph(
     store.write_array("bridges", graph.bridges)
     store.write_array("bridge_lengths", graph.bridge_lengths)
     store.finish(
-        "graph",
-        fields["graph"],
-        scale=scale,
-        n_vertices=n,
-        n_edges=int(graph.matrix.nnz // 2),
-        n_components=int(graph.n_components),
-        component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
-        n_bridges=len(graph.bridges),
+        GraphRecord(
+            fields=fields.graph,
+            scale=scale,
+            n_vertices=n,
+            n_edges=int(graph.matrix.nnz // 2),
+            n_components=int(graph.n_components),
+            component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
+            n_bridges=len(graph.bridges),
+        )
     )
     if again is not None:
         # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
         # the mark goes last, so that a stop in between leaves this to be decided again.
-        if recorded_graph(store) != again["fields"].get("arrays"):
+        if recorded_graph(store) != again.arrays:
             store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
             store.drop_distances()
-        store.forget(REDO)
+        store.forget(RedoRecord.STEP)
     report("graph", 1, 1)
 
 
@@ -299,16 +323,12 @@ def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
         store.drop_distances()
     remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = store.has_distances or parameters.landmarks is not None
-    store.finish("fit", {**parameters.recorded(), "keep_distances": kept}, estimator=kind)
-
-
-REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
+    store.finish(FitRecord(fields=parameters.recorded(keep_distances=kept), estimator=kind))
 
 
 def recorded_graph(store: RunStore) -> dict[str, int]:
     """Checksums of the arrays that D was made from, by name, as the document has them."""
-    arrays = store.document.get("arrays", {})
-    return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
+    return {name: value for name, value in store.named_arrays().items() if name.startswith("graph_") or name == "order"}
 
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
@@ -317,34 +337,34 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     Raises StoreMismatchError: Naming the first field in which the run that is there differs.
     Raises ScalemaniError: If something else is there.
     """
-    identity = {
-        "kind": given.kind,
-        "n_rows": given.n_rows,
-        "n_features": given.n_features,
-        "fingerprint": given.fingerprint,
-    }
+    identity = DataFields(
+        kind=given.kind, n_rows=given.n_rows, n_features=given.n_features, fingerprint=given.fingerprint
+    )
     found = kind_of(path)
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
-        data = {"fields": identity, "seed": seeded.random_state, "n_distinct": given.n_distinct}
-        return seeded, RunStore.create(beside(path) if found == "run" else path, stages={"data": data})
+        data = DataRecord(fields=identity, seed=seeded.random_state, n_distinct=given.n_distinct)
+        return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
     store = RunStore(path)
     remove_partials(path)  # at once: it may be a whole D
-    stages = store.document["stages"]
-    seeded = parameters.seeded(stages["data"]["seed"])
-    wanted = {"data": identity, **seeded.stage_fields(given.kind)}
+    data, neighbors, graph = store.needed(DataRecord), store.record(NeighborsRecord), store.record(GraphRecord)
+    chosen, solved = store.record(LandmarksRecord), store.record(SolveRecord)
+    finished = store.record(DistancesRecord) is not None
+    seeded = parameters.seeded(data.seed)
+    wanted = seeded.step_fields(given.kind)
+    _refuse_other(path, data.fields, identity)
     # without a graph no distances hang on the neighbour lists: other ones may take their place
-    for stage in ("data", "neighbors", "graph") if "graph" in stages else ("data",):
-        _refuse_other(path, stages[stage], wanted[stage])
-    if "geodesics" in stages or "landmarks" in stages or store.has_distances:
-        _refuse_other(path, stages.get("landmarks", {"fields": {}}), wanted["landmarks"])
-    if "fit" not in stages:
-        _refuse_other_versions(path, store.document["versions"], stages)
-    if parameters.tile_size is not None and store.has_distances:
-        tiles = {"fields": {"tile_size": store.blocks.size}}
-        _refuse_other(path, tiles, {"tile_size": int(parameters.tile_size)})
-    if "geodesics" in stages and "landmarks" not in stages and not store.has_distances:
-        _refuse_other(path, stages.get("solve"), wanted["solve"], " and its distances were dropped")
+    if neighbors is not None and graph is not None:
+        _refuse_other(path, neighbors.fields, wanted.neighbors, exact=neighbors.method != DESCENT)
+        _refuse_other(path, graph.fields, wanted.graph)
+    if finished or chosen is not None or store.has_distances:
+        _refuse_other(path, chosen.fields if chosen else LandmarksFields(landmarks=None), wanted.landmarks)
+    if store.record(FitRecord) is None:
+        _refuse_other_versions(path, store.document.versions, searched=neighbors is not None)
+    if parameters.tile_size is not None and store.has_distances and store.blocks.size != parameters.tile_size:
+        raise _other(path, "tile_size", store.blocks.size, int(parameters.tile_size))
+    if finished and chosen is None and not store.has_distances and solved is not None:
+        _refuse_other(path, solved.fields, wanted.solve, " and its distances were dropped")
     return seeded, store
 
 
@@ -375,23 +395,25 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
         store.moved_to(target, replace=True)
 
 
-def differing(state: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The fields in which a finished stage differs; the seed is none where the search that ran is exact."""
-    exact = "method" in state and state["method"] != "nndescent"
+def differing(have: Record, wanted: Record, *, exact: bool = False) -> list[str]:
+    """The fields in which a finished step differs from what is asked for.
+
+    exact: Whether an exact search ran, whose result follows from no seed.
+    """
     return [
         name
-        for name, value in wanted.items()
-        if state["fields"].get(name) != value and not (exact and name == "random_state")
+        for name, value in asdict(wanted).items()
+        if getattr(have, name) != value and not (exact and name == "random_state")
     ]
 
 
-def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, Any]) -> None:
+def _refuse_other_versions(path: str, begun: dict[str, str], *, searched: bool) -> None:
     """An unfinished run goes on under the releases that it was begun with, or its numbers would be of two kinds.
 
     Of this package each release counts, of the numerical ones each minor release, of pynndescent while it searches.
     """
     here = versions()
-    for name in ("scalemani", "numpy", "scipy", "numba", *(() if "neighbors" in stages else ("pynndescent",))):
+    for name in ("scalemani", "numpy", "scipy", "numba", *(() if searched else ("pynndescent",))):
         parts = None if name == "scalemani" else 2
         then, now = begun.get(name, "unknown"), here[name]
         if "unknown" not in (then, now) and then.split(".")[:parts] != now.split(".")[:parts]:
@@ -401,18 +423,19 @@ def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, A
             )
 
 
-def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
-    """Name the first field in which a finished stage differs from what is asked for."""
-    if state is None:
-        return
-    for name in differing(state, wanted):
-        have, value = state["fields"].get(name), wanted[name]
-        shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
-        asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
-        raise StoreMismatchError(
-            f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
-            f"replace it{IN_A_SEARCH}"
-        )
+def _refuse_other(path: str, have: Record, wanted: Record, more: str = "", *, exact: bool = False) -> None:
+    """Name the first field in which a finished step differs from what is asked for."""
+    for name in differing(have, wanted, exact=exact):
+        raise _other(path, name, getattr(have, name), getattr(wanted, name), more)
+
+
+def _other(path: str, name: str, have: Any, value: Any, more: str = "") -> StoreMismatchError:
+    shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+    asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
+    return StoreMismatchError(
+        f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
+        f"replace it{IN_A_SEARCH}"
+    )
 
 
 def fit_landmarks(
@@ -421,51 +444,46 @@ def fit_landmarks(
     parameters: Parameters,
     cluster: Cluster,
     layout: Layout,
-    fields: dict[str, Any],
+    fields: StepFields,
     report: Progress,
 ) -> None:
     """Run the stages that the store lacks.
 
     layout: How the distances are cut, where they are not begun.
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    fields: What the stages were asked for, as :meth:`Parameters.step_fields` gives it.
     """
-    if store.stage(STAGE) is None:
+    if store.record(LandmarksRecord) is None:
         report("landmarks", 0, 1)
         choose(store, given, parameters, layout, fields)
         report("landmarks", 1, 1)
     cluster.give_back()
     layout = Layout.of(store)
-    if store.stage("geodesics") is None:
-        graph = store.stage("graph")
-        assert graph is not None
-        compute_rows(store, given, graph["scale"], cluster, report)
+    if store.record(DistancesRecord) is None:
+        compute_rows(store, given, store.needed(GraphRecord).scale, cluster, report)
         median = median_distance(symmetric_square(store), store.read_array(COUNTS))
-        store.finish("geodesics", {"tile_size": layout.points_a_chunk}, median=median)
+        store.finish(DistancesRecord(tile_size=layout.points_a_chunk, median=median))
     layout.by_landmark(store).drop()
     cluster.give_back()
-    solve_landmarks(store, parameters, cluster, fields, report)
+    solve_landmarks(store, parameters, cluster, fields.solve, report)
 
 
-def choose(
-    store: RunStore, given: Input | None, parameters: Parameters, layout: Layout, fields: dict[str, Any]
-) -> None:
+def choose(store: RunStore, given: Input | None, parameters: Parameters, layout: Layout, fields: StepFields) -> None:
     """Choose the landmarks and record them with the layout of their distances."""
-    state = store.stage("graph")
-    assert state is not None
     given_distances = isinstance(given, GeodesicInput)
-    graph = None if given_distances else shared_graph(store.path, store.document["id"])
+    graph = None if given_distances else shared_graph(store.path, store.identity)
     order, vertex = store.read_array("order"), store.read_array("vertex")
     landmarks, reach = choose_landmarks(given, parameters, graph, order, vertex)
     if reach is not None and given_distances:
-        reach /= state["scale"]
+        reach /= store.needed(GraphRecord).scale
     layout.by_point(store).drop()
     layout.by_landmark(store).drop()  # of other landmarks, where these are chosen again
     store.write_array(LANDMARKS, landmarks)
     store.finish(
-        STAGE,
-        fields[STAGE],
-        n_landmarks=len(landmarks),
-        landmarks_a_task=layout.landmarks_a_task,
-        points_a_chunk=layout.points_a_chunk,
-        reach=reach,
+        LandmarksRecord(
+            fields=fields.landmarks,
+            n_landmarks=len(landmarks),
+            landmarks_a_task=layout.landmarks_a_task,
+            points_a_chunk=layout.points_a_chunk,
+            reach=reach,
+        )
     )

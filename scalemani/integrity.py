@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
-from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import Embedding, load_embedding
+from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
-from scalemani.fitting import REDO, recorded_graph
+from scalemani.fitting import recorded_graph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS
 from scalemani.geodesics.rows import shared_graph
@@ -46,8 +46,16 @@ from scalemani.steps.landmark_checks import (
     mend_landmarks,
     needed_landmark_arrays,
 )
-from scalemani.steps.start import FIELDS as START_FIELDS
-from scalemani.steps.start import STAGE as START
+from scalemani.steps.records import (
+    DataRecord,
+    DistancesRecord,
+    FitRecord,
+    GraphRecord,
+    LandmarksRecord,
+    RedoRecord,
+    SolveRecord,
+    StartRecord,
+)
 from scalemani.steps.start import kept_block
 from scalemani.storage.audit import (
     Fault,
@@ -58,8 +66,7 @@ from scalemani.storage.audit import (
     name_faults,
     row_faults,
 )
-from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, STAGE, Layout
-from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
+from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, Layout
 from scalemani.storage.files import checksum_of, discard, folder_at, put
 from scalemani.storage.json import check_no_links
 from scalemani.storage.locations import Place, absolute, place
@@ -149,13 +156,13 @@ def stage_of(array: str) -> str:
 
 def needed_arrays(store: RunStore) -> set[str]:
     """The arrays that the finished stages of a run have left, and that a finished fit goes on needing."""
-    stages = store.document["stages"]
-    needed = needed_landmark_arrays(stages)
+    stages = store.document.stages
+    needed = needed_landmark_arrays(store)
     if "graph" in stages:
-        needed |= {*MAPS, *GRAPH[stages["data"]["fields"]["kind"]]}
+        needed |= {*MAPS, *GRAPH[store.needed(DataRecord).fields.kind]}
     if "solve" in stages:
         needed |= set(MODEL)
-    if "geodesics" in stages and "start" in stages:  # earlier releases took less of D
+    if "geodesics" in stages and "start" in stages:  # not of landmarks
         needed |= {DISTANCE_COUNTS} | ({FIRST_BLOCK, FIRST_FOUND} if store.has_distances else set())
     return needed
 
@@ -192,14 +199,14 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     if any(fault.kind == "document" for fault in faults):
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
-    names, stages = store.named_arrays(), store.document["stages"]
+    names, stages = store.named_arrays(), store.document.stages
     needed = needed_arrays(store)
     faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
     faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
-    if STAGE in stages:
+    if LandmarksRecord.STEP in stages:
         layout, whole = Layout.of(store), not any(fault.name == LANDMARKS for fault in faults)
         rows = len(layout.by_point(store).rows)
         with Cluster(scheduler) as cluster:
@@ -210,7 +217,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         rows = len(store.blocks)
         with Cluster(scheduler) as cluster:
             cluster.check_shared(store.path, writing=False)
-            finished = store.stage("geodesics") is not None
+            finished = "geodesics" in stages
             tasks = ((store.path, store.identity, row, finished) for row in range(rows))
             for done, found in enumerate(cluster.map(row_faults, tasks), 1):
                 faults += found
@@ -218,7 +225,13 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
                     report("verify", done, rows)
     faults += _together(store, faults)
     return Verification(
-        str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages, landmarks=STAGE in stages
+        str(path),
+        tuple(faults),
+        rows,
+        len(names),
+        "fit" in stages,
+        RedoRecord.STEP in stages,
+        LandmarksRecord.STEP in stages,
     )
 
 
@@ -228,33 +241,33 @@ def _has(faults: list[Fault], *kinds: str) -> bool:
 
 def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
     """What the arrays say of one another, as far as they are whole."""
-    stages = store.document["stages"]
-    if "graph" not in stages or _has(faults, "metadata", "row", "chunk", "matrix"):
+    stages, record = store.document.stages, store.record(GraphRecord)
+    if record is None or _has(faults, "metadata", "row", "chunk", "matrix"):
         return
     broken = {stage_of(fault.name) for fault in faults if fault.kind == "array"}
-    given = stages["data"]["fields"]["kind"] == "geodesic"
+    given = store.needed(DataRecord).given
     if "graph" in broken:
         return
-    n = stages["graph"]["n_vertices"]
+    n, solved, fit = record.n_vertices, store.record(SolveRecord), store.record(FitRecord)
     try:
         order = store.read_array("order")
         if len(order) != n or len(np.unique(order)) != n:
             raise DamagedStoreError(f"order is not one of {n} vertices")
-        if given and STAGE in stages:
+        if given and LandmarksRecord.STEP in stages:
             yield from contradictions(store, None, {fault.name for fault in faults if fault.kind == "array"})
         if given:
             return  # D is what was given, and what is made of it can't be found in another way
         graph = shared_graph.__wrapped__(store.path, store.identity)
-        if graph.shape[0] != n or graph.nnz != 2 * stages["graph"]["n_edges"]:
+        if graph.shape[0] != n or graph.nnz != 2 * record.n_edges:
             raise DamagedStoreError("the graph is not as large as recorded")
     except (DamagedStoreError, ScalemaniError, ValueError) as error:
         yield Fault("array", "graph_indptr", str(error))
         return
-    if STAGE in stages:
+    if LandmarksRecord.STEP in stages:
         yield from contradictions(store, graph, {fault.name for fault in faults if fault.kind == "array"})
         return
     vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
-    model = _model(store, stages) if "solve" in stages and "solve" not in broken else None
+    model = load_embedding(store) if solved is not None and "solve" not in broken else None
     first = FirstRead.load(store) if "geodesics" in stages and "first read" not in broken else None
     try:
         check_stored(
@@ -263,21 +276,13 @@ def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
             vertices,
             model,
             None if first is None else first.sums,
-            residuals=_residuals(stages),
-            projection=stages["fit"]["fields"]["projection"] if "fit" in stages else "continuous",
+            residuals=np.array(solved.spectrum.residuals if solved else [], np.float64),
+            projection=fit.fields.projection if fit else "continuous",
             seed=0,
             distances="geodesics" in stages and store.has_distances,
         )
     except SelfCheckError as error:
         yield Fault("model", "self-check", str(error))
-
-
-def _model(store: RunStore, stages: dict[str, Any]) -> Embedding:
-    return load_embedding(store, stages["solve"], stages["graph"]["scale"])
-
-
-def _residuals(stages: dict[str, Any]) -> F64:
-    return np.array(stages["solve"]["spectrum"]["residuals"] if "solve" in stages else [], np.float64)
 
 
 ROUNDS = 4  # what was hidden behind damage shows when that is mended
@@ -315,7 +320,7 @@ def _mend(
     for fault in faults:
         kind = stage_of(fault.name) if fault.kind == "array" else fault.kind
         stage = FINISHED_BY.get(kind)
-        if fault.kind == "array" and (stage is None or store.stage(stage) is None):
+        if fault.kind == "array" and (stage is None or stage not in store.document.stages):
             store.remove_array(fault.name)
             done.append(f"{fault.name} was removed: it is made again when it is needed")
         else:
@@ -327,10 +332,10 @@ def _mend(
         done += [_removed(folder, fault.name) for fault in by_kind["leftover"]]
     if "metadata" in by_kind:
         return done + _metadata(store)
-    if "graph" in by_kind and store.stage(REDO) is None:
-        store.finish(REDO, {"stages": ["graph"], "arrays": recorded_graph(store)})
+    if "graph" in by_kind and store.record(RedoRecord) is None:
+        store.finish(RedoRecord(arrays=recorded_graph(store)))
         done.append("left to the same fit with the same points, which goes on: the graph")
-    if store.stage(BY_LANDMARKS) is not None:
+    if store.record(LandmarksRecord) is not None:
         if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
             with Cluster(scheduler) as cluster:
                 cluster.check_shared(store.path)
@@ -339,7 +344,7 @@ def _mend(
     broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
     if not broken:
         return done
-    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+    given = store.needed(DataRecord).given
     if given or "graph" in by_kind or not store.has_distances:
         return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
     with Cluster(scheduler) as cluster:
@@ -375,11 +380,10 @@ def _removed(folder: Place, name: str) -> str:
 
 def _metadata(store: RunStore) -> list[str]:
     """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
-    stages, wanted = store.document["stages"], store.metadata_sum()
-    if wanted is not None and "graph" in stages:
-        n, metadata = stages["graph"]["n_vertices"], place(store.path) / "distances" / "zarr.json"
-        known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
-        for tile in range(1, n + 1) if known is None else (known,):
+    graph, finished, wanted = store.record(GraphRecord), store.record(DistancesRecord), store.metadata_sum()
+    if wanted is not None and graph is not None:
+        n, metadata = graph.n_vertices, place(store.path) / "distances" / "zarr.json"
+        for tile in range(1, n + 1) if finished is None else (finished.tile_size,):
             for compression in (None, *COMPRESSIONS):
                 text = metadata_text(n, tile, compression)
                 if checksum_of(text) == wanted:
@@ -412,16 +416,13 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
 
 def _read_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """What was taken of D while it was written, with the block of the solver that it was taken for."""
-    start, block = store.stage(START), np.zeros((store.blocks.n, 1))
+    start, block = store.record(StartRecord), np.zeros((store.blocks.n, 1))
     if start is not None:
-        asked = {name: start["fields"][name] for name in START_FIELDS}
-        block = kept_block(store, None, Parameters(**asked), cluster, int(start["most_columns"]))
+        block = kept_block(store, None, Parameters(**asdict(start.fields)), cluster, start.most_columns)
     found = geodesics.compute_distances(cluster, store, report, first_reader(block))
-    if start is None:
-        store.remove_arrays("first_")  # of an earlier release, and the solver reads D again
-    else:
+    if start is not None:
         FirstRead(block, found).save(store)
-    store.finish_again("geodesics")
+    store.finish()
     return ["D was read again for what is taken of all of it"]
 
 
@@ -433,20 +434,18 @@ def _dropped(store: RunStore) -> list[str]:
 
 def _solved_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """Axes and constant, from D."""
-    solved, fit, graph = store.stage("solve"), store.stage("fit"), store.stage("graph")
-    assert graph is not None
+    solved, fit = store.record(SolveRecord), store.record(FitRecord)
     if solved is None:  # what the graph contradicts is D
         return _dropped(store)
-    fields = {"projection": "continuous", **(fit["fields"] if fit else {}), **solved["fields"]}
-    parameters = Parameters(**{name: fields[name] for name in (*solved["fields"], "projection")})
-    start, n = store.stage(START), graph["n_vertices"]
+    projection = fit.fields.projection if fit else "continuous"
+    parameters = Parameters(**{"projection": projection, **solved.fields.parameters()})
+    start, n = store.record(StartRecord), store.needed(GraphRecord).n_vertices
     usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
-    columns = min(n - 1, usual) if start is None else int(start["most_columns"])
+    columns = min(n - 1, usual) if start is None else start.most_columns
     try:
-        asked = {"solve": solved["fields"]}
-        solve_run(store, None, parameters, cluster, columns, asked, report, keep_reads=True, again=True)
+        solve_run(store, None, parameters, cluster, columns, solved.fields, report, keep_reads=True, again=True)
     except SelfCheckError:
         return _dropped(store)
     if fit is not None:
-        store.finish_again("fit", fit)
+        store.finish(fit)
     return ["the model was solved again from D"]

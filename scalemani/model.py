@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
@@ -26,6 +27,15 @@ from scalemani.neighbors.functions import function_name, function_of, is_functio
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
+from scalemani.steps.records import (
+    DataRecord,
+    FitRecord,
+    GraphRecord,
+    LandmarksRecord,
+    NamesRecord,
+    NeighborsRecord,
+    SolveRecord,
+)
 from scalemani.storage.chunked_matrix import (
     COORDINATES,
     POINTS,
@@ -54,15 +64,16 @@ class Run:
 
     def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
         self.store, self.folder = store, folder or StoreFolder(store.path)
-        document = store.document
-        self._id: str = document["id"]
-        self.stages: dict[str, Any] = document["stages"]
-        if "fit" not in self.stages:
+        self._id = store.identity
+        if store.record(FitRecord) is None:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
             stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
-            done = ", ".join(name for name in stages if name in self.stages)
+            done = ", ".join(name for name in stages if name in store.document.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
+        self.data, self.neighbors = store.needed(DataRecord), store.needed(NeighborsRecord)
+        self.graph, self.solve = store.needed(GraphRecord), store.needed(SolveRecord)
+        self.fitted, self.chosen = store.needed(FitRecord), store.record(LandmarksRecord)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -79,7 +90,7 @@ class Run:
 
     def _packed(self) -> dict[str, bytes]:
         """The files of the model without D, by name; refused where they are too large for a pickle."""
-        size = self.store.bytes_without_distances(*((POINTS,) if "landmarks" in self.stages else ()))
+        size = self.store.bytes_without_distances(*((POINTS,) if self.chosen else ()))
         if size > PICKLE_BYTES:
             raise ScalemaniError(
                 f"a model with store=None is pickled whole, but for D, and this one has {size:,} bytes where a pickle "
@@ -94,7 +105,7 @@ class Run:
     @property
     def parameters(self) -> dict[str, Any]:
         """What the fit was asked for."""
-        return dict(self.stages["fit"]["fields"])
+        return {**asdict(self.fitted.fields), "metric_params": self.fitted.fields.params}
 
     @cached_property
     def vertex(self) -> I64:
@@ -104,23 +115,21 @@ class Run:
     @property
     def spectrum(self) -> dict[str, Any]:
         """The account of the spectrum, with what the earlier stages counted."""
-        data, graph, neighbors = (self.stages[name] for name in ("data", "graph", "neighbors"))
-        solve = self.stages["solve"]
+        data, graph, neighbors, solve = self.data, self.graph, self.neighbors, self.solve
         spectrum = {
-            "correction": solve["fields"]["correction"],  # as it was given, where an earlier release wrote the account
-            **solve["spectrum"],
-            "constant_solver": solve["fields"]["constant_solver"],
-            "n_rows": data["fields"]["n_rows"],
-            "n_distinct": data["n_distinct"],
-            "n_edges": graph["n_edges"],
-            "n_components_of_graph": graph["n_components"],
-            "component_sizes": graph["component_sizes"],
-            "n_bridges": graph["n_bridges"],
-            "knn_method": neighbors["method"],
-            "knn_recall": neighbors["recall"],
-            "knn_left_out": neighbors.get("left_out", 0),
-            "knn_account": neighbors.get("account"),  # earlier releases did not count
-            **landmark_account(self.stages),
+            **solve.spectrum.as_dict(),
+            "constant_solver": solve.fields.constant_solver,
+            "n_rows": data.fields.n_rows,
+            "n_distinct": data.n_distinct,
+            "n_edges": graph.n_edges,
+            "n_components_of_graph": graph.n_components,
+            "component_sizes": graph.component_sizes,
+            "n_bridges": graph.n_bridges,
+            "knn_method": neighbors.method,
+            "knn_recall": neighbors.recall,
+            "knn_left_out": neighbors.left_out,
+            "knn_account": asdict(neighbors.account) if neighbors.account else None,
+            **landmark_account(self.store),
         }
         much = much_negative(spectrum)
         spectrum["notes"] = [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
@@ -138,8 +147,8 @@ class Run:
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, if the fit or its caller knew them."""
-        names = self.stages.get("names", {}).get("fields", {}).get("features")
-        return None if names is None else list(names)
+        names = self.store.record(NamesRecord)
+        return None if names is None or names.features is None else list(names.features)
 
     def name_features(self, names: list[str] | None) -> None:
         """Record the names of the features in the store.
@@ -150,20 +159,19 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                RunStore(self.store.path).guarded(writer.check).finish("names", {"features": names})
-            self.stages = self.store.document["stages"]
+                RunStore(self.store.path).guarded(writer.check).finish(NamesRecord(features=names))
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
-        if "landmarks" in self.stages:
+        if self.chosen:
             return self._in_user_order(self.store.read_array(COORDINATES))
-        axes = load_embedding(self.store, self.stages["solve"], self.stages["graph"]["scale"])
+        axes = load_embedding(self.store)
         return self._in_user_order(axes.coordinates())
 
     @property
     def landmarks(self) -> I64 | None:
         """The first of the user's rows of each landmark, in the order of their vertices; None where all points are."""
-        return first_rows(self.store, self.vertex) if "landmarks" in self.stages else None
+        return first_rows(self.store, self.vertex) if self.chosen else None
 
     def _in_user_order(self, values: NDArray[Any]) -> F64:
         """Rows by vertex -> rows by user row; NaN where there is no vertex."""
@@ -187,10 +195,10 @@ class Run:
         total = len(self.vertex)
         vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
-        given = self.stages["data"]["fields"]["kind"] == "geodesic"
+        given = self.data.given
         if self.store.has_distances and (stored or given):
             found = self.store.read_rows(vertices[known])
-        elif given and "landmarks" in self.stages:
+        elif given and self.chosen:
             found = rows_of_landmarks(self.store, vertices[known])
         elif given:
             raise ScalemaniError(
@@ -198,9 +206,9 @@ class Run:
                 "you gave"
             )
         else:
-            found = geodesic_rows(shared_paths(self.store.path, self.store.document["id"]), vertices[known])
+            found = geodesic_rows(shared_paths(self.store.path, self._id), vertices[known])
         out = np.full((len(vertices), total), np.nan)
-        out[known] = self._in_user_order(found.T.astype(np.float64) * self.stages["graph"]["scale"]).T
+        out[known] = self._in_user_order(found.T.astype(np.float64) * self.graph.scale).T
         return out
 
     # ---- projection ------------------------------------------------------------------------------
@@ -210,11 +218,11 @@ class Run:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
-        return (self.store.path, self._id, self.stages["solve"]["revision"], self.parameters["projection"], module)
+        return (self.store.path, self._id, self.solve.revision, self.fitted.fields.projection, module)
 
     @property
     def _metric(self) -> str:
-        return str(self.stages["neighbors"]["fields"]["metric"])
+        return self.neighbors.fields.metric
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
@@ -223,15 +231,14 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        document = self.store.document
-        revision = self.stages["solve"]["revision"]
-        if document["id"] != self._id or document["stages"].get("solve", {}).get("revision") != revision:
+        now = self.store.record(SolveRecord)
+        if self.store.document.id != self._id or now is None or now.revision != self.solve.revision:
             raise _fitted_again(self.store.path)
 
     @property
     def n_components(self) -> int:
         """Axes."""
-        return int(self.parameters["n_components"])
+        return self.fitted.fields.n_components
 
     def transform(
         self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None
@@ -304,7 +311,7 @@ class Run:
         """
         path = named(path, "path")
         self._check_current()
-        if "landmarks" in self.stages:
+        if self.chosen:
             self.store.copy_without_distances(path, lambda folder: copy_points(self.store, folder))
         else:
             self.store.copy_without_distances(path)

@@ -5,7 +5,7 @@ the data is refused here.
 """
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from numbers import Integral, Rational, Real
 from typing import Any
@@ -20,6 +20,15 @@ from scalemani.neighbors.metrics import GIVEN_METRICS, canonical_name, function_
 from scalemani.neighbors.search import KNN
 from scalemani.points.cells import LARGEST
 from scalemani.projection.linear_map import PROJECTIONS
+from scalemani.steps.records import (
+    FitFields,
+    GraphFields,
+    LandmarksFields,
+    NeighborsFields,
+    SolveFields,
+    StepFields,
+    as_json,
+)
 from scalemani.storage.tiles import COMPRESSIONS
 
 LANDMARK_METHODS = ("maxmin", "random")
@@ -161,49 +170,49 @@ class Parameters:
         given = self.correction
         return given if given is None or isinstance(given, str) else float(given) / scale
 
-    def recorded(self) -> dict[str, Any]:
-        """Everything that `load` gives back to an estimator, as JSON values."""
-        names = [field.name for field in fields(self) if field.name not in NOT_RECORDED]
-        found = {name: _plain(getattr(self, name)) for name in names}
+    def recorded(self, *, keep_distances: bool) -> FitFields:
+        """Everything that `load` gives back to an estimator."""
+        found = {name: _plain(getattr(self, name)) for name in FitFields.__struct_fields__}
+        found |= {"keep_distances": keep_distances}
         if not isinstance(self.landmarks, Integral | None):
             found["landmarks"] = np.asarray(self.landmarks).tolist()
-        return found
+        return FitFields(**found)
 
-    def stage_fields(self, kind: str) -> dict[str, dict[str, Any]]:
-        """The fields that identify each stage's result, as JSON values."""
+    def step_fields(self, kind: str) -> StepFields:
+        """What identifies each step's result."""
         given = kind == "geodesic"
         approximate = kind == "features" and self.knn != "exact"
-        return {
-            "neighbors": {
-                "n_neighbors": None if given or self.n_neighbors is None else int(self.n_neighbors),
-                "radius": None if given or self.radius is None else float(self.radius),
-                "metric": _metric_name(self.metric),
-                "metric_params": _plain(self.metric_params),
-                "knn": self.knn if kind == "features" else None,
-                "random_state": self.random_state if approximate else None,
-            },
-            "graph": {"graph": self.graph, "disconnected": self.disconnected},
-            "landmarks": self._landmark_fields(),
-            "solve": {
-                "n_components": int(self.n_components),
-                "correction": self.correction if isinstance(self.correction, str | None) else float(self.correction),
-                "constant_solver": self.constant_solver,
-                "tol": float(self.tol),
-                "random_state": self.random_state,
-                **({} if self.landmarks is None else {"projection": self.projection}),  # places all but the landmarks
-            },
-        }
+        return StepFields(
+            neighbors=NeighborsFields(
+                n_neighbors=None if given or self.n_neighbors is None else int(self.n_neighbors),
+                radius=None if given or self.radius is None else float(self.radius),
+                metric=_metric_name(self.metric),
+                metric_params=_plain(self.metric_params),
+                knn=self.knn if kind == "features" else None,
+                random_state=self.random_state if approximate else None,
+            ),
+            graph=GraphFields(graph=self.graph, disconnected=self.disconnected),
+            landmarks=self._landmark_fields(),
+            solve=SolveFields(
+                n_components=int(self.n_components),
+                correction=self.correction if isinstance(self.correction, str | None) else float(self.correction),
+                constant_solver=self.constant_solver,
+                tol=float(self.tol),
+                random_state=self.random_state,
+                projection=None if self.landmarks is None else self.projection,
+            ),
+        )
 
-    def _landmark_fields(self) -> dict[str, Any]:
+    def _landmark_fields(self) -> LandmarksFields:
         """What the choice of landmarks follows from; of given row numbers a digest (they may be many)."""
         if self.landmarks is None:
-            return {"landmarks": None}
+            return LandmarksFields(landmarks=None)
         if not isinstance(self.landmarks, Integral):
             rows = np.sort(np.asarray(self.landmarks).astype("<i8"))
             of = blake2b(rows.tobytes(), digest_size=4).hexdigest()
-            return {"landmarks": f"{len(rows)} given rows ({of})", "landmark_method": None}
+            return LandmarksFields(landmarks=f"{len(rows)} given rows ({of})")
         seed = self.random_state if self.landmark_method != "maxmin" else None
-        return {"landmarks": int(self.landmarks), "landmark_method": self.landmark_method, "random_state": seed}
+        return LandmarksFields(landmarks=int(self.landmarks), landmark_method=self.landmark_method, random_state=seed)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -229,11 +238,11 @@ def _plain(value: Any) -> Any:
     if callable(value):
         return _metric_name(value)
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return _plain(value.tolist())
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(value.item())
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, Rational) and not isinstance(value, Integral):
         return float(value)
-    return value
+    return as_json(value)

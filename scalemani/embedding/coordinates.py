@@ -22,8 +22,8 @@ from scalemani.errors import RankWarning, warn
 from scalemani.kernel.constant import Solution
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import DistanceSums
+from scalemani.steps.records import GraphRecord, LandmarksRecord, SolveFields, SolveRecord, SpectrumRecord
 from scalemani.storage.chunked_matrix import COUNTS
-from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
 from scalemani.storage.run import RunStore
 
 
@@ -127,7 +127,7 @@ def save_embedding(store: RunStore, embedding: Embedding) -> None:
 def record_model(
     store: RunStore,
     embedding: Embedding,
-    fields: dict[str, Any],
+    fields: SolveFields,
     account: dict[str, Any],
     more: Mapping[str, NDArray[Any]] | None = None,
 ) -> None:
@@ -139,26 +139,29 @@ def record_model(
     save_embedding(store, embedding)
     for name, array in (more or {}).items():
         store.write_array(name, array)
-    constants = {"constant": embedding.constant, "nugget": embedding.nugget, "tolerance": embedding.tolerance}
-    store.finish("solve", fields, **constants, spectrum=account, revision=uuid.uuid4().hex)
+    store.finish(
+        SolveRecord(
+            fields=fields,
+            constant=embedding.constant,
+            nugget=embedding.nugget,
+            tolerance=embedding.tolerance,
+            spectrum=SpectrumRecord(**account),
+            revision=uuid.uuid4().hex,
+        )
+    )
 
 
-def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Embedding:
-    """Read the model's axes back.
-
-    solved: State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it
-        is c²/2 there. Earlier releases record no tolerance.
-    scale: As the graph stage recorded it.
-    """
-    constant = float(solved["constant"])
+def load_embedding(store: RunStore) -> Embedding:
+    """Read the model's axes back."""
+    solved = store.needed(SolveRecord)
     return Embedding(
         vectors=store.read_array("vectors"),
         eigenvalues=store.read_array("eigenvalues"),
-        constant=constant,
-        nugget=float(solved.get("nugget", constant**2 / 2)),
-        flipped=solved["fields"]["correction"] == "flip",
+        constant=solved.constant,
+        nugget=solved.nugget,
+        flipped=solved.fields.correction == "flip",
         means=store.read_array("means"),
-        scale=scale,
-        counts=store.read_array(COUNTS).astype(np.float64) if store.stage(BY_LANDMARKS) else None,
-        tolerance=float(solved.get("tolerance", RANK_TOLERANCE)),
+        scale=store.needed(GraphRecord).scale,
+        counts=store.read_array(COUNTS).astype(np.float64) if store.record(LandmarksRecord) else None,
+        tolerance=solved.tolerance,
     )

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError
 from scalemani.geodesics.reads import DISTANCE_COUNTS, bin_edges
+from scalemani.steps.records import DistancesRecord, GraphRecord
 from scalemani.storage.run import RunStore
 
 
@@ -83,18 +84,16 @@ class DistanceHistogram:
 
 
 def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
-    """What the fit in a store counted; None where D is not finished yet, or was by a release that did not count.
+    """What the fit in a store counted; None where D is not finished yet, or landmarks stand for it.
 
     Raises ScalemaniError: If there is no run, or the counts are damaged.
     """
     store = store if isinstance(store, RunStore) else RunStore(store)
-    counted = DISTANCE_COUNTS in store.document.get("arrays", {}) or store.has_array(DISTANCE_COUNTS)
-    if store.stage("geodesics") is None or not counted:
+    if store.record(DistancesRecord) is None or DISTANCE_COUNTS not in store.document.arrays:
         return None
-    graph = store.stage("graph")
-    assert graph is not None
+    graph = store.needed(GraphRecord)
     counts = store.read_array(DISTANCE_COUNTS)
-    return DistanceHistogram.of_counts(counts, graph["n_vertices"], graph["scale"], graph["n_edges"])
+    return DistanceHistogram.of_counts(counts, graph.n_vertices, graph.scale, graph.n_edges)
 
 
 NEAR_PAIRS = 5  # a point, where the number of the graph's edges is not known: some ten neighbours of each

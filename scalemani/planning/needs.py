@@ -33,7 +33,8 @@ from scalemani.planning import memory, terms
 from scalemani.planning.memory import Asked, Stage, by_process
 from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
-from scalemani.storage.chunked_matrix import STAGE, Layout
+from scalemani.steps.records import GraphRecord, LandmarksRecord
+from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.locations import free_disk
 from scalemani.storage.run import RunStore
 
@@ -322,11 +323,10 @@ def check_early_by_landmarks(given: Any, parameters: Parameters, cluster: Cluste
 
 def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster: Cluster, limit: int) -> Layout:
     """The layout that a store with a graph has, or the one to begin with."""
-    if store.stage(STAGE) is not None:
+    if store.record(LandmarksRecord) is not None:
         return Layout.of(store)
-    graph = store.stage("graph")
-    assert graph is not None
-    n, edges = graph["n_vertices"], 0 if given.kind == "geodesic" else 2 * graph["n_edges"]
+    graph = store.needed(GraphRecord)
+    n, edges = graph.n_vertices, 0 if given.kind == "geodesic" else 2 * graph.n_edges
     work = landmark_work(given, parameters, cluster, n, count_of(parameters), edges, done=("search",))
     layout = choose_layout(work, limit)
     check_landmark_disk(store.path, layout, 8 * n * (work.components + 4))

@@ -31,6 +31,7 @@ from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning, warn
 from scalemani.points.cells import unmasked
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
+from scalemani.steps.records import DataRecord
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.files import room_for
 from scalemani.storage.json import REMEDY
@@ -312,8 +313,8 @@ def load_rows(store: RunStore) -> Any:
         return store.read_array("points")
     data, indices, indptr = (store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
     check_lists(store.path, "the points", indptr, data, indices)
-    said, state = store.read_array("points_shape").tolist(), store.stage("data")
-    if state is not None and said != [state["n_distinct"], state["fields"]["n_features"]]:
+    said, state = store.read_array("points_shape").tolist(), store.record(DataRecord)
+    if state is not None and said != [state.n_distinct, state.fields.n_features]:
         raise DamagedStoreError(f"{store.path!r}: the points are not of this run; {REMEDY}")
     return csr_array((data, indices, indptr), shape=tuple(said))
 

@@ -33,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import Embedding, load_embedding
+from scalemani.embedding.coordinates import load_embedding
 from scalemani.geodesics.batches import first_seeds
 from scalemani.geodesics.paths import products_from_seeds
 from scalemani.geodesics.rows import shared_paths
@@ -48,7 +48,7 @@ from scalemani.points.reading import row_blocks
 from scalemani.points.rows import load_rows
 from scalemani.projection.landmarks import LandmarkPlacer
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import STAGE as LANDMARKS
+from scalemani.steps.records import DataRecord, GraphRecord, LandmarksRecord, NeighborsRecord
 from scalemani.storage.run import RunStore
 
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
@@ -108,25 +108,24 @@ class Projector:
     """
 
     def __init__(self, store: RunStore, form: str) -> None:
-        stages = store.document["stages"]
-        fields, graph, solved = stages["neighbors"]["fields"], stages["graph"], stages["solve"]
-        self.kind: str = stages["data"]["fields"]["kind"]
-        self.n_features = int(stages["data"]["fields"]["n_features"])
-        self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
-        self.embedding: Embedding = load_embedding(store, solved, graph["scale"])
+        data, neighbors, graph = store.needed(DataRecord), store.needed(NeighborsRecord), store.needed(GraphRecord)
+        fields = neighbors.fields
+        self.kind, self.n_features = data.fields.kind, data.fields.n_features
+        self.n_neighbors, self.radius = fields.n_neighbors, fields.radius
+        self.embedding = load_embedding(store)
         self.vertex_of = store.read_array("vertex_of_distinct")
-        self.n, self._edges = int(graph["n_vertices"]), int(graph["n_edges"])
-        self._landmarks = LandmarkPlacer(store, self.embedding, form) if LANDMARKS in stages else None
+        self.n, self._edges = graph.n_vertices, graph.n_edges
+        self._landmarks = LandmarkPlacer(store, self.embedding, form) if store.record(LandmarksRecord) else None
         without = self.kind == "geodesic" or self._landmarks is not None
-        self._graph = None if without else shared_paths(store.path, store.document["id"])
-        self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
+        self._graph = None if without else shared_paths(store.path, store.identity)
+        self._choose = self.kind == "graph" and neighbors.listed  # from what sparse rows store
         if self.kind == "features":
-            self._rows, self._check = load_rows(store), domain_check(fields["metric"])
+            self._rows, self._check = load_rows(store), domain_check(fields.metric)
             digests = store.read_array("digests")
             self._index = RowIndex(digests)
-            metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
-            search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
-            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
+            metric = function_of(fields.metric) if is_function_name(fields.metric) else fields.metric
+            search = ExactSearch(self._rows, metric, fields.params, tie_rank=content_rank(digests))
+            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields.knn != "exact")
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
         self._axes = Axes(self.embedding, form) if self._landmarks is None else self._landmarks.axes

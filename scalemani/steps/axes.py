@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.aliases import F32, I64
 from scalemani.cluster.client import Cluster
@@ -31,6 +32,7 @@ from scalemani.projection.landmarks import place_all
 from scalemani.steps.checks import CHECKED, check_fit, check_landmark_fit, checked_vertices
 from scalemani.steps.distances import given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.records import DistancesRecord, GraphRecord, SolveFields, SolveRecord
 from scalemani.steps.start import begun_block
 from scalemani.storage.chunked_matrix import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.storage.files import checksum
@@ -44,7 +46,7 @@ def solve_run(
     parameters: Parameters,
     cluster: Cluster,
     most_columns: int,
-    fields: dict[str, Any],
+    fields: SolveFields,
     report: Progress,
     *,
     keep_reads: bool,
@@ -55,28 +57,28 @@ def solve_run(
     store: With D, and what was read of it while it was written.
     given: X, whose rows are D's where D was given; not needed elsewhere.
     most_columns: Columns at which the solver's basis restarts.
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    fields: What was asked for.
     keep_reads: Whether each read of D is kept in the store until the model is recorded there.
     again: Whether a model for this correction that is there is solved for again: it stays until the new one is
         recorded.
     Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
     """
-    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"] and not again:
+    state = store.record(SolveRecord)
+    if state is not None and state.fields == fields and not again:
         drop_reads(store)
         return
-    assert graph is not None and distances is not None
+    scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
     report("solve", 0, 0)
     first = FirstRead.load(store)
     reads = None
     if keep_reads:
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
-        reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
+        reads = StoredReads(store, {**asdict(fields), "most_columns": most_columns, "first_read": begun})
     kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
 
     @cache
     def far() -> FarRows:
-        return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+        return far_rows(kernels.sums, median, lambda some: store.read_rows(some)[:, some])
 
     # Without the first read, which only damage takes away, far rows are not known before a product is made.
     if first is not None and far().tolerance < RANK_TOLERANCE:
@@ -85,7 +87,7 @@ def solve_run(
     solution = solve(
         kernels,
         parameters.n_components,
-        correction=parameters.correction_in(graph["scale"]),
+        correction=parameters.correction_in(scale),
         constant_solver=parameters.constant_solver,
         tol=parameters.tol,
         seed=parameters.random_state,
@@ -93,9 +95,9 @@ def solve_run(
         start=lambda: begun_block(store, given, parameters, cluster, most_columns),
         tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
     )
-    embedding = make_embedding(solution, kernels.sums, graph["scale"])
+    embedding = make_embedding(solution, kernels.sums, scale)
     account = spectrum_account(
-        solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
+        solution, embedding, kernels.sums, median, kernels.n_reads, parameters.tol,
         [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
     )  # fmt: skip
     try:
@@ -104,7 +106,7 @@ def solve_run(
         if reads is not None:
             reads.clear()  # whatever was wrong is not begun from again
         raise
-    record_model(store, embedding, fields["solve"], account)
+    record_model(store, embedding, fields, account)
     if reads is not None:
         reads.clear()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
@@ -134,7 +136,7 @@ def _checked(
     if isinstance(given, GeodesicInput):
         rows = given_rows(given.checked, store.read_array("order"), vertices, embedding.scale)
     else:
-        rows = geodesic_rows(scaled_graph.shared_graph(store.path, store.document["id"]), vertices)
+        rows = geodesic_rows(scaled_graph.shared_graph(store.path, store.identity), vertices)
     return check_fit(
         store,
         rows,
@@ -157,30 +159,30 @@ def solve_landmarks(
     store: RunStore,
     parameters: Parameters,
     cluster: Cluster,
-    fields: dict[str, Any],
+    fields: SolveFields,
     report: Progress,
     *,
     again: bool = False,
 ) -> None:
     """Solve for the correction that is asked for, place every point, and record the model; nothing if that is there.
 
-    fields: What the stages were asked for, as :meth:`Parameters.stage_fields` gives it.
+    fields: What was asked for.
     again: Whether a model for this correction that is there is solved for again: it stays until the new one is
         recorded.
     Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
     """
-    state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
-    if state is not None and state["fields"] == fields["solve"] and not again:
+    state = store.record(SolveRecord)
+    if state is not None and state.fields == fields and not again:
         return
-    assert graph is not None and distances is not None
+    scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
     report("solve", 0, 1)
     square = symmetric_square(store)
     kernels = LandmarkKernels(square, store.read_array(COUNTS))
-    far = far_rows(kernels.sums, distances["median"], lambda some: square[np.ix_(some, some)])
+    far = far_rows(kernels.sums, median, lambda some: square[np.ix_(some, some)])
     solution = solve(
         kernels,
         parameters.n_components,
-        correction=parameters.correction_in(graph["scale"]),
+        correction=parameters.correction_in(scale),
         constant_solver=parameters.constant_solver,
         tol=_tolerance(parameters),
         seed=parameters.random_state,
@@ -189,9 +191,9 @@ def solve_landmarks(
     pairs = solution.pairs
     vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
     solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
-    embedding = make_embedding(solution, kernels.sums, graph["scale"])
+    embedding = make_embedding(solution, kernels.sums, scale)
     account = spectrum_account(
-        solution, embedding, kernels.sums, distances["median"], 1, parameters.tol,
+        solution, embedding, kernels.sums, median, 1, parameters.tol,
         said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
     )  # fmt: skip
     account |= {"n_landmarks": len(square)}
@@ -202,7 +204,7 @@ def solve_landmarks(
     )  # fmt: skip
     report("solve", 1, 1)
     coordinates = place_all(cluster, store, embedding, parameters.projection, report)
-    record_model(store, embedding, fields["solve"], account, {COORDINATES: coordinates})
+    record_model(store, embedding, fields, account, {COORDINATES: coordinates})
 
 
 def _tolerance(parameters: Parameters) -> float:

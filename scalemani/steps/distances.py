@@ -57,7 +57,7 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reade
     Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
     missing, blocks = set(store.missing_rows()), store.blocks
-    total, identity = len(blocks), store.document["id"]
+    total, identity = len(blocks), store.identity
     done = total - len(missing)
     found, counts, remade = np.zeros((blocks.n, reader.width)), new_counts(), list[int]()
     tasks = [(store.path, identity, row) for row in range(total)]
@@ -211,7 +211,7 @@ SOURCES_A_TASK = 32  # scattered rows of D that a task finds: as many as a batch
 
 def scattered_rows(cluster: Cluster, store: RunStore, vertices: I64) -> F32:
     """Rows of D for some vertices, found from the graph by the cluster; shape (m, n), in the unit of the tiles."""
-    identity, n = store.document["id"], len(store.read_array("order"))
+    identity, n = store.identity, len(store.read_array("order"))
     rows = np.empty((len(vertices), n), np.float32)
     parts = [slice(at, at + SOURCES_A_TASK) for at in range(0, len(vertices), SOURCES_A_TASK)]
     tasks = [(store.path, identity, vertices[part]) for part in parts]

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.aliases import I64
 from scalemani.cluster.client import Cluster
@@ -31,6 +32,7 @@ from scalemani.projection.landmarks import LandmarkPlacer, place_all
 from scalemani.steps.axes import check_square, checked_landmarks, read_back, solve_landmarks
 from scalemani.steps.checks import check_centred, check_placed, check_same
 from scalemani.steps.distances import cells, compute_rows, count_cells
+from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord, GraphRecord, LandmarksRecord, SolveRecord
 from scalemani.steps.sources import choose_landmarks
 from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
 from scalemani.storage.chunked_matrix import (
@@ -40,7 +42,6 @@ from scalemani.storage.chunked_matrix import (
     POINTS,
     ROWS,
     SQUARE,
-    STAGE,
     Layout,
     symmetric_square,
 )
@@ -53,9 +54,10 @@ SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums ma
 MEANS_ALLOWED = 1e-9
 
 
-def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
+def needed_landmark_arrays(store: RunStore) -> set[str]:
     """The arrays that the finished stages of a run by landmarks have left; none of any other run."""
-    if STAGE not in stages:
+    stages = store.document.stages
+    if LandmarksRecord.STEP not in stages:
         return set()
     square = {SQUARE, COUNTS} if "geodesics" in stages else set()
     return {LANDMARKS} | square | ({COORDINATES} if "solve" in stages else set())
@@ -63,10 +65,12 @@ def needed_landmark_arrays(stages: dict[str, Any]) -> set[str]:
 
 def left_matrices(store: RunStore) -> Iterator[Fault]:
     """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
-    stages, folder = store.document["stages"], place(store.path)
-    if "fit" not in stages and STAGE not in stages:
+    stages, folder = store.document.stages, place(store.path)
+    if "fit" not in stages and LandmarksRecord.STEP not in stages:
         return
-    used: set[str] = set() if STAGE not in stages else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+    used: set[str] = (
+        set() if LandmarksRecord.STEP not in stages else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
+    )
     for name in sorted({POINTS, ROWS} - used):
         if (folder / name).exists():
             yield Fault("leftover", name, "distances to landmarks that a stopped run left")
@@ -77,7 +81,7 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
 
     whole: Whether the array of landmarks is.
     """
-    layout, finished = Layout.of(store), store.stage("geodesics") is not None
+    layout, finished = Layout.of(store), store.record(DistancesRecord) is not None
     wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
     there = [matrix for matrix in wanted if finished or matrix.exists]
     for matrix in there:
@@ -136,7 +140,7 @@ def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fa
     graph: None where D was given.
     broken: Arrays that are not whole.
     """
-    stages = store.document["stages"]
+    stages = store.document.stages
     if LANDMARKS in broken or "geodesics" not in stages:
         return
     if graph is not None:
@@ -151,7 +155,7 @@ def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fa
             yield Fault("array", SQUARE, "it is not the landmarks' part of their distances")
             return
     if "solve" in stages and not broken & {SQUARE, COUNTS, "vectors", "eigenvalues", "means"}:
-        yield from _of_the_model(store, stages, COORDINATES not in broken)
+        yield from _of_the_model(store, COORDINATES not in broken)
 
 
 def _some(store: RunStore) -> list[int]:
@@ -176,11 +180,10 @@ def _found_again(store: RunStore, graph: Any) -> Fault | None:
     return None
 
 
-def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iterator[Fault]:
+def _of_the_model(store: RunStore, placed: bool) -> Iterator[Fault]:
     """Means, axes and coordinates."""
-    solved, layout = stages["solve"], Layout.of(store)
-    embedding = load_embedding(store, solved, stages["graph"]["scale"])
-    form = solved["fields"]["projection"]
+    solved, layout = store.needed(SolveRecord), Layout.of(store)
+    embedding, form = load_embedding(store), _form(solved)
     chosen = checked_landmarks(layout.m, 0)
     try:
         sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums
@@ -188,7 +191,7 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
         if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=MEANS_ALLOWED * float(np.abs(means).max())):
             raise SelfCheckError("the means are not those of the landmarks' distances")
         check_centred(embedding.vectors)
-        check_placed(read_back(store, chosen), chosen, embedding, np.array(solved["spectrum"]["residuals"]), form)
+        check_placed(read_back(store, chosen), chosen, embedding, np.array(solved.spectrum.residuals), form)
     except SelfCheckError as error:
         yield Fault("model", "self-check", str(error))
         return
@@ -203,6 +206,11 @@ def _of_the_model(store: RunStore, stages: dict[str, Any], placed: bool) -> Iter
         if (np.abs(again - coordinates[here][inside]) > SAME * longest).any():
             yield Fault("array", COORDINATES, "points are not where the model places them")
             return
+
+
+def _form(solved: SolveRecord) -> str:
+    """The projection by which points are placed."""
+    return solved.fields.projection or "continuous"
 
 
 def _few(count: int) -> I64:
@@ -220,7 +228,7 @@ def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Clu
     -> done: A sentence each.
     """
     done: list[str] = []
-    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+    given = store.needed(DataRecord).given
     if "matrix" in faults:
         layout = Layout.of(store)
         for fault in faults["matrix"]:
@@ -242,11 +250,8 @@ def mend_landmarks(store: RunStore, faults: dict[str, list[Fault]], cluster: Clu
 
 def _recorded(store: RunStore) -> Parameters | None:
     """What the fit was asked for; None where it has not ended."""
-    fit = store.stage("fit")
-    if fit is None:
-        return None
-    names = Parameters.__dataclass_fields__
-    return Parameters(**{name: value for name, value in fit["fields"].items() if name in names})
+    fit = store.record(FitRecord)
+    return None if fit is None else Parameters(**{**asdict(fit.fields), "metric_params": fit.fields.params})
 
 
 def _chosen_again(store: RunStore, given: bool) -> list[str]:
@@ -256,11 +261,11 @@ def _chosen_again(store: RunStore, given: bool) -> list[str]:
         graph = shared_graph(store.path, store.identity)
         landmarks, _ = choose_landmarks(None, parameters, graph, order, vertex)
         store.write_array(LANDMARKS, landmarks)
-        store.finish_again(STAGE)
+        store.finish()
         if before in (None, store.named_arrays()[LANDMARKS]):
             return ["the landmarks were chosen again: they are those that they were"]
     layout = Layout.of(store)
-    store.forget("fit", "solve", "geodesics", STAGE)
+    store.forget("fit", "solve", "geodesics", LandmarksRecord.STEP)
     layout.by_point(store).drop()
     layout.by_landmark(store).drop()
     for name in (LANDMARKS, SQUARE, COUNTS, COORDINATES):
@@ -271,7 +276,7 @@ def _chosen_again(store: RunStore, given: bool) -> list[str]:
 def _chunks(
     store: RunStore, damaged: Collection[tuple[str, int]], given: bool, cluster: Cluster, report: Progress
 ) -> list[str]:
-    layout, state = Layout.of(store), store.stage("geodesics")
+    layout, state = Layout.of(store), store.record(DistancesRecord)
     for name, row in damaged:
         layout.matrix(store, name).unfinish(row)
     count = len(damaged)
@@ -281,10 +286,8 @@ def _chunks(
     if given:
         store.forget("geodesics")
         return [f"left to the same fit with the same points, which goes on: {what}"]
-    graph = store.stage("graph")
-    assert graph is not None
-    compute_rows(store, None, graph["scale"], cluster, report)
-    store.finish_again("geodesics")
+    compute_rows(store, None, store.needed(GraphRecord).scale, cluster, report)
+    store.finish()
     layout.by_landmark(store).drop()
     return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
 
@@ -297,31 +300,27 @@ def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[s
         store.write_array(SQUARE, np.ascontiguousarray(found.T))
     if COUNTS in names:
         store.write_array(COUNTS, count_cells(store, cluster))
-    store.finish_again("geodesics")
+    store.finish()
     return [f"{name} was taken from the distances again" for name in sorted(names)]
 
 
 def _solved(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """Axes, constant and coordinates."""
-    solved, fit = store.stage("solve"), store.stage("fit")
-    assert solved is not None
-    parameters = Parameters(**solved["fields"])
+    fields, fit = store.needed(SolveRecord).fields, store.record(FitRecord)
+    parameters = Parameters(**fields.parameters())
     try:
-        solve_landmarks(store, parameters, cluster, {"solve": solved["fields"]}, report, again=True)
+        solve_landmarks(store, parameters, cluster, fields, report, again=True)
     except SelfCheckError:
-        store.forget("fit", "solve", "geodesics", STAGE)
+        store.forget("fit", "solve", "geodesics", LandmarksRecord.STEP)
         return ["the distances to landmarks contradict one another: the same fit makes them again"]
     if fit is not None:
-        store.finish_again("fit", fit)
+        store.finish(fit)
     return ["the model was solved again from the distances to landmarks"]
 
 
 def _placed(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """Coordinates alone, by the model as it is."""
-    solved, graph = store.stage("solve"), store.stage("graph")
-    assert solved is not None and graph is not None
-    embedding = load_embedding(store, solved, graph["scale"])
-    form = solved["fields"]["projection"]
+    embedding, form = load_embedding(store), _form(store.needed(SolveRecord))
     store.write_array(COORDINATES, place_all(cluster, store, embedding, form, report))
-    store.finish_again("solve")
+    store.finish()
     return ["the points were placed again by the model"]

@@ -9,9 +9,9 @@ made, if it has.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
@@ -26,10 +26,8 @@ from scalemani.progress import Progress
 from scalemani.steps import distances
 from scalemani.steps.distances import given_rows, scattered_rows, write_given
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartFields, StartRecord
 from scalemani.storage.run import RunStore
-
-STAGE = "start"
-FIELDS = ("n_components", "correction", "random_state")  # of the parameters, which the block follows from
 
 
 def starting_block(
@@ -40,9 +38,8 @@ def starting_block(
     given: X, needed where D was given.
     most_columns: Of the solver's basis, as planned.
     """
-    state = store.stage("graph")
-    assert state is not None
-    n, scale, seed = state["n_vertices"], state["scale"], parameters.random_state
+    graph, seed = store.needed(GraphRecord), parameters.random_state
+    n, scale = graph.n_vertices, graph.scale
     width = first_block(n, parameters.n_components)
     if not start_count(n, parameters.n_components, most_columns):
         return start_block(n, width, seed)
@@ -61,11 +58,11 @@ def begun_block(
 
     A whole first read would have been taken for this solve, whatever it was made for, and the bits must be the same.
     """
-    state, graph = store.stage(STAGE), store.stage("graph")
-    if state is not None and graph is not None and FIRST_BLOCK in store.document.get("arrays", {}):
-        n, began = graph["n_vertices"], replace(parameters, **state["fields"])
+    state = store.record(StartRecord)
+    if state is not None and FIRST_BLOCK in store.document.arrays:
+        n, began = store.needed(GraphRecord).n_vertices, replace(parameters, **asdict(state.fields))
         if first_block(n, began.n_components) == first_block(n, parameters.n_components):
-            return starting_block(store, given, began, cluster, int(state["most_columns"]))
+            return starting_block(store, given, began, cluster, state.most_columns)
     return starting_block(store, given, parameters, cluster, most_columns)
 
 
@@ -74,36 +71,34 @@ def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
 
     Another basis would be right too, but end with other last bits.
     """
-    state = store.stage(STAGE)
-    if state is None or state["fields"] != _fields(parameters):
+    state = store.record(StartRecord)
+    if state is None or state.fields != _fields(parameters):
         return planned
-    return replace(planned, most_columns=min(planned.most_columns, int(state["most_columns"])))
+    return replace(planned, most_columns=min(planned.most_columns, state.most_columns))
 
 
 def kept_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> F64:
     """:func:`starting_block`, kept in the store until D is written: one that is there is not made again."""
-    state, fields = store.stage(STAGE), _fields(parameters)
-    if state is not None and state["fields"] == fields and state["most_columns"] == most_columns:
+    wanted = StartRecord(fields=_fields(parameters), most_columns=most_columns)
+    if store.record(StartRecord) == wanted:
         try:
             return store.read_array(FIRST_BLOCK)
         except DamagedStoreError:
             pass  # it is made again, with the same bits
     block = starting_block(store, given, parameters, cluster, most_columns)
     store.write_array(FIRST_BLOCK, block)
-    store.finish(STAGE, fields, most_columns=most_columns)
+    store.finish(wanted)
     return block
 
 
-def _fields(parameters: Parameters) -> dict[str, Any]:
+def _fields(parameters: Parameters) -> StartFields:
     """What the block follows from besides the graph and the basis."""
-    correction = parameters.correction
-    return {
-        "n_components": int(parameters.n_components),
-        "correction": correction if isinstance(correction, str | None) else float(correction),
-        "random_state": parameters.random_state,
-    }
+    solve = parameters.step_fields("features").solve
+    return StartFields(
+        n_components=solve.n_components, correction=solve.correction, random_state=parameters.random_state
+    )
 
 
 def write_distances(
@@ -120,13 +115,11 @@ def write_distances(
     tile: Side of a tile, where D is not begun.
     most_columns: Of the solver's basis, which the first block follows from.
     """
-    if store.stage("geodesics") is not None:
-        if store.has_distances or store.stage("solve") is not None:
+    if store.record(DistancesRecord) is not None:
+        if store.has_distances or store.record(SolveRecord) is not None:
             return
-        store.forget("geodesics")  # D was dropped, and the model that was made of it is taken back
-    state = store.stage("graph")
-    assert state is not None
-    n = state["n_vertices"]
+        store.forget(DistancesRecord.STEP)  # D was dropped, and the model that was made of it is taken back
+    n, scale = store.needed(GraphRecord).n_vertices, store.needed(GraphRecord).scale
     if not store.has_distances:
         store.create_distances(n, tile, parameters.compression)
     report("geodesics", len(store.blocks) - len(store.missing_rows()), len(store.blocks))
@@ -134,14 +127,12 @@ def write_distances(
     reader = first_reader(block)
     if isinstance(given, GeodesicInput):
         matrix, order = given.checked, store.read_array("order")
-        found = write_given(
-            store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
-        )
+        found = write_given(store, lambda here: matrix.part(order[here], order[here.start :]), scale, report, reader)
         sample = matrix.sample_within(order)
-        median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
+        median = float(np.median(sample)) / scale if len(sample) else 0.0
     else:
         found = distances.compute_distances(cluster, store, report, reader)
-        graph = rows.shared_graph(store.path, store.document["id"])
+        graph = rows.shared_graph(store.path, store.identity)
         median = rows.sampled_median(graph, parameters.random_state)
     FirstRead(block, found).save(store)
-    store.finish("geodesics", {"tile_size": store.blocks.size}, median=median)
+    store.finish(DistancesRecord(tile_size=store.blocks.size, median=median))

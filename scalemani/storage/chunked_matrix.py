@@ -12,7 +12,7 @@ landmarks.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,12 @@ import numpy as np
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.steps.records import GraphRecord, LandmarksRecord
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import beside, checksum, discard, folder_at, put, put_once, room_for
 from scalemani.storage.json import REMEDY, check_inside, read_into, read_json, read_plain
 from scalemani.storage.locations import Place, absolute, names_in
-from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, checked_line
+from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks, line_text
 
@@ -142,11 +143,11 @@ class ChunkedMatrix:
         """The checksums of a row's chunks; None where there is no whole line of this run."""
         place = self._ledger / f"{row}.json"
         try:
-            line = checked_line(read_json(place, MOST_LINE_BYTES), str(place))
+            line: Line = read_json(place, MOST_LINE_BYTES, Line)
         except (DamagedStoreError, OSError):
             return None
-        mine = line.get("run") == self.identity and line.get("row") == row
-        return list(line["crc32c"]) if mine and len(line["crc32c"]) == len(self.columns) else None
+        mine = line.run == self.identity and line.row == row
+        return line.crc32c if mine and len(line.crc32c) == len(self.columns) else None
 
     def done(self, row: int) -> bool:
         """Whether the ledger says that this row of chunks is in place."""
@@ -219,8 +220,6 @@ class ChunkedMatrix:
         return out
 
 
-STAGE = "landmarks"  # of the run, which chooses them
-
 # Arrays.
 LANDMARKS = "landmarks"  # (m,) their vertices, ascending
 ROWS, POINTS = "landmark_rows", "distances_to_landmarks"  # (m, n), until it is turned, and (n, m)
@@ -245,9 +244,8 @@ class Layout:
     @classmethod
     def of(cls, store: RunStore) -> "Layout":
         """The layout of a run whose landmarks are chosen."""
-        state, graph = store.stage(STAGE), store.stage("graph")
-        assert state is not None and graph is not None
-        return cls(graph["n_vertices"], state["n_landmarks"], state["landmarks_a_task"], state["points_a_chunk"])
+        chosen, graph = store.needed(LandmarksRecord), store.needed(GraphRecord)
+        return cls(graph.n_vertices, chosen.n_landmarks, chosen.landmarks_a_task, chosen.points_a_chunk)
 
     def by_landmark(self, store: RunStore) -> ChunkedMatrix:
         """The matrix (m, n), in which a row is a landmark's."""
@@ -263,16 +261,15 @@ class Layout:
         return self.by_point(store) if name == POINTS else self.by_landmark(store)
 
 
-def landmark_account(stages: Mapping[str, Any]) -> dict[str, Any]:
+def landmark_account(store: RunStore) -> dict[str, Any]:
     """How landmarks were chosen, and how far any point is from one at most; nothing where there are none."""
-    state = stages.get(STAGE)
-    if state is None:
+    chosen = store.record(LandmarksRecord)
+    if chosen is None:
         return {}
-    reach = state["reach"]
     return {
-        "n_landmarks": state["n_landmarks"],
-        "landmark_method": state["fields"]["landmark_method"] or "given",
-        "landmark_reach": None if reach is None else reach * stages["graph"]["scale"],
+        "n_landmarks": chosen.n_landmarks,
+        "landmark_method": chosen.fields.landmark_method or "given",
+        "landmark_reach": None if chosen.reach is None else chosen.reach * store.needed(GraphRecord).scale,
     }
 
 

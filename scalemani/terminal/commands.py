@@ -147,10 +147,11 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
 def _given(store: str) -> bool:
     """Whether the run's distances were given."""
     from scalemani.errors import DamagedStoreError, ScalemaniError
+    from scalemani.steps.records import DataRecord
     from scalemani.storage.run import RunStore
 
     try:
-        return bool(RunStore(store).document["stages"]["data"]["fields"]["kind"] == "geodesic")
+        return RunStore(store).needed(DataRecord).given
     except (DamagedStoreError, ScalemaniError, KeyError):
         return False
 

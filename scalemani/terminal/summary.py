@@ -41,26 +41,31 @@ def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     return said_of_list(words, which or [""] * len(words))
 
 
-def result_in(store: str) -> tuple[str, str] | None:
+Before = tuple[str | float | None, str]
+
+
+def result_in(store: str) -> Before | None:
     """The correction whose result a store holds, and a name of that result; None without a result."""
     from scalemani.errors import ScalemaniError
+    from scalemani.steps.records import SolveRecord
     from scalemani.storage.run import RunStore
 
     try:
-        state = RunStore(store).stage("solve")
+        state = RunStore(store).record(SolveRecord)
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if state is None else (state["spectrum"].get("correction"), state["revision"])
+    return None if state is None else (state.spectrum.correction, state.revision)
 
 
 def begun_line(store: str) -> str | None:
     """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
     from scalemani.errors import DamagedStoreError, ScalemaniError
+    from scalemani.steps.records import ReadsRecord
     from scalemani.storage.run import RunStore
 
     try:
         run = RunStore(store)
-        stages = run.document["stages"]
+        stages = run.document.stages
         there = [word for name, word in (("neighbors", "the neighbours"), ("graph", "the graph")) if name in stages]
         if "fit" in stages or not there:
             return None
@@ -78,12 +83,13 @@ def begun_line(store: str) -> str | None:
             there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
-    if "reads" in stages:
-        there.append(f"{stages['reads']['count']} reads of the distances")
+    reads = run.record(ReadsRecord)
+    if reads is not None:
+        there.append(f"{reads.count} reads of the distances")
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
-def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, worked: bool = True) -> list[str]:
+def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: bool = True) -> list[str]:
     """The lines that ``scalemani fit`` ends with.
 
     before: The :func:`result_in` the store when it began.
