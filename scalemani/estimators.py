@@ -289,7 +289,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.kept_ = np.flatnonzero(run.vertex >= 0)
         self.landmarks_ = run.landmarks
         self.random_state_ = int(run.parameters["random_state"])
-        self.n_features_in_ = int(run.stages["data"]["fields"]["n_features"])
+        self.n_features_in_ = run.data.fields.n_features
 
     def name_features(self, names: Any) -> None:
         """Record the features' names with the model, so that a test set with others is refused, also after `load`.

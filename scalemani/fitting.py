@@ -13,7 +13,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
@@ -21,7 +24,8 @@ from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
 from scalemani.methods import REGISTRY
 from scalemani.methods.base import record_method
 from scalemani.model import Run
-from scalemani.parameters import Parameters
+from scalemani.neighbors.choice import DESCENT
+from scalemani.parameters import Parameters, plain
 from scalemani.planning.needs import check_early, check_early_by_landmarks, check_sizes, layout_of_store
 from scalemani.planning.plan import (
     LandmarkPlan,
@@ -37,6 +41,15 @@ from scalemani.steps.base import Step, Work
 from scalemani.steps.distances import TileCut
 from scalemani.steps.graph import connected, differing
 from scalemani.steps.inputs import Input, read_input
+from scalemani.steps.records import (
+    DataFields,
+    DataRecord,
+    DistancesRecord,
+    FitFields,
+    FitRecord,
+    GraphRecord,
+    NeighborsRecord,
+)
 from scalemani.steps.sources import check_landmarks
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
@@ -74,7 +87,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
             record_method(store, kind)
             work = Work(store, parameters, cluster, points, y, report=report, keep_pieces=not folder.temporary)
             with in_place(store, folder.path) as place:
-                new = store.stage("graph") is None
+                new = store.record(GraphRecord) is None
                 for step in steps:
                     if step.before_plan:
                         step.run(work)
@@ -97,8 +110,7 @@ def _cut(work: Work, limit: int, *, new: bool) -> Any:
     try:
         if parameters.landmarks is not None:
             return layout_of_store(store, points, parameters, work.cluster, limit)
-        fields = parameters.stage_fields(points.kind)
-        made = plan_of_store(store, points, parameters, work.cluster, limit, fields, new=new)
+        made = plan_of_store(store, points, parameters, work.cluster, limit, new=new)
         if made.refusal is not None:
             raise DoesNotFitError(made.refusal)
     except DoesNotFitError:
@@ -116,7 +128,10 @@ def _finish(work: Work, steps: Sequence[Step]) -> None:
             step.drop(store)
     remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = any(step.kept(store) for step in steps)
-    store.finish("fit", {**parameters.recorded(), "keep_distances": kept})
+    asked = {name: plain(getattr(parameters, name)) for name in FitFields.__struct_fields__}
+    if not isinstance(parameters.landmarks, Integral | None):
+        asked["landmarks"] = np.asarray(parameters.landmarks).tolist()
+    store.finish(FitRecord(fields=FitFields(**{**asked, "keep_distances": kept})))
 
 
 def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan | LandmarkPlan:
@@ -173,42 +188,39 @@ def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: 
     check(given, parameters, cluster, limit, folder)
 
 
-def open_run(path: str, parameters: Parameters, given: Input, steps: Sequence[Step]) -> tuple[Parameters, RunStore]:
+def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[Step]) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.
 
     Raises StoreMismatchError: Naming the first field in which the run that is there differs.
     Raises ScalemaniError: If something else is there.
     """
-    identity = {
-        "kind": given.kind,
-        "n_rows": given.n_rows,
-        "n_features": given.n_features,
-        "fingerprint": given.fingerprint,
-    }
+    identity = DataFields(
+        kind=points.kind, n_rows=points.n_rows, n_features=points.n_features, fingerprint=points.fingerprint
+    )
     found = kind_of(path)
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
-        data = {"fields": identity, "seed": seeded.random_state, "n_distinct": given.n_distinct}
-        return seeded, RunStore.create(beside(path) if found == "run" else path, stages={"data": data})
+        data = DataRecord(fields=identity, seed=seeded.random_state, n_distinct=points.n_distinct)
+        return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
     store = RunStore(path)
     remove_partials(path)  # at once: it may be a whole D
-    stages = store.document["stages"]
-    seeded = parameters.seeded(stages["data"]["seed"])
-    _refuse_other(path, stages["data"], identity)
-    if "fit" not in stages:
-        _refuse_other_versions(path, store.document["versions"], stages)
-    for step in steps:
-        # without a graph no distances hang on the neighbour lists: other ones may take their place
-        if not step.late and ("graph" in stages or not step.before_plan):
-            _refuse_other(path, stages.get(step.name), step.fields(seeded, given.kind))
-    if parameters.tile_size is not None and store.has_distances:
-        tiles = {"fields": {"tile_size": store.blocks.size}}
-        _refuse_other(path, tiles, {"tile_size": int(parameters.tile_size)})
-    if not any(step.kept(store) for step in steps) and "geodesics" in stages:
+    data, known = store.needed(DataRecord), store.document.stages
+    seeded = parameters.seeded(data.seed)
+    _refuse_other(path, data.fields, identity)
+    wanted = {step.name: step.fields(seeded, points.kind) for step in steps}
+    # without a graph no distances hang on the neighbour lists: other ones may take their place
+    for step in steps if GraphRecord.STEP in known else ():
+        if not step.late and step.name in known and wanted[step.name] is not None:
+            exact = getattr(known[step.name], "method", DESCENT) != DESCENT
+            _refuse_other(path, known[step.name].fields, wanted[step.name], exact=exact)
+    if FitRecord.STEP not in known:
+        _refuse_other_versions(path, store.document.versions, searched=NeighborsRecord.STEP in known)
+    if parameters.tile_size is not None and store.has_distances and store.blocks.size != parameters.tile_size:
+        raise _other(path, "tile_size", store.blocks.size, int(parameters.tile_size))
+    if DistancesRecord.STEP in known and not any(step.kept(store) for step in steps):
         for step in steps:
-            if step.late and step.name in stages:
-                wanted = step.fields(seeded, given.kind)
-                _refuse_other(path, stages[step.name], wanted, " and its distances were dropped")
+            if step.late and step.name in known:
+                _refuse_other(path, known[step.name].fields, wanted[step.name], " and its distances were dropped")
     return seeded, store
 
 
@@ -239,13 +251,13 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
         store.moved_to(target, replace=True)
 
 
-def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, Any]) -> None:
+def _refuse_other_versions(path: str, begun: dict[str, str], *, searched: bool) -> None:
     """An unfinished run goes on under the releases that it was begun with, or its numbers would be of two kinds.
 
     Of this package each release counts, of the numerical ones each minor release, of pynndescent while it searches.
     """
     here = versions()
-    for name in ("scalemani", "numpy", "scipy", "numba", *(() if "neighbors" in stages else ("pynndescent",))):
+    for name in ("scalemani", "numpy", "scipy", "numba", *(() if searched else ("pynndescent",))):
         parts = None if name == "scalemani" else 2
         then, now = begun.get(name, "unknown"), here[name]
         if "unknown" not in (then, now) and then.split(".")[:parts] != now.split(".")[:parts]:
@@ -255,15 +267,16 @@ def _refuse_other_versions(path: str, begun: dict[str, str], stages: dict[str, A
             )
 
 
-def _refuse_other(path: str, state: Any, wanted: dict[str, Any], more: str = "") -> None:
-    """Name the first field in which a finished stage differs from what is asked for."""
-    if state is None:
-        return
-    for name in differing(state, wanted):
-        have, value = state["fields"].get(name), wanted[name]
-        shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
-        asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
-        raise StoreMismatchError(
-            f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
-            f"replace it{IN_A_SEARCH}"
-        )
+def _refuse_other(path: str, have: Any, wanted: Any, more: str = "", *, exact: bool = False) -> None:
+    """Name the first field in which a finished step differs from what is asked for."""
+    for name in differing(have, wanted, exact=exact):
+        raise _other(path, name, getattr(have, name), getattr(wanted, name), more)
+
+
+def _other(path: str, name: str, have: Any, value: Any, more: str = "") -> StoreMismatchError:
+    shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+    asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
+    return StoreMismatchError(
+        f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "
+        f"replace it{IN_A_SEARCH}"
+    )

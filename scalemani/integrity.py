@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from scalemani.cluster.client import Cluster
 from scalemani.methods.base import method_of
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
+from scalemani.steps.records import FitRecord
 from scalemani.storage.audit import Fault, array_faults, document_faults, name_faults
 from scalemani.storage.files import discard
 from scalemani.storage.json import check_no_links
@@ -96,7 +99,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         tuple(_remedy(fault, steps, given=work.given) for fault in faults),
         work.made.get("audited", 0),
         len(names),
-        store.stage("fit") is not None,
+        store.record(FitRecord) is not None,
         any(step.waits(store) for step in steps),
         next((step.tiles for step in steps if step.tiles), ""),
     )
@@ -116,12 +119,8 @@ def _together(work: Work, steps: Sequence[Step], faults: Sequence[Fault], broken
 
 def recorded_parameters(store: RunStore) -> Parameters:
     """What the fit was asked for, as far as the store says it."""
-    names, found = Parameters.__dataclass_fields__, dict[str, Any]()
-    for state in store.document["stages"].values():
-        found |= {name: value for name, value in state["fields"].items() if name in names}
-    if isinstance(found.get("landmarks"), str):  # a digest of given rows
-        del found["landmarks"]
-    return Parameters(**found)
+    fit = store.record(FitRecord)
+    return Parameters() if fit is None else Parameters(**{**asdict(fit.fields), "metric_params": fit.fields.params})
 
 
 def kind_of_array(name: str, steps: Sequence[Step]) -> tuple[Step, str]:
@@ -199,16 +198,16 @@ def _mend(
         waiting = False
         for at, step in enumerate(steps):
             if step.name in by_step:
-                fit = store.stage("fit")
+                fit = store.record(FitRecord)
                 did = step.remake(work, by_step[step.name], waiting=waiting)
                 done += did
-                if fit is not None and store.stage("fit") is None and store.stage(step.name) is not None:
+                if fit is not None and store.record(FitRecord) is None and store.record(step.record) is not None:
                     for later in steps[at + 1 :]:
                         later.run(work)  # what follows from it
-                    store.finish_again("fit", fit)
-                if did and not step.waits(store) and store.stage(step.name) is not None:
+                    store.finish(fit)
+                if did and not step.waits(store) and store.record(step.record) is not None:
                     break
-            waiting |= step.waits(store) or (step.name in by_step and store.stage(step.name) is None)
+            waiting |= step.waits(store) or (step.name in by_step and store.record(step.record) is None)
     return done
 
 

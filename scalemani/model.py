@@ -12,11 +12,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
+from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
@@ -26,6 +27,8 @@ from scalemani.neighbors.functions import function_name, function_of, is_functio
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
+from scalemani.steps.distances import stored_histogram
+from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord, SolveRecord
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.files import room_for
 from scalemani.storage.locations import named, place
@@ -47,17 +50,20 @@ class Run:
 
     def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
         self.store, self.folder = store, folder or StoreFolder(store.path)
-        document = store.document
-        self._id: str = document["id"]
-        self.stages: dict[str, Any] = document["stages"]
-        if "fit" not in self.stages:
+        self._id = store.identity
+        if store.record(FitRecord) is None:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
             begun = method_of(store).load().method.steps_in(store)
-            done = ", ".join(step.name for step in begun if step.name in self.stages)
+            done = ", ".join(step.name for step in begun if step.name in store.document.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
         self.method: Method = method_of(store).load().method
         self.steps = self.method.steps_in(store)
+        self.data, self.fitted, self.solve = (
+            store.needed(DataRecord),
+            store.needed(FitRecord),
+            store.needed(SolveRecord),
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -89,7 +95,7 @@ class Run:
     @property
     def parameters(self) -> dict[str, Any]:
         """What the fit was asked for."""
-        return dict(self.stages["fit"]["fields"])
+        return {**asdict(self.fitted.fields), "metric_params": self.fitted.fields.params}
 
     @cached_property
     def vertex(self) -> I64:
@@ -118,8 +124,8 @@ class Run:
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, if the fit or its caller knew them."""
-        names = self.stages.get("names", {}).get("fields", {}).get("features")
-        return None if names is None else list(names)
+        names = self.store.record(NamesRecord)
+        return None if names is None or names.features is None else list(names.features)
 
     def name_features(self, names: list[str] | None) -> None:
         """Record the names of the features in the store.
@@ -130,8 +136,7 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                RunStore(self.store.path).guarded(writer.check).finish("names", {"features": names})
-            self.stages = self.store.document["stages"]
+                RunStore(self.store.path).guarded(writer.check).finish(NamesRecord(features=names))
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
@@ -165,7 +170,7 @@ class Run:
         total = len(self.vertex)
         vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
-        given = self.stages["data"]["fields"]["kind"] == "geodesic"
+        given = self.data.given
         every = (step.rows(self.store, vertices[known]) for step in self.steps) if stored or given else ()
         found = next((rows for rows in every if rows is not None), None)
         if found is None and given:
@@ -176,7 +181,7 @@ class Run:
         if found is None:
             found = geodesic_rows(shared_paths(self.store.path, self.store.identity), vertices[known])
         out = np.full((len(vertices), total), np.nan)
-        out[known] = self._in_user_order(found.T.astype(np.float64) * self.stages["graph"]["scale"]).T
+        out[known] = self._in_user_order(found.T.astype(np.float64) * self.store.needed(GraphRecord).scale).T
         return out
 
     # ---- projection ------------------------------------------------------------------------------
@@ -186,12 +191,12 @@ class Run:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
-        revision, form = self.stages["solve"]["revision"], self.parameters["projection"]
+        revision, form = self.solve.revision, self.fitted.fields.projection
         return (self.store.path, self._id, revision, form, module, self.method.projector)
 
     @property
     def _metric(self) -> str:
-        return str(self.stages["neighbors"]["fields"]["metric"])
+        return self.store.needed(NeighborsRecord).fields.metric
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
@@ -200,15 +205,14 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        document = self.store.document
-        revision = self.stages["solve"]["revision"]
-        if document["id"] != self._id or document["stages"].get("solve", {}).get("revision") != revision:
+        solved = self.store.record(SolveRecord)
+        if self.store.document.id != self._id or solved is None or solved.revision != self.solve.revision:
             raise _fitted_again(self.store.path)
 
     @property
     def n_components(self) -> int:
         """Axes."""
-        return int(self.parameters["n_components"])
+        return self.fitted.fields.n_components
 
     def transform(
         self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None

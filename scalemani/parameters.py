@@ -4,8 +4,9 @@ Takes the estimators' arguments, gives :class:`Parameters`; everything that can 
 the data is refused here.
 """
 
+import math
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -160,37 +161,6 @@ class Parameters:
         given = self.correction
         return given if given is None or isinstance(given, str) else float(given) / scale
 
-    def recorded(self) -> dict[str, Any]:
-        """Everything that `load` gives back to an estimator, as JSON values."""
-        names = [field.name for field in fields(self) if field.name not in NOT_RECORDED]
-        found = {name: _plain(getattr(self, name)) for name in names}
-        if not isinstance(self.landmarks, Integral | None):
-            found["landmarks"] = np.asarray(self.landmarks).tolist()
-        return found
-
-    def stage_fields(self, kind: str) -> dict[str, dict[str, Any]]:
-        """The fields that identify each stage's result, as JSON values."""
-        given = kind == "geodesic"
-        approximate = kind == "features" and self.knn != "exact"
-        return {
-            "neighbors": {
-                "n_neighbors": None if given or self.n_neighbors is None else int(self.n_neighbors),
-                "radius": None if given or self.radius is None else float(self.radius),
-                "metric": _metric_name(self.metric),
-                "metric_params": _plain(self.metric_params),
-                "knn": self.knn if kind == "features" else None,
-                "random_state": self.random_state if approximate else None,
-            },
-            "graph": {"graph": self.graph, "disconnected": self.disconnected},
-            "solve": {
-                "n_components": int(self.n_components),
-                "correction": self.correction if isinstance(self.correction, str | None) else float(self.correction),
-                "constant_solver": self.constant_solver,
-                "tol": float(self.tol),
-                "random_state": self.random_state,
-            },
-        }
-
 
 def _check_count(name: str, value: Any) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
@@ -204,22 +174,41 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _metric_name(metric: Any) -> str:
+def metric_name(metric: Any) -> str:
+    """The metric's name; of a function module and name."""
     return function_name(metric) if callable(metric) else str(metric)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON values of metric_params: arrays become lists."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if callable(value):
-        return _metric_name(value)
+        return metric_name(value)
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return plain(value.tolist())
     if isinstance(value, np.generic):
-        return value.item()
+        return plain(value.item())
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, Rational) and not isinstance(value, Integral):
         return float(value)
-    return value
+    return as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """A float that JSON has no number for, such as Minkowski's infinite p, as an object.
+
+    >>> as_json(float("inf")), as_given(as_json(float("-inf")))
+    ({'float': 'inf'}, -inf)
+    """
+    return value if not isinstance(value, float) or math.isfinite(value) else {"float": str(float(value))}
+
+
+def as_given(value: Any) -> Any:
+    """A JSON value with the floats that :func:`as_json` made objects of."""
+    if isinstance(value, dict):
+        if value.keys() == {"float"} and value["float"] in ("inf", "-inf", "nan"):
+            return float(value["float"])
+        return {key: as_given(item) for key, item in value.items()}
+    return [as_given(item) for item in value] if isinstance(value, list) else value

@@ -16,12 +16,12 @@ from scalemani.embedding.dimension import (
     correlation_dimension,
     hypersphere_dimension,
     local_dimensions,
-    stored_histogram,
     suggested_dimension,
 )
 from scalemani.errors import ScalemaniError
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, bin_edges, count_distances, new_counts
+from scalemani.steps.distances import stored_histogram
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]

@@ -22,7 +22,6 @@ from scalemani.geodesics.rows import shared_graph
 from scalemani.model import Run
 from scalemani.neighbors import functions
 from scalemani.neighbors.choice import EXACT
-from scalemani.points.rows import load_rows
 from scalemani.projection.long import project, shared_projector
 from scalemani.report import maps, sections
 from scalemani.report.sections import run_page
@@ -156,11 +155,11 @@ def test_lists_whose_parts_differ_in_length_and_edges_out_of_order_are_refused(c
         whole = store.read_array(name)
         sealed_array(sparse, name, whole[:-1])
         with pytest.raises(DamagedStoreError, match="the points are damaged"):
-            load_rows(RunStore(sparse))
+            load(sparse).transform(np.zeros((1, load(sparse).n_features_in_)))
         sealed_array(sparse, name, whole)
     sealed_array(sparse, "points_shape", np.array([24, 4]))
     with pytest.raises(DamagedStoreError, match="not of this run"):
-        load_rows(RunStore(sparse))
+        load(sparse).transform(np.zeros((1, load(sparse).n_features_in_)))
 
 
 def test_neighbour_lists_that_are_none_are_searched_again(stores, copied):

@@ -9,10 +9,7 @@ geometry, and of that only what is above the rounding of D, τ λ1 (:mod:`scalem
     What the eigenvalues say is in :mod:`scalemani.embedding.spectrum`.
 """
 
-import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +19,6 @@ from scalemani.errors import RankWarning, warn
 from scalemani.kernel.constant import Solution
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import DistanceSums
-from scalemani.storage.run import RunStore
 
 
 @dataclass(frozen=True)
@@ -113,51 +109,3 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
     if said is not None:
         warn(said, RankWarning)
     return embedding
-
-
-def save_embedding(store: RunStore, embedding: Embedding) -> None:
-    """Write the arrays of the model (its numbers go into the stage's state; counts are there already)."""
-    store.write_array("vectors", embedding.vectors)
-    store.write_array("eigenvalues", embedding.eigenvalues)
-    store.write_array("means", embedding.means)
-
-
-def record_model(
-    store: RunStore,
-    embedding: Embedding,
-    fields: dict[str, Any],
-    account: dict[str, Any],
-    more: Mapping[str, NDArray[Any]] | None = None,
-) -> None:
-    """Put a model that was checked in the place of the one that is there, as a new revision.
-
-    more: Name -> array of what else follows from it.
-    """
-    store.forget("solve", "fit")
-    save_embedding(store, embedding)
-    for name, array in (more or {}).items():
-        store.write_array(name, array)
-    constants = {"constant": embedding.constant, "nugget": embedding.nugget, "tolerance": embedding.tolerance}
-    store.finish("solve", fields, **constants, spectrum=account, revision=uuid.uuid4().hex)
-
-
-def load_embedding(store: RunStore, solved: dict[str, Any], scale: float, counts: F64 | None = None) -> Embedding:
-    """Read the model's axes back.
-
-    solved: State of the solve stage: its fields, `constant`, `nugget` and `tolerance`. Format 1 records no nugget; it
-        is c²/2 there. Earlier releases record no tolerance.
-    scale: As the graph stage recorded it.
-    counts (m,): Of landmarks: how many points each stands for.
-    """
-    constant = float(solved["constant"])
-    return Embedding(
-        vectors=store.read_array("vectors"),
-        eigenvalues=store.read_array("eigenvalues"),
-        constant=constant,
-        nugget=float(solved.get("nugget", constant**2 / 2)),
-        flipped=solved["fields"]["correction"] == "flip",
-        means=store.read_array("means"),
-        scale=scale,
-        counts=counts,
-        tolerance=float(solved.get("tolerance", RANK_TOLERANCE)),
-    )

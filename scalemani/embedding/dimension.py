@@ -19,7 +19,6 @@ The geodesic stage counts while it writes D, so that nothing of D is read for it
 without D, too. :mod:`scalemani.embedding.dimension` has the first use of them.
 """
 
-import os
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,8 +27,7 @@ from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError
-from scalemani.geodesics.reads import DISTANCE_COUNTS, bin_edges
-from scalemani.storage.run import RunStore
+from scalemani.geodesics.reads import bin_edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,21 +78,6 @@ class DistanceHistogram:
         first, last = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
         edges = bin_edges()[first : last + 1] * scale
         return cls(edges, finite[first:last].copy(), n_points, n_edges, int(counts[0]), int(counts[-1]))
-
-
-def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
-    """What the fit in a store counted; None where D is not finished yet, or was by a release that did not count.
-
-    Raises ScalemaniError: If there is no run, or the counts are damaged.
-    """
-    store = store if isinstance(store, RunStore) else RunStore(store)
-    counted = DISTANCE_COUNTS in store.document.get("arrays", {}) or store.has_array(DISTANCE_COUNTS)
-    if store.stage("geodesics") is None or not counted:
-        return None
-    graph = store.stage("graph")
-    assert graph is not None
-    counts = store.read_array(DISTANCE_COUNTS)
-    return DistanceHistogram.of_counts(counts, graph["n_vertices"], graph["scale"], graph["n_edges"])
 
 
 NEAR_PAIRS = 5  # a point, where the number of the graph's edges is not known: some ten neighbours of each

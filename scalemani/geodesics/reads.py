@@ -169,7 +169,7 @@ def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = 
     """
     blocks = store.blocks
     total = np.zeros((blocks.n, reader.width))
-    identity = store.document["id"]
+    identity = store.identity
     if by_rows:
         runs = [tile_row(store, row) for row in range(len(blocks))]
     else:

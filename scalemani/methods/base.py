@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from scalemani.errors import DamagedStoreError
 from scalemani.methods import Entry, entry_of, word_of
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step
-from scalemani.storage.json import REMEDY
+from scalemani.steps.records import MethodRecord
 from scalemani.storage.run import RunStore
 
 
@@ -29,10 +28,7 @@ class Method:
 
 def record_method(store: RunStore, estimator: type) -> None:
     """Record whose steps the run has, for `load`, verify and repair."""
-    fields = {"name": word_of(estimator), "module": estimator.__module__}
-    state = store.stage("method")
-    if state is None or state["fields"] != fields:
-        store.finish("method", fields)
+    store.finish(MethodRecord(name=word_of(estimator), module=estimator.__module__))
 
 
 def method_of(store: RunStore) -> Entry:
@@ -40,7 +36,5 @@ def method_of(store: RunStore) -> Entry:
 
     Raises ScalemaniError: If it is not registered.
     """
-    state = store.stage("method")
-    if state is None:
-        raise DamagedStoreError(f"{store.path!r} does not say by what method it was made; {REMEDY}")
-    return entry_of(state["fields"]["name"], state["fields"]["module"], store.path)
+    made_by = store.needed(MethodRecord)
+    return entry_of(made_by.name, made_by.module, store.path)

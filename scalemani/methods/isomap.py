@@ -9,9 +9,10 @@ from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import Step
 from scalemani.steps.distances import TileDistances
-from scalemani.steps.graph import GraphStep, NeighborsStep
+from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
+from scalemani.steps.records import DataRecord
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore
@@ -42,7 +43,7 @@ def projector(store: RunStore, form: str) -> Projector:
     """What places new points by a finished run."""
     embedding = stored_embedding(store)
     if has_landmarks(store):
-        return Projector(store, embedding, landmark_placer(store, embedding, form))
-    given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
+        return Projector(store, trained(store), embedding, landmark_placer(store, embedding, form))
+    given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
-    return Projector(store, embedding, GraphPlacer(graph, embedding, form))
+    return Projector(store, trained(store), embedding, GraphPlacer(graph, embedding, form))

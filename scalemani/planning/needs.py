@@ -34,6 +34,7 @@ from scalemani.planning.memory import Asked, Stage, by_process
 from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
 from scalemani.steps.distances import TileCut
+from scalemani.steps.records import GraphRecord
 from scalemani.steps.sources import Layout, has_landmarks
 from scalemani.storage.locations import free_disk
 from scalemani.storage.run import RunStore
@@ -325,9 +326,8 @@ def layout_of_store(store: RunStore, given: Any, parameters: Parameters, cluster
     """The layout that a store with a graph has, or the one to begin with."""
     if has_landmarks(store):
         return Layout.of(store)
-    graph = store.stage("graph")
-    assert graph is not None
-    n, edges = graph["n_vertices"], 0 if given.kind == "geodesic" else 2 * graph["n_edges"]
+    graph = store.needed(GraphRecord)
+    n, edges = graph.n_vertices, 0 if given.kind == "geodesic" else 2 * graph.n_edges
     work = landmark_work(given, parameters, cluster, n, count_of(parameters), edges, done=("search",))
     layout = choose_layout(work, limit)
     check_landmark_disk(store.path, layout, 8 * n * (work.components + 4))

@@ -44,7 +44,9 @@ from scalemani.planning.seconds import (
 )
 from scalemani.progress import duration
 from scalemani.steps import rows as scattered_rows
+from scalemani.steps.axes import TileAxes
 from scalemani.steps.distances import TileCut
+from scalemani.steps.records import DistancesRecord, GraphRecord, NeighborsRecord, SolveRecord
 from scalemani.steps.sources import Layout
 from scalemani.storage.locations import ENDLESS, free_disk
 from scalemani.storage.run import RunStore
@@ -192,18 +194,16 @@ def plan_of_store(
     parameters: Parameters,
     cluster: Cluster,
     limit: int,
-    fields: dict[str, Any],
     *,
     new: bool,
 ) -> Plan:
     """The plan of what a store with a graph lacks, which one that is `new` has just been given."""
-    found, graph, solved = (store.stage(name) for name in ("neighbors", "graph", "solve"))
-    assert found is not None and graph is not None
+    graph, solved, written = store.needed(GraphRecord), store.record(SolveRecord), store.record(DistancesRecord)
     done = {  # a wider block, for more axes, is begun again from rows of D: they take less than the basis does then
         "search": not new,
-        "start": store.stage("geodesics") is not None,
-        "geodesics": store.stage("geodesics") is not None,
-        "solve": solved is not None and solved["fields"] == fields["solve"],
+        "start": written is not None,
+        "geodesics": written is not None,
+        "solve": solved is not None and solved.fields == TileAxes().fields(parameters, given.kind),
     }
     return make_plan(
         given,
@@ -211,9 +211,9 @@ def plan_of_store(
         cluster,
         limit,
         store.path,
-        n=graph["n_vertices"],
-        edges=0 if given.kind == "geodesic" else 2 * graph["n_edges"],
-        method=found["method"],
+        n=graph.n_vertices,
+        edges=0 if given.kind == "geodesic" else 2 * graph.n_edges,
+        method=store.needed(NeighborsRecord).method,
         tile=store.blocks.size if store.has_distances else None,
         done=tuple(name for name, is_done in done.items() if is_done),
     )

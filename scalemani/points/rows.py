@@ -306,14 +306,14 @@ def save_rows(store: RunStore, rows: Any) -> None:
         store.write_array("points", rows)
 
 
-def load_rows(store: RunStore) -> Any:
-    """Read the distinct training rows back."""
+def load_rows(store: RunStore, shape: list[int]) -> Any:
+    """Read the distinct training rows back; `shape` is what the run says of them."""
     if not store.has_array("points_shape"):
         return store.read_array("points")
     data, indices, indptr = (store.read_array(f"points_{part}") for part in ("data", "indices", "indptr"))
     check_lists(store.path, "the points", indptr, data, indices)
-    said, state = store.read_array("points_shape").tolist(), store.stage("data")
-    if state is not None and said != [state["n_distinct"], state["fields"]["n_features"]]:
+    said = store.read_array("points_shape").tolist()
+    if said != shape:
         raise DamagedStoreError(f"{store.path!r}: the points are not of this run; {REMEDY}")
     return csr_array((data, indices, indptr), shape=tuple(said))
 

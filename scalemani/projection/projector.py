@@ -26,6 +26,7 @@ a mutual or approximate graph would give it other paths. Each row's result depen
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,6 +90,28 @@ class GraphPlacer:
         return self.axes.place(*products, found.own)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What new rows are held against: how the training points and their graph were made.
+
+    kind: Of the points: "features", "distances", "graph" or "geodesic".
+    listed: Whether neighbour lists were chosen from.
+    n, n_edges: Vertices and edges of the graph.
+    """
+
+    kind: str
+    n_distinct: int
+    n_features: int
+    n_neighbors: int | None
+    radius: float | None
+    metric: str
+    metric_params: dict[str, Any] | None
+    knn: str | None
+    listed: bool
+    n: int
+    n_edges: int
+
+
 class Projector:
     """A fitted run, ready to place test points.
 
@@ -97,23 +120,21 @@ class Projector:
     placer: What places attached rows.
     """
 
-    def __init__(self, store: RunStore, embedding: Embedding, placer: Placer) -> None:
-        stages = store.document["stages"]
-        fields, graph = stages["neighbors"]["fields"], stages["graph"]
-        self.kind: str = stages["data"]["fields"]["kind"]
-        self.n_features = int(stages["data"]["fields"]["n_features"])
-        self.n_neighbors, self.radius = fields["n_neighbors"], fields["radius"]
+    def __init__(self, store: RunStore, trained: Trained, embedding: Embedding, placer: Placer) -> None:
+        self.kind, self.n_features = trained.kind, trained.n_features
+        self.n_neighbors, self.radius = trained.n_neighbors, trained.radius
         self.embedding, self._placer = embedding, placer
         self.vertex_of = store.read_array("vertex_of_distinct")
-        self.n, self._edges = int(graph["n_vertices"]), int(graph["n_edges"])
-        self._choose = self.kind == "graph" and bool(stages["neighbors"]["listed"])  # from what sparse rows store
+        self.n, self._edges = trained.n, trained.n_edges
+        self._choose = self.kind == "graph" and trained.listed  # from what sparse rows store
         if self.kind == "features":
-            self._rows, self._check = load_rows(store), domain_check(fields["metric"])
+            self._rows = load_rows(store, [trained.n_distinct, trained.n_features])
+            self._check = domain_check(trained.metric)
             digests = store.read_array("digests")
             self._index = RowIndex(digests)
-            metric = function_of(fields["metric"]) if is_function_name(fields["metric"]) else fields["metric"]
-            search = ExactSearch(self._rows, metric, fields["metric_params"], tie_rank=content_rank(digests))
-            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=fields["knn"] != "exact")
+            metric = function_of(trained.metric) if is_function_name(trained.metric) else trained.metric
+            search = ExactSearch(self._rows, metric, trained.metric_params, tie_rank=content_rank(digests))
+            self.search = QuerySearch(search, self.n_neighbors, self.radius, approximate=trained.knn != "exact")
         elif self.kind != "geodesic":
             self._tie_rank = store.read_array("tie_rank")
 

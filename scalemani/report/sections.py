@@ -436,14 +436,14 @@ def run_page(
     wanted = sample_size(len(kept)) if rows is None else rows
     recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
     landmarks = run.landmarks
-    known = run.store.has_distances or run.stages["data"]["fields"]["kind"] != "geodesic"
+    known = run.store.has_distances or not run.data.given
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
     histogram = run.distance_histogram
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
         parameters=run.parameters,
-        versions=run.store.document["versions"],
+        versions=run.store.document.versions,
         coordinates=recorder.embedding_[kept],
         n_dropped_rows=len(run.vertex) - len(kept),
         sample=None if quality is None else recorder.sample(),

@@ -4,15 +4,17 @@ From tiles of D the solver begins with what was read of D while it was written. 
 distances is in memory, and the same solver works on it, to a tolerance that its cheap products allow.
 """
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import Embedding, load_embedding, make_embedding, record_model
+from scalemani.embedding.coordinates import Embedding, make_embedding
 from scalemani.embedding.spectrum import Remark, spectrum_account
 from scalemani.errors import FarRowsWarning, SelfCheckError
 from scalemani.geodesics.paths import geodesic_rows
@@ -35,12 +37,22 @@ from scalemani.steps.checks import (
 from scalemani.steps.distances import TileCut, drop_contradicting
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.landmark_distances import read_back
+from scalemani.steps.records import (
+    DistancesRecord,
+    FitRecord,
+    GraphRecord,
+    PlacementRecord,
+    SolveFields,
+    SolveRecord,
+    SpectrumRecord,
+    StartRecord,
+)
 from scalemani.steps.rows import given_rows
-from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
+from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, has_landmarks, symmetric_square
 from scalemani.steps.start import begun_block
 from scalemani.storage.audit import Fault
 from scalemani.storage.files import checksum
-from scalemani.storage.pieces import StoredReads, drop_reads
+from scalemani.storage.pieces import ReadsRecord, StoredReads, drop_reads
 from scalemani.storage.run import RunStore
 
 MODEL = ("vectors", "eigenvalues", "means")
@@ -52,11 +64,22 @@ MEANS_ALLOWED = 1e-9  # relative: the means are made again of the same numbers
 class Axes(Step):
     """Constant and axes; what they are solved from is the subclass's."""
 
-    name, title = "solve", "constant and axes"
+    record, title = SolveRecord, "constant and axes"
     late = True
     arrays = {"vectors": "solve", "eigenvalues": "solve", "means": "solve", "solver_": "reads"}
     mends = {"solve": "solves again", "model": "solves again", "reads": "removes it"}
     from_points: tuple[str, ...] = ("solve", "model")
+
+    def fields(self, parameters: Parameters, kind: str) -> SolveFields:
+        """The solver's parameters."""
+        correction = parameters.correction
+        return SolveFields(
+            n_components=int(parameters.n_components),
+            correction=correction if isinstance(correction, str | None) else float(correction),
+            constant_solver=parameters.constant_solver,
+            tol=float(parameters.tol),
+            random_state=parameters.random_state,
+        )
 
     def run(self, work: Work) -> None:
         """Solve for the correction that is asked for, and record the model; nothing if that is there already.
@@ -74,22 +97,17 @@ class Axes(Step):
 
     def begun(self, store: RunStore) -> list[str]:
         """How many reads of D are kept."""
-        state = store.stage("reads")
-        return [] if state is None else [f"{state['count']} reads of the distances"]
+        state = store.record(ReadsRecord)
+        return [] if state is None else [f"{state.count} reads of the distances"]
 
     def left(self, store: RunStore) -> set[str]:
         """The axes."""
-        return set(MODEL) if store.stage(self.name) is not None else set()
+        return set(MODEL) if store.record(SolveRecord) is not None else set()
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """What the spectrum says, and how the constant was found."""
-        state = store.stage(self.name)
-        assert state is not None
-        return {
-            "correction": state["fields"]["correction"],
-            **state["spectrum"],
-            "constant_solver": state["fields"]["constant_solver"],
-        }
+        state = store.needed(SolveRecord)
+        return {**state.spectrum.as_dict(), "constant_solver": state.fields.constant_solver}
 
     def coordinates(self, store: RunStore) -> F64 | None:
         """Those of the points that the axes were solved from."""
@@ -98,16 +116,41 @@ class Axes(Step):
 
 def stored_embedding(store: RunStore) -> Embedding:
     """The model of a run whose axes are there."""
-    state, graph = store.stage(Axes.name), store.stage("graph")
-    assert state is not None and graph is not None
-    names = store.named_arrays()
-    counts = store.read_array(COUNTS).astype(np.float64) if COUNTS in names else None
-    return load_embedding(store, state, graph["scale"], counts)
+    state = store.needed(SolveRecord)
+    return Embedding(
+        vectors=store.read_array("vectors"),
+        eigenvalues=store.read_array("eigenvalues"),
+        constant=state.constant,
+        nugget=state.nugget,
+        flipped=state.fields.correction == "flip",
+        means=store.read_array("means"),
+        scale=store.needed(GraphRecord).scale,
+        counts=store.read_array(COUNTS).astype(np.float64) if has_landmarks(store) else None,
+        tolerance=state.tolerance,
+    )
+
+
+def record_model(store: RunStore, embedding: Embedding, fields: SolveFields, account: dict[str, Any]) -> None:
+    """Put a model that was checked in the place of the one that is there, as a new revision."""
+    store.forget(SolveRecord.STEP, PlacementRecord.STEP, FitRecord.STEP)
+    store.write_array("vectors", embedding.vectors)
+    store.write_array("eigenvalues", embedding.eigenvalues)
+    store.write_array("means", embedding.means)
+    store.finish(
+        SolveRecord(
+            fields=fields,
+            constant=embedding.constant,
+            nugget=embedding.nugget,
+            tolerance=embedding.tolerance,
+            spectrum=SpectrumRecord(**account),
+            revision=uuid.uuid4().hex,
+        )
+    )
 
 
 def _residuals(store: RunStore) -> F64:
-    state = store.stage(Axes.name)
-    return np.array(state["spectrum"]["residuals"] if state else [], np.float64)
+    state = store.record(SolveRecord)
+    return np.array(state.spectrum.residuals if state else [], np.float64)
 
 
 class TileAxes(Axes):
@@ -116,22 +159,21 @@ class TileAxes(Axes):
     def solve(self, work: Work) -> None:
         """Solve on the tiles; where pieces are kept, each read of D is in the store until the model is recorded."""
         store, given, parameters, cluster, report = work.store, work.points, work.parameters, work.cluster, work.report
-        graph, distances = store.stage("graph"), store.stage("geodesics")
+        scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
         most_columns, fields = work.cut.most_columns, self.fields(parameters, "")
-        assert graph is not None and distances is not None
         report("solve", 0, 0)
         first = FirstRead.load(store)
         reads = None
         if work.keep_pieces:
             begun = None if first is None else [checksum(first.block), checksum(first.found)]
-            reads = StoredReads(store, {**fields, "most_columns": most_columns, "first_read": begun})
+            reads = StoredReads(store, {**asdict(fields), "most_columns": most_columns, "first_read": begun})
         kernels = CentredKernels(
             cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads
         )
 
         @cache
         def far() -> FarRows:
-            return far_rows(kernels.sums, distances["median"], lambda some: store.read_rows(some)[:, some])
+            return far_rows(kernels.sums, median, lambda some: store.read_rows(some)[:, some])
 
         # Without the first read, which only damage takes away, far rows are not known before a product is made.
         if first is not None and far().tolerance < RANK_TOLERANCE:
@@ -140,7 +182,7 @@ class TileAxes(Axes):
         solution = solve(
             kernels,
             parameters.n_components,
-            correction=parameters.correction_in(graph["scale"]),
+            correction=parameters.correction_in(scale),
             constant_solver=parameters.constant_solver,
             tol=parameters.tol,
             seed=parameters.random_state,
@@ -148,9 +190,9 @@ class TileAxes(Axes):
             start=lambda: begun_block(store, given, parameters, cluster, most_columns),
             tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
         )
-        embedding = make_embedding(solution, kernels.sums, graph["scale"])
+        embedding = make_embedding(solution, kernels.sums, scale)
         account = spectrum_account(
-            solution, embedding, kernels.sums, distances["median"], kernels.n_reads, parameters.tol,
+            solution, embedding, kernels.sums, median, kernels.n_reads, parameters.tol,
             [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
         )  # fmt: skip
         try:
@@ -171,7 +213,7 @@ class TileAxes(Axes):
             return
         n = graph.shape[0]
         vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
-        solved, read = store.stage(self.name) is not None, store.stage("geodesics") is not None
+        solved, read = store.record(SolveRecord) is not None, store.record(DistancesRecord) is not None
         model = stored_embedding(store) if solved and not broken & set(MODEL) else None
         first = FirstRead.load(store) if read and not any(name.startswith("first_") for name in broken) else None
         try:
@@ -200,20 +242,17 @@ class TileAxes(Axes):
                 store.remove_array("distance_counts")
                 store.remove_arrays("first_")
             return ["left to the same fit with the same points, which goes on: the model"]
-        state, fit, graph, start = (store.stage(name) for name in (self.name, "fit", "graph", "start"))
+        state, start = store.record(SolveRecord), store.record(StartRecord)
         if state is None:  # what the graph contradicts is D
             return drop_contradicting(store)
-        assert graph is not None
-        n, p = graph["n_vertices"], int(state["fields"]["n_components"])
+        n, p = store.needed(GraphRecord).n_vertices, state.fields.n_components
         usual = basis_limits(first_block(n, p), p)[1]
-        columns = min(n - 1, usual) if start is None else int(start["most_columns"])
-        parameters = replace(work.parameters, **state["fields"])
+        columns = min(n - 1, usual) if start is None else start.most_columns
+        parameters = replace(work.parameters, **asdict(state.fields))
         try:
             self.solve(replace(work, parameters=parameters, cut=TileCut(store.blocks.size, columns), keep_pieces=True))
         except SelfCheckError:
             return drop_contradicting(store)
-        if fit is not None:
-            store.finish_again("fit", fit)
         return ["the model was solved again from D"]
 
 
@@ -225,17 +264,16 @@ class LandmarkAxes(Axes):
     def solve(self, work: Work) -> None:
         """Solve on the square of the landmarks, each of which stands for the points that are nearest to it."""
         store, parameters, report = work.store, work.parameters, work.report
-        graph, distances = store.stage("graph"), store.stage("geodesics")
+        scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
         fields = self.fields(parameters, "")
-        assert graph is not None and distances is not None
         report("solve", 0, 1)
         square = symmetric_square(store)
         kernels = LandmarkKernels(square, store.read_array(COUNTS))
-        far = far_rows(kernels.sums, distances["median"], lambda some: square[np.ix_(some, some)])
+        far = far_rows(kernels.sums, median, lambda some: square[np.ix_(some, some)])
         solution = solve(
             kernels,
             parameters.n_components,
-            correction=parameters.correction_in(graph["scale"]),
+            correction=parameters.correction_in(scale),
             constant_solver=parameters.constant_solver,
             tol=_tolerance(parameters),
             seed=parameters.random_state,
@@ -244,9 +282,9 @@ class LandmarkAxes(Axes):
         pairs = solution.pairs
         vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
         solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
-        embedding = make_embedding(solution, kernels.sums, graph["scale"])
+        embedding = make_embedding(solution, kernels.sums, scale)
         account = spectrum_account(
-            solution, embedding, kernels.sums, distances["median"], 1, parameters.tol,
+            solution, embedding, kernels.sums, median, 1, parameters.tol,
             said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
         )  # fmt: skip
         account |= {"n_landmarks": len(square)}
@@ -261,8 +299,7 @@ class LandmarkAxes(Axes):
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """The means and axes are those of the landmarks' distances, and the model places landmarks where they are."""
         store = work.store
-        state = store.stage(self.name)
-        if state is None or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
+        if store.record(SolveRecord) is None or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
             return
         embedding, chosen = stored_embedding(store), checked_landmarks(Layout.of(store).m, 0)
         try:
@@ -282,15 +319,12 @@ class LandmarkAxes(Axes):
         store = work.store
         if waiting:
             return []
-        state, fit = store.stage(self.name), store.stage("fit")
-        assert state is not None
+        fields = asdict(store.needed(SolveRecord).fields)
         try:
-            self.solve(replace(work, parameters=replace(work.parameters, **state["fields"])))
+            self.solve(replace(work, parameters=replace(work.parameters, **fields)))
         except SelfCheckError:
             store.forget("fit", "coordinates", self.name, "geodesics", "sources")
             return ["the distances to landmarks contradict one another: the same fit makes them again"]
-        if fit is not None:
-            store.finish_again("fit", fit)
         return ["the model was solved again from the distances to landmarks"]
 
     def coordinates(self, store: RunStore) -> F64 | None:
@@ -322,7 +356,7 @@ def _checked(
     if isinstance(given, GeodesicInput):
         rows = given_rows(given.checked, store.read_array("order"), vertices, embedding.scale)
     else:
-        rows = geodesic_rows(shared_graph(store.path, store.document["id"]), vertices)
+        rows = geodesic_rows(shared_graph(store.path, store.identity), vertices)
     return check_fit(
         store,
         rows,

@@ -12,8 +12,10 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
+from scalemani.steps.records import DataRecord
 from scalemani.storage.audit import Fault
 from scalemani.storage.locations import Place
+from scalemani.storage.records import Record, StepRecord
 from scalemani.storage.run import RunStore
 
 Parts = dict[str, int]  # bytes by what holds them
@@ -74,13 +76,13 @@ class Work:
     @property
     def given(self) -> bool:
         """Whether D is what the user gave."""
-        return bool(self.store.document["stages"]["data"]["fields"]["kind"] == "geodesic")
+        return self.store.needed(DataRecord).given
 
 
 class Step:
     """One thing that a fit makes and its run keeps.
 
-    name: Of its record in the store, and of its line of progress.
+    record: What it says in the store; its name is the step's, also in progress.
     title: Of its line in a plan.
     tiles: What its audit counts, in words.
     matrices: Folders of its matrices, which are no arrays.
@@ -91,7 +93,7 @@ class Step:
     from_points: Of these kinds, those that take the points where D was given.
     """
 
-    name = ""
+    record: type[StepRecord] = StepRecord
     title = ""
     tiles = ""
     matrices: tuple[str, ...] = ()
@@ -125,14 +127,19 @@ class Step:
 
     # ---- the work ----
 
-    def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
+    @property
+    def name(self) -> str:
+        """Of the step."""
+        return self.record.STEP
+
+    def fields(self, parameters: Parameters, kind: str) -> Record | None:
         """All of the parameters that its result follows from; `kind` is that of the points."""
-        return dict(parameters.stage_fields(kind).get(self.name, {}))
+        return None
 
     def done(self, work: Work) -> bool:
         """Whether the store has it, as it is asked for."""
-        state = work.store.stage(self.name)
-        return state is not None and (not self.late or state["fields"] == self.fields(work.parameters, ""))
+        state: Any = work.store.record(self.record)
+        return state is not None and (not self.late or state.fields == self.fields(work.parameters, "features"))
 
     def run(self, work: Work) -> None:
         """Make it and record it; nothing where it is there."""

@@ -8,14 +8,17 @@ that an earlier run finished are read back for the consumers, and made again whe
 store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
+from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
@@ -24,8 +27,9 @@ from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, FirstRead, firs
 from scalemani.progress import Progress
 from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.inputs import GeodesicInput
+from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartRecord
 from scalemani.steps.rows import RowMemory
-from scalemani.steps.start import FIELDS, kept_block
+from scalemani.steps.start import kept_block
 from scalemani.storage.audit import Fault, ledger_faults, metadata_faults, row_faults
 from scalemani.storage.files import checksum_of, discard, folder_at, put
 from scalemani.storage.json import REMEDY
@@ -44,7 +48,7 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reade
     Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
     missing, blocks = set(store.missing_rows()), store.blocks
-    total, identity = len(blocks), store.document["id"]
+    total, identity = len(blocks), store.identity
     done = total - len(missing)
     found, counts, remade = np.zeros((blocks.n, reader.width)), new_counts(), list[int]()
     tasks = [(store.path, identity, row) for row in range(total)]
@@ -172,7 +176,7 @@ class TileCut:
 class TileDistances(Step):
     """D, square, in tiles, and what was taken of it while it was written."""
 
-    name, title = "geodesics", "geodesics"
+    record, title = DistancesRecord, "geodesics"
     tiles = "rows of tiles"
     arrays = {"first_": "first read", "distance_counts": "first read"}
     mends = {"metadata": "writes it again", "row": "makes it again", "first read": "reads D again"}
@@ -181,29 +185,28 @@ class TileDistances(Step):
     def run(self, work: Work) -> None:
         """Write D as tiles, read for the first time while they are written; a run that stopped goes on."""
         store, points, report = work.store, work.points, work.report
-        if store.stage(self.name) is not None:
-            if store.has_distances or store.stage("solve") is not None:
+        if store.record(DistancesRecord) is not None:
+            if store.has_distances or store.record(SolveRecord) is not None:
                 return
             store.forget(self.name)  # D was dropped, and the model that was made of it is taken back
-        state = store.stage("graph")
-        assert state is not None
+        graph = store.needed(GraphRecord)
         if not store.has_distances:
-            store.create_distances(state["n_vertices"], work.cut.tile, work.parameters.compression)
+            store.create_distances(graph.n_vertices, work.cut.tile, work.parameters.compression)
         report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
         block = work.made.pop("start")
         reader = first_reader(block)
         if isinstance(points, GeodesicInput):
             matrix, order = points.checked, store.read_array("order")
             found = write_given(
-                store, lambda here: matrix.part(order[here], order[here.start :]), state["scale"], report, reader
+                store, lambda here: matrix.part(order[here], order[here.start :]), graph.scale, report, reader
             )
             sample = matrix.sample_within(order)
-            median = float(np.median(sample)) / state["scale"] if len(sample) else 0.0
+            median = float(np.median(sample)) / graph.scale if len(sample) else 0.0
         else:
             found = compute_distances(work.cluster, store, report, reader)
             median = sampled_median(shared_graph(store.path, store.identity), work.parameters.random_state)
         FirstRead(block, found).save(store)
-        store.finish(self.name, {"tile_size": store.blocks.size}, median=median)
+        store.finish(DistancesRecord(tile_size=store.blocks.size, median=median))
 
     def begun(self, store: RunStore) -> list[str]:
         """Rows of tiles that are there."""
@@ -216,7 +219,7 @@ class TileDistances(Step):
 
     def left(self, store: RunStore) -> set[str]:
         """Counts of the distances; where D is kept, what the solver begins with."""
-        if store.stage(self.name) is None:
+        if store.record(DistancesRecord) is None:
             return set()
         return {DISTANCE_COUNTS} | ({FIRST_BLOCK, FIRST_FOUND} if store.has_distances else set())
 
@@ -228,7 +231,7 @@ class TileDistances(Step):
         if not store.has_distances or faults:
             return
         yield from ledger_faults(store)
-        rows, finished = len(store.blocks), store.stage(self.name) is not None
+        rows, finished = len(store.blocks), store.record(DistancesRecord) is not None
         tasks = ((store.path, store.identity, row, finished) for row in range(rows))
         for done, found in enumerate(work.cluster.map(row_faults, tasks), 1):
             yield from found
@@ -277,34 +280,47 @@ class TileDistances(Step):
 def _read_again(work: Work) -> list[str]:
     """Read D for what is taken of it while it is written, with the block that it was taken for."""
     store = work.store
-    start, block = store.stage("start"), np.zeros((store.blocks.n, 1))
+    start, block = store.record(StartRecord), np.zeros((store.blocks.n, 1))
     if start is not None:
-        asked = replace(work.parameters, **{name: start["fields"][name] for name in FIELDS})
-        block = kept_block(store, None, asked, work.cluster, int(start["most_columns"]))
+        asked = replace(work.parameters, **asdict(start.fields))
+        block = kept_block(store, None, asked, work.cluster, start.most_columns)
     found = compute_distances(work.cluster, store, work.report, first_reader(block))
     FirstRead(block, found).save(store)
-    store.finish_again(TileDistances.name)
+    store.finish()
     return ["D was read again for what is taken of all of it"]
 
 
 def drop_contradicting(store: RunStore) -> list[str]:
     """Drop D, which contradicts the graph."""
-    store.forget(TileDistances.name)
+    store.forget(DistancesRecord.STEP)
     store.drop_distances()
     return ["D contradicts the graph and was dropped: the same fit makes it again"]
 
 
 def _metadata(store: RunStore) -> list[str]:
     """Write D's metadata again: they follow from the sides of D and its tiles and one of three ways to compress."""
-    graph, state, wanted = store.stage("graph"), store.stage(TileDistances.name), store.metadata_sum()
-    if wanted is not None and graph is not None and state is not None:
+    state, wanted = store.record(DistancesRecord), store.metadata_sum()
+    if wanted is not None and state is not None:
         metadata = place(store.path) / "distances" / "zarr.json"
         for compression in (None, *COMPRESSIONS):
-            text = metadata_text(graph["n_vertices"], state["fields"]["tile_size"], compression)
+            text = metadata_text(store.needed(GraphRecord).n_vertices, state.tile_size, compression)
             if checksum_of(text) == wanted:
                 folder_at(metadata.parent)
                 put(metadata, text)
                 return ["the metadata of D were written again"]
-    store.forget(TileDistances.name)
+    store.forget(DistancesRecord.STEP)
     store.drop_distances()
     return ["D was dropped, since its form is lost: the same fit makes it again"]
+
+
+def stored_histogram(store: RunStore | str | os.PathLike[str]) -> DistanceHistogram | None:
+    """What the fit in a store counted; None where D is not finished yet, or landmarks stand for it.
+
+    Raises ScalemaniError: If there is no run, or the counts are damaged.
+    """
+    store = store if isinstance(store, RunStore) else RunStore(store)
+    if store.record(DistancesRecord) is None or DISTANCE_COUNTS not in store.document.arrays:
+        return None
+    graph = store.needed(GraphRecord)
+    counts = store.read_array(DISTANCE_COUNTS)
+    return DistanceHistogram.of_counts(counts, graph.n_vertices, graph.scale, graph.n_edges)

@@ -3,18 +3,31 @@
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import power_of_two_scale, save_graph, shared_graph
 from scalemani.graph.build import Graph
+from scalemani.neighbors.choice import DESCENT
 from scalemani.neighbors.lists import NeighborLists
-from scalemani.parameters import Parameters
+from scalemani.parameters import Parameters, metric_name, plain
+from scalemani.projection.projector import Trained
 from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.inputs import Input
+from scalemani.steps.records import (
+    DataRecord,
+    GraphFields,
+    GraphRecord,
+    NeighborsFields,
+    NeighborsRecord,
+    RedoRecord,
+    SearchRecord,
+)
 from scalemani.steps.sources import check_landmarks
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.audit import Fault
 from scalemani.storage.pieces import KeptPieces, drop_pieces
+from scalemani.storage.records import Record
 from scalemani.storage.run import RunStore
 
 MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
@@ -25,10 +38,23 @@ OF_POINTS = {"features": ("digests",), "distances": ("tie_rank",), "graph": ("ti
 class NeighborsStep(Step):
     """Neighbour lists of the distinct rows."""
 
-    name, title = "neighbors", "neighbours"
+    record, title = NeighborsRecord, "neighbours"
     before_plan = True
     arrays = {"neighbors_": "neighbors", "piece_": "neighbors"}
     mends = {"neighbors": "removes it"}
+
+    def fields(self, parameters: Parameters, kind: str) -> NeighborsFields:
+        """The neighbourhoods that are asked for."""
+        given = kind == "geodesic"
+        approximate = kind == "features" and parameters.knn != "exact"
+        return NeighborsFields(
+            n_neighbors=None if given or parameters.n_neighbors is None else int(parameters.n_neighbors),
+            radius=None if given or parameters.radius is None else float(parameters.radius),
+            metric=metric_name(parameters.metric),
+            metric_params=plain(parameters.metric_params),
+            knn=parameters.knn if kind == "features" else None,
+            random_state=parameters.random_state if approximate else None,
+        )
 
     def run(self, work: Work) -> None:
         """Find the lists, unless they or the graph made of them are there; they are held for the graph."""
@@ -36,18 +62,18 @@ class NeighborsStep(Step):
 
     def _lists(self, work: Work) -> NeighborLists | None:
         store, points, parameters = work.store, work.points, work.parameters
-        state, fields = store.stage(self.name), self.fields(parameters, points.kind)
-        if state is not None and not differing(state, fields):
+        state, fields = store.record(NeighborsRecord), self.fields(parameters, points.kind)
+        if state is not None and not differing(state.fields, fields, exact=state.method != DESCENT):
             drop_pieces(store)  # of a fit that was killed before it did
-            if not state["listed"] or (store.stage("graph") is not None and store.stage(REDO) is None):
+            if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
                 return None
             try:
                 parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
                 check_lists(store.path, "the neighbour lists", *parts)
-                return NeighborLists(parts[0], parts[1], parts[2], state["method"], state["recall"])
+                return NeighborLists(parts[0], parts[1], parts[2], state.method, state.recall)
             except DamagedStoreError:
                 pass  # they are searched again
-        made_of = {**fields, "random_state": None, "fingerprint": points.fingerprint}  # descents name theirs
+        made_of = {**asdict(fields), "random_state": None, "fingerprint": points.fingerprint}  # descents name theirs
         kept = KeptPieces(store, made_of) if work.keep_pieces else None
         lists: NeighborLists | None = points.lists(
             parameters, kept, lambda done: work.report(self.name, done, points.n_distinct)
@@ -56,14 +82,16 @@ class NeighborsStep(Step):
             store.write_array("neighbors_indptr", lists.indptr)
             store.write_array("neighbors_indices", lists.indices)
             store.write_array("neighbors_distances", lists.distances)
+        account = lists.account if lists else None
         store.finish(
-            self.name,
-            fields,
-            listed=lists is not None,
-            method=lists.method if lists else points.kind,
-            recall=float(lists.recall) if lists else 1.0,
-            left_out=lists.left_out if lists else 0,
-            **({"account": lists.account.record()} if lists and lists.account else {}),
+            NeighborsRecord(
+                fields=fields,
+                listed=lists is not None,
+                method=lists.method if lists else points.kind,
+                recall=float(lists.recall) if lists else 1.0,
+                left_out=lists.left_out if lists else 0,
+                account=SearchRecord(**account.record()) if account else None,
+            )
         )
         drop_pieces(store)
         work.report(self.name, points.n_distinct, points.n_distinct)
@@ -71,40 +99,40 @@ class NeighborsStep(Step):
 
     def begun(self, store: RunStore) -> list[str]:
         """The lists."""
-        return ["the neighbours"] if store.stage(self.name) is not None else []
+        return ["the neighbours"] if store.record(NeighborsRecord) is not None else []
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """How neighbours were found."""
-        state = store.stage(self.name)
-        assert state is not None
+        state = store.needed(NeighborsRecord)
         return {
-            "knn_method": state["method"],
-            "knn_recall": state["recall"],
-            "knn_left_out": state.get("left_out", 0),
-            "knn_account": state.get("account"),
+            "knn_method": state.method,
+            "knn_recall": state.recall,
+            "knn_left_out": state.left_out,
+            "knn_account": asdict(state.account) if state.account else None,
         }
-
-
-REDO = "redo"  # the stage that a repair leaves where the graph has to be made again, which takes the points
 
 
 class GraphStep(Step):
     """The connected graph in vertex order, the maps from rows to vertices, and what projections need of the points."""
 
-    name, title = "graph", "graph"
+    record, title = GraphRecord, "graph"
     before_plan = True
     arrays = {"": "graph"}  # whatever is no other step's
     mends = {"graph": "leaves it to the fit"}
     from_points = ("graph",)
 
+    def fields(self, parameters: Parameters, kind: str) -> GraphFields:
+        """How edges are made, and what is done about components."""
+        return GraphFields(graph=parameters.graph, disconnected=parameters.disconnected)
+
     def run(self, work: Work) -> None:
         """Make it of the lists, unless it is there."""
         store, points = work.store, work.points
-        again = store.stage(REDO)
-        if store.stage(self.name) is not None and again is None:
+        again = store.record(RedoRecord)
+        if store.record(GraphRecord) is not None and again is None:
             return
         work.report(self.name, 0, 1)
-        graph = connected(points, work.made.pop(NeighborsStep.name, None), work.parameters)
+        graph = connected(points, work.made.pop(NeighborsRecord.STEP, None), work.parameters)
         n = len(graph.order)
         vertex_of = np.full(points.n_distinct, -1, np.int64)
         vertex_of[graph.order] = np.arange(n)
@@ -118,49 +146,50 @@ class GraphStep(Step):
         store.write_array("bridges", graph.bridges)
         store.write_array("bridge_lengths", graph.bridge_lengths)
         store.finish(
-            self.name,
-            self.fields(work.parameters, points.kind),
-            scale=scale,
-            n_vertices=n,
-            n_edges=int(graph.matrix.nnz // 2),
-            n_components=int(graph.n_components),
-            component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
-            n_bridges=len(graph.bridges),
+            GraphRecord(
+                fields=self.fields(work.parameters, points.kind),
+                scale=scale,
+                n_vertices=n,
+                n_edges=int(graph.matrix.nnz // 2),
+                n_components=int(graph.n_components),
+                component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
+                n_bridges=len(graph.bridges),
+            )
         )
         if again is not None:
             # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on
             # it; the mark goes last, so that a stop in between leaves this to be decided again.
-            if recorded_graph(store) != again["fields"].get("arrays"):
-                store.forget(*(name for name in store.document["stages"] if name not in KEPT))
+            if recorded_graph(store) != again.arrays:
+                store.forget(*(name for name in store.document.stages if name not in KEPT))
                 store.drop_distances()
-            store.forget(REDO)
+            store.forget(RedoRecord.STEP)
         work.report(self.name, 1, 1)
 
     def begun(self, store: RunStore) -> list[str]:
         """The graph."""
-        return ["the graph"] if store.stage(self.name) is not None else []
+        return ["the graph"] if store.record(GraphRecord) is not None else []
 
     def left(self, store: RunStore) -> set[str]:
         """The maps, the edges and what new points are held against."""
-        if store.stage(self.name) is None:
+        if store.record(GraphRecord) is None:
             return set()
-        kind = store.document["stages"]["data"]["fields"]["kind"]
+        kind = store.needed(DataRecord).fields.kind
         return {*MAPS, *(EDGES if kind != "geodesic" else ()), *OF_POINTS[kind]}
 
     def check(self, work: Work, broken: set[str]) -> Any:
         """The vertices are each there once, and the graph is symmetric and as large as recorded."""
         store = work.store
-        state = store.stage(self.name)
+        state = store.record(GraphRecord)
         if state is None:
             return
-        n = state["n_vertices"]
+        n = state.n_vertices
         try:
             order = store.read_array("order")
             if len(order) != n or len(np.unique(order)) != n:
                 raise DamagedStoreError(f"order is not one of {n} vertices")
             if not work.given:
                 graph = shared_graph.__wrapped__(store.path, store.identity)
-                if graph.shape[0] != n or graph.nnz != 2 * state["n_edges"]:
+                if graph.shape[0] != n or graph.nnz != 2 * state.n_edges:
                     raise DamagedStoreError("the graph is not as large as recorded")
                 work.made[self.name] = graph
         except (DamagedStoreError, ScalemaniError, ValueError) as error:
@@ -168,30 +197,29 @@ class GraphStep(Step):
 
     def waits(self, store: RunStore) -> bool:
         """Whether a repair has left it to the fit."""
-        return store.stage(REDO) is not None
+        return store.record(RedoRecord) is not None
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
         """Mark it for the same fit, which has the points."""
         if self.waits(work.store):
             return []
-        work.store.finish(REDO, {"stages": [self.name], "arrays": recorded_graph(work.store)})
+        work.store.finish(RedoRecord(arrays=recorded_graph(work.store)))
         return ["left to the same fit with the same points, which goes on: the graph"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """Sizes of the points and of their graph."""
-        data, state = store.stage("data"), store.stage(self.name)
-        assert data is not None and state is not None
+        data, state = store.needed(DataRecord), store.needed(GraphRecord)
         return {
-            "n_rows": data["fields"]["n_rows"],
-            "n_distinct": data["n_distinct"],
-            "n_edges": state["n_edges"],
-            "n_components_of_graph": state["n_components"],
-            "component_sizes": state["component_sizes"],
-            "n_bridges": state["n_bridges"],
+            "n_rows": data.fields.n_rows,
+            "n_distinct": data.n_distinct,
+            "n_edges": state.n_edges,
+            "n_components_of_graph": state.n_components,
+            "component_sizes": state.component_sizes,
+            "n_bridges": state.n_bridges,
         }
 
 
-KEPT = ("method", "data", "neighbors", "graph", "names", REDO)  # stages that do not hang on D
+KEPT = ("method", "data", "neighbors", "graph", "names", RedoRecord.STEP)  # stages that do not hang on D
 
 
 def connected(points: Input, lists: NeighborLists | None, parameters: Parameters) -> Graph:
@@ -209,15 +237,36 @@ def connected(points: Input, lists: NeighborLists | None, parameters: Parameters
 
 def recorded_graph(store: RunStore) -> dict[str, int]:
     """Checksums of the arrays that D was made from, by name, as the document has them."""
-    arrays = store.document.get("arrays", {})
+    arrays = store.document.arrays
     return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
 
 
-def differing(state: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The fields in which a finished stage differs; the seed is none where the search that ran is exact."""
-    exact = "method" in state and state["method"] != "nndescent"
+def differing(have: Record, wanted: Record, *, exact: bool = False) -> list[str]:
+    """The fields in which a finished step differs from what is asked for.
+
+    exact: Whether an exact search ran, whose result follows from no seed.
+    """
     return [
         name
-        for name, value in wanted.items()
-        if state["fields"].get(name) != value and not (exact and name == "random_state")
+        for name, value in asdict(wanted).items()
+        if getattr(have, name) != value and not (exact and name == "random_state")
     ]
+
+
+def trained(store: RunStore) -> Trained:
+    """What new rows of a run are held against."""
+    data, neighbors, graph = store.needed(DataRecord), store.needed(NeighborsRecord), store.needed(GraphRecord)
+    asked = neighbors.fields
+    return Trained(
+        kind=data.fields.kind,
+        n_distinct=data.n_distinct,
+        n_features=data.fields.n_features,
+        n_neighbors=asked.n_neighbors,
+        radius=asked.radius,
+        metric=asked.metric,
+        metric_params=asked.params,
+        knn=asked.knn,
+        listed=neighbors.listed,
+        n=graph.n_vertices,
+        n_edges=graph.n_edges,
+    )

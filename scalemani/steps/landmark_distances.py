@@ -22,6 +22,7 @@ from scalemani.progress import Progress
 from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.checks import check_same
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.records import DataRecord, DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory, given_rows
 from scalemani.steps.sources import COUNTS, LANDMARKS, POINTS, ROWS, SQUARE, Layout, has_landmarks, symmetric_square
 from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
@@ -35,7 +36,7 @@ LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they 
 class LandmarkDistances(Step):
     """Distances of all points to the landmarks."""
 
-    name, title = "geodesics", "geodesics"
+    record, title = DistancesRecord, "geodesics"
     tiles = "blocks of distances to landmarks"
     matrices = (POINTS, ROWS)
     arrays = {"landmark_": "square"}
@@ -49,12 +50,10 @@ class LandmarkDistances(Step):
     def run(self, work: Work) -> None:
         """Find them and turn them; what a stopped run finished stays."""
         store = work.store
-        if store.stage(self.name) is None:
-            graph = store.stage("graph")
-            assert graph is not None
-            compute_rows(store, work.points, graph["scale"], work.cluster, work.report)
+        if store.record(DistancesRecord) is None:
+            compute_rows(store, work.points, store.needed(GraphRecord).scale, work.cluster, work.report)
             median = median_distance(symmetric_square(store), store.read_array(COUNTS))
-            store.finish(self.name, {"tile_size": Layout.of(store).points_a_chunk}, median=median)
+            store.finish(DistancesRecord(tile_size=Layout.of(store).points_a_chunk, median=median))
         Layout.of(store).by_landmark(store).drop()
 
     def begun(self, store: RunStore) -> list[str]:
@@ -71,7 +70,7 @@ class LandmarkDistances(Step):
 
     def left(self, store: RunStore) -> set[str]:
         """What is taken of the distances while they are found."""
-        return {SQUARE, COUNTS} if store.stage(self.name) is not None else set()
+        return {SQUARE, COUNTS} if store.record(DistancesRecord) is not None else set()
 
     def audit(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Every chunk of the matrices and its line in the ledger, and the counts that follow from them."""
@@ -83,7 +82,7 @@ class LandmarkDistances(Step):
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Rows of some landmarks are found again from the graph; the landmarks' own distances are the matrix'."""
         store = work.store
-        if LANDMARKS in broken or store.stage(self.name) is None:
+        if LANDMARKS in broken or store.record(DistancesRecord) is None:
             return
         graph = work.made.get("graph")
         again = None if graph is None else _found_again(store, graph)
@@ -113,7 +112,7 @@ class LandmarkDistances(Step):
                 store.write_array(SQUARE, np.ascontiguousarray(found.T))
             if COUNTS in names:
                 store.write_array(COUNTS, count_cells(store, work.cluster))
-            store.finish_again(self.name)
+            store.finish()
             done += [f"{name} was taken from the distances again" for name in sorted(names)]
         return done
 
@@ -122,15 +121,13 @@ class LandmarkDistances(Step):
         for name, row in damaged:
             layout.matrix(store, name).unfinish(row)
         what = f"{count} block{'s' if count > 1 else ''} of distances to landmarks"
-        if store.stage(self.name) is None:
+        if store.record(DistancesRecord) is None:
             return [f"left to the same fit, which goes on: {what}"]
         if work.given:
             store.forget(self.name)
             return [f"left to the same fit with the same points, which goes on: {what}"]
-        graph = store.stage("graph")
-        assert graph is not None
-        compute_rows(store, None, graph["scale"], work.cluster, work.report)
-        store.finish_again(self.name)
+        compute_rows(store, None, store.needed(GraphRecord).scale, work.cluster, work.report)
+        store.finish()
         layout.by_landmark(store).drop()
         return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
 
@@ -142,9 +139,7 @@ class LandmarkDistances(Step):
 
     def rows(self, store: RunStore, vertices: I64) -> F32 | None:
         """Rows of landmarks, where D was given: those of others are in what the user gave."""
-        data = store.stage("data")
-        assert data is not None
-        return rows_of_landmarks(store, vertices) if data["fields"]["kind"] == "geodesic" else None
+        return rows_of_landmarks(store, vertices) if store.needed(DataRecord).given else None
 
     @property
     def exported(self) -> tuple[str, ...]:
@@ -341,7 +336,7 @@ def check_square(store: RunStore) -> None:
 
 def left_matrices(store: RunStore) -> Iterator[Fault]:
     """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
-    stages, folder = store.document["stages"], place(store.path)
+    stages, folder = store.document.stages, place(store.path)
     if "fit" not in stages and not has_landmarks(store):
         return
     used: set[str] = set() if not has_landmarks(store) else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
@@ -355,7 +350,7 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
 
     whole: Whether the array of landmarks is.
     """
-    layout, finished = Layout.of(store), store.stage("geodesics") is not None
+    layout, finished = Layout.of(store), store.record(DistancesRecord) is not None
     wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
     there = [matrix for matrix in wanted if finished or matrix.exists]
     for matrix in there:

@@ -15,6 +15,7 @@ from scalemani.projection.landmarks import LandmarkPlacer
 from scalemani.steps.axes import MODEL, stored_embedding
 from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.landmark_distances import some_chunks
+from scalemani.steps.records import PlacementFields, PlacementRecord
 from scalemani.steps.sources import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
@@ -26,14 +27,14 @@ SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums ma
 class Placement(Step):
     """The coordinates of all vertices."""
 
-    name, title = "coordinates", "coordinates"
+    record, title = PlacementRecord, "coordinates"
     late = True
     arrays = {COORDINATES: "placed"}
     mends = {"placed": "places the points again"}
 
-    def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
+    def fields(self, parameters: Parameters, kind: str) -> PlacementFields:
         """The form of the projection; axes that are solved again take the coordinates back."""
-        return {"projection": parameters.projection}
+        return PlacementFields(projection=parameters.projection)
 
     def run(self, work: Work) -> None:
         """Place all points by the axes."""
@@ -41,16 +42,16 @@ class Placement(Step):
             return
         store, form = work.store, work.parameters.projection
         store.write_array(COORDINATES, place_all(work.cluster, store, stored_embedding(store), form, work.report))
-        store.finish(self.name, self.fields(work.parameters, ""))
+        store.finish(PlacementRecord(fields=self.fields(work.parameters, "")))
 
     def left(self, store: RunStore) -> set[str]:
         """The coordinates."""
-        return {COORDINATES} if store.stage(self.name) is not None else set()
+        return {COORDINATES} if store.record(PlacementRecord) is not None else set()
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Some points of some chunks are placed again."""
         store = work.store
-        if store.stage(self.name) is None or broken & {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}:
+        if store.record(PlacementRecord) is None or broken & {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}:
             return
         layout, coordinates = Layout.of(store), store.read_array(COORDINATES)
         placer = landmark_placer(store, stored_embedding(store), work.parameters.projection)
@@ -70,7 +71,7 @@ class Placement(Step):
             return []
         found = place_all(work.cluster, store, stored_embedding(store), work.parameters.projection, work.report)
         store.write_array(COORDINATES, found)
-        store.finish_again(self.name)
+        store.finish()
         return ["the points were placed again"]
 
     def coordinates(self, store: RunStore) -> F64 | None:

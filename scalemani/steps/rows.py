@@ -52,7 +52,7 @@ class RowMemory:
 
 def scattered_rows(cluster: Cluster, store: RunStore, vertices: I64) -> F32:
     """Rows of D for some vertices, found from the graph by the cluster; shape (m, n), in the unit of the tiles."""
-    identity, n = store.document["id"], len(store.read_array("order"))
+    identity, n = store.identity, len(store.read_array("order"))
     rows = np.empty((len(vertices), n), np.float32)
     parts = [slice(at, at + SOURCES_A_TASK) for at in range(0, len(vertices), SOURCES_A_TASK)]
     tasks = [(store.path, identity, vertices[part]) for part in parts]

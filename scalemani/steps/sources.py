@@ -21,6 +21,7 @@ from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.steps.base import ByKind, Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.records import FitRecord, GraphRecord, SourcesFields, SourcesRecord
 from scalemani.storage.chunked_matrix import ChunkedMatrix
 from scalemani.storage.run import RunStore
 
@@ -111,52 +112,51 @@ def _farthest_of_given(given: GeodesicInput, order: I64, count: int) -> tuple[I6
 class Sources(Step):
     """Which vertices D has rows of: all, or some landmarks."""
 
-    name, title = "sources", "landmarks"
+    record, title = SourcesRecord, "landmarks"
     arrays = {LANDMARKS: "landmarks"}
     mends = {"landmarks": "chooses them again"}
     from_points = ("landmarks",)
 
-    def fields(self, parameters: Parameters, kind: str) -> dict[str, Any]:
+    def fields(self, parameters: Parameters, kind: str) -> SourcesFields:
         """How landmarks are chosen; of given row numbers a digest (they may be many)."""
         landmarks = parameters.landmarks
         if landmarks is None:
-            return {"landmarks": None}
+            return SourcesFields(landmarks=None)
         if not isinstance(landmarks, Integral):
             numbers = np.sort(np.asarray(landmarks).astype("<i8"))
             of = blake2b(numbers.tobytes(), digest_size=4).hexdigest()
-            return {"landmarks": f"{len(numbers)} given rows ({of})", "landmark_method": None}
+            return SourcesFields(landmarks=f"{len(numbers)} given rows ({of})")
         seed = parameters.random_state if parameters.landmark_method != "maxmin" else None
-        return {"landmarks": int(landmarks), "landmark_method": parameters.landmark_method, "random_state": seed}
+        return SourcesFields(landmarks=int(landmarks), landmark_method=parameters.landmark_method, random_state=seed)
 
     def run(self, work: Work) -> None:
         """Choose them, and record how the distances to them are cut."""
         store, parameters = work.store, work.parameters
-        if store.stage(self.name) is not None:
+        if store.record(SourcesRecord) is not None:
             return
         fields = self.fields(parameters, work.points.kind)
         if parameters.landmarks is None:
-            store.finish(self.name, fields)
+            store.finish(SourcesRecord(fields=fields))
             return
         work.report("landmarks", 0, 1)
-        state = store.stage("graph")
-        assert state is not None
         given = isinstance(work.points, GeodesicInput)
         graph = None if given else shared_graph(store.path, store.identity)
         chosen, reach = choose_landmarks(
             work.points, parameters, graph, store.read_array("order"), store.read_array("vertex")
         )
         if reach is not None and given:
-            reach /= state["scale"]
+            reach /= store.needed(GraphRecord).scale
         layout = work.cut
         layout.drop(store)  # of other landmarks, where these are chosen again
         store.write_array(LANDMARKS, chosen)
         store.finish(
-            self.name,
-            fields,
-            n_landmarks=len(chosen),
-            landmarks_a_task=layout.landmarks_a_task,
-            points_a_chunk=layout.points_a_chunk,
-            reach=reach,
+            SourcesRecord(
+                fields=fields,
+                n_landmarks=len(chosen),
+                landmarks_a_task=layout.landmarks_a_task,
+                points_a_chunk=layout.points_a_chunk,
+                reach=reach,
+            )
         )
         work.report("landmarks", 1, 1)
 
@@ -174,12 +174,12 @@ class Sources(Step):
         if waiting:
             return []
         before = store.named_arrays().get(LANDMARKS)
-        if store.stage("fit") is not None and not work.given:
+        if store.record(FitRecord) is not None and not work.given:
             order, vertex = store.read_array("order"), store.read_array("vertex")
             graph = shared_graph(store.path, store.identity)
             chosen, _ = choose_landmarks(None, work.parameters, graph, order, vertex)
             store.write_array(LANDMARKS, chosen)
-            store.finish_again(self.name)
+            store.finish()
             if before in (None, store.named_arrays()[LANDMARKS]):
                 return ["the landmarks were chosen again: they are those that they were"]
         layout = Layout.of(store)
@@ -191,20 +191,20 @@ class Sources(Step):
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """How landmarks were chosen, and how far any point is from one at most; nothing where there are none."""
-        state, graph = store.stage(self.name), store.stage("graph")
-        if state is None or graph is None or "n_landmarks" not in state:
+        state, graph = store.needed(SourcesRecord), store.needed(GraphRecord)
+        if state.n_landmarks is None:
             return {}
         return {
-            "n_landmarks": state["n_landmarks"],
-            "landmark_method": state["fields"]["landmark_method"] or "given",
-            "landmark_reach": None if state["reach"] is None else state["reach"] * graph["scale"],
+            "n_landmarks": state.n_landmarks,
+            "landmark_method": state.fields.landmark_method or "given",
+            "landmark_reach": None if state.reach is None else state.reach * graph.scale,
         }
 
 
 def has_landmarks(store: RunStore) -> bool:
     """Whether D of a run has the rows of landmarks alone."""
-    state = store.stage(Sources.name)
-    return state is not None and "n_landmarks" in state
+    state = store.record(SourcesRecord)
+    return state is not None and state.n_landmarks is not None
 
 
 def landmark_rows(store: RunStore) -> I64 | None:
@@ -235,9 +235,9 @@ class Layout:
     @classmethod
     def of(cls, store: RunStore) -> "Layout":
         """The layout of a run whose landmarks are chosen."""
-        state, graph = store.stage(Sources.name), store.stage("graph")
-        assert state is not None and graph is not None
-        return cls(graph["n_vertices"], state["n_landmarks"], state["landmarks_a_task"], state["points_a_chunk"])
+        state = store.needed(SourcesRecord)
+        m = state.n_landmarks or 0
+        return cls(store.needed(GraphRecord).n_vertices, m, state.landmarks_a_task, state.points_a_chunk)
 
     def by_landmark(self, store: RunStore) -> ChunkedMatrix:
         """The matrix (m, n), in which a row is a landmark's."""

@@ -5,7 +5,8 @@ approximation); where so many axes are wanted that it would be half as wide as t
 """
 
 from dataclasses import replace
-from typing import Any
+
+from msgspec.structs import asdict
 
 from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
@@ -16,11 +17,9 @@ from scalemani.kernel.start import nystrom_block, start_count, start_vertices
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartFields, StartRecord
 from scalemani.steps.rows import given_rows, scattered_rows
 from scalemani.storage.run import RunStore
-
-STAGE = "start"
-FIELDS = ("n_components", "correction", "random_state")  # of the parameters, which the block follows from
 
 
 def starting_block(
@@ -31,9 +30,8 @@ def starting_block(
     given: X, needed where D was given.
     most_columns: Of the solver's basis, as planned.
     """
-    state = store.stage("graph")
-    assert state is not None
-    n, scale, seed = state["n_vertices"], state["scale"], parameters.random_state
+    graph, seed = store.needed(GraphRecord), parameters.random_state
+    n, scale = graph.n_vertices, graph.scale
     width = first_block(n, parameters.n_components)
     if not start_count(n, parameters.n_components, most_columns):
         return start_block(n, width, seed)
@@ -52,11 +50,11 @@ def begun_block(
 
     A whole first read would have been taken for this solve, whatever it was made for, and the bits must be the same.
     """
-    state, graph = store.stage(STAGE), store.stage("graph")
-    if state is not None and graph is not None and FIRST_BLOCK in store.document.get("arrays", {}):
-        n, began = graph["n_vertices"], replace(parameters, **state["fields"])
+    state = store.record(StartRecord)
+    if state is not None and FIRST_BLOCK in store.document.arrays:
+        n, began = store.needed(GraphRecord).n_vertices, replace(parameters, **asdict(state.fields))
         if first_block(n, began.n_components) == first_block(n, parameters.n_components):
-            return starting_block(store, given, began, cluster, int(state["most_columns"]))
+            return starting_block(store, given, began, cluster, state.most_columns)
     return starting_block(store, given, parameters, cluster, most_columns)
 
 
@@ -64,33 +62,37 @@ def kept_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> F64:
     """:func:`starting_block`, kept in the store until D is written: one that is there is not made again."""
-    state, fields = store.stage(STAGE), _fields(parameters)
-    if state is not None and state["fields"] == fields and state["most_columns"] == most_columns:
+    wanted = StartRecord(fields=_fields(parameters), most_columns=most_columns)
+    if store.record(StartRecord) == wanted:
         try:
             return store.read_array(FIRST_BLOCK)
         except DamagedStoreError:
             pass  # it is made again, with the same bits
     block = starting_block(store, given, parameters, cluster, most_columns)
     store.write_array(FIRST_BLOCK, block)
-    store.finish(STAGE, fields, most_columns=most_columns)
+    store.finish(wanted)
     return block
 
 
-def _fields(parameters: Parameters) -> dict[str, Any]:
+def _fields(parameters: Parameters) -> StartFields:
     """What the block follows from besides the graph and the basis."""
     correction = parameters.correction
-    return {
-        "n_components": int(parameters.n_components),
-        "correction": correction if isinstance(correction, str | None) else float(correction),
-        "random_state": parameters.random_state,
-    }
+    return StartFields(
+        n_components=int(parameters.n_components),
+        correction=correction if isinstance(correction, str | None) else float(correction),
+        random_state=parameters.random_state,
+    )
 
 
 class Start(Step):
     """The block of vectors that the solver begins with."""
 
-    name, title = "start", "the solver's start"
+    record, title = StartRecord, "the solver's start"
     late = True
+
+    def fields(self, parameters: Parameters, kind: str) -> StartFields:
+        """What the block follows from besides the graph and the basis."""
+        return _fields(parameters)
 
     def run(self, work: Work) -> None:
         """Make the block, unless D is there, which has been multiplied by it.
@@ -99,9 +101,9 @@ class Start(Step):
         be right too, but end with other last bits.
         """
         store, parameters = work.store, work.parameters
-        state = store.stage(self.name)
-        if state is not None and state["fields"] == _fields(parameters):
-            work.cut = replace(work.cut, most_columns=min(work.cut.most_columns, int(state["most_columns"])))
-        if store.stage("geodesics") is not None and (store.has_distances or store.stage("solve") is not None):
+        state = store.record(StartRecord)
+        if state is not None and state.fields == _fields(parameters):
+            work.cut = replace(work.cut, most_columns=min(work.cut.most_columns, state.most_columns))
+        if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
             return
         work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)

@@ -18,6 +18,7 @@ tell, and NaN is both.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,9 +31,9 @@ from numpy.typing import NDArray
 from scalemani.errors import DamagedStoreError
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import LEFT, beside, checksum, checksum_of, discard, put, room_for, take_place
-from scalemani.storage.json import REMEDY, check_inside, parsed, read_plain
+from scalemani.storage.json import REMEDY, check_inside, read_plain
 from scalemani.storage.locations import Place, below, in_order
-from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_bytes, checked_array_metadata
+from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata
 
 DOCUMENTS = (ROOT, COPY)
 DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
@@ -141,7 +142,7 @@ NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
     """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
 
-    stages: Of the run's document, which has its schema's form. A size that no finished stage says is any.
+    stages: Records of the run's steps by name. A size that no finished step says is any.
     """
     expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
     if expected is None:
@@ -176,18 +177,18 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
     """Sizes of the run, None of those that no finished stage says."""
     data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "sources"))
-    n, m = graph and graph["n_vertices"], chosen and chosen.get("n_landmarks")
+    n, m = graph and graph.n_vertices, chosen and chosen.n_landmarks
     return {
-        "rows": data and data["fields"]["n_rows"],
-        "features": data and data["fields"]["n_features"],
-        "points": data and data["n_distinct"],
+        "rows": data and data.fields.n_rows,
+        "features": data and data.fields.n_features,
+        "points": data and data.n_distinct,
         "vertices": n,
         "landmarks": m,
         "trained": m or n,
         "pairs": n and n * (n - 1) // 2,
-        "entries": graph and 2 * graph["n_edges"],
-        "bridges": graph and graph["n_bridges"],
-        "axes": solved and solved["fields"]["n_components"],
+        "entries": graph and 2 * graph.n_edges,
+        "bridges": graph and graph.n_bridges,
+        "axes": solved and solved.fields.n_components,
     }
 
 
@@ -310,12 +311,6 @@ def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
         stream.write(checksum(whole).to_bytes(4, "little"))
 
 
-def found(folder: Place) -> dict[str, int]:
-    """The run's own arrays that are there, with the CRC32C of their metadata."""
-    files = [file for file in in_order(folder.glob("*/zarr.json")) if is_own(file.parent.name)]
-    return {file.parent.name: checksum_of(read_plain(file, MOST_METADATA_BYTES)) for file in files}
-
-
 def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
     """Read an array whole and check it.
 
@@ -337,29 +332,30 @@ def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
     if metadata_sum is not None and checksum_of(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")
     where = str(place / "zarr.json")
-    metadata = checked_array_metadata(parsed(content, where), where, MOST_BYTES)
-    shape, chunks = tuple(metadata["shape"]), metadata["chunk_grid"]["configuration"]["chunk_shape"]
-    if metadata["attributes"].get("name", name) != name:
+    metadata = array_metadata(content, where, MOST_BYTES)
+    shape, chunks, said = tuple(metadata.shape), metadata.chunks, metadata.attributes
+    if said.get("name") != name:
         raise ValueError("it is another array")
-    rows, dtype = chunks[0], np.dtype(metadata["data_type"]).newbyteorder("<")
+    rows, dtype = chunks[0], np.dtype(metadata.data_type).newbyteorder("<")
     if chunks != _chunk_shape(shape, rows):
         raise ValueError(f"chunks of {chunks} for the shape {shape}")
-    sealed = len(metadata["codecs"]) > 1  # earlier releases wrote no checksum of a chunk
-    size = array_bytes({**metadata, "shape": chunks})
+    if len(metadata.codecs) != 2:
+        raise ValueError("its chunks have no checksum")
+    size = math.prod(chunks) * dtype.itemsize + 4
     files = [_chunk(place, number, len(shape)) for number in range(-(-shape[0] // rows) if 0 not in shape else 0)]
     there = sum(file.stat().st_size for file in files)
-    if there != len(files) * (size + 4 * sealed):  # before memory is taken for it
-        raise ValueError(f"{there:,} bytes in {len(files)} files of {size + 4 * sealed:,}")
+    if there != len(files) * size:  # before memory is taken for it
+        raise ValueError(f"{there:,} bytes in {len(files)} files of {size:,}")
     data = np.zeros(shape, dtype)
     for number, file in enumerate(files):
         check_inside(place.parent, below(file, place.parent))
-        found = read_plain(file, size + 4 * sealed)
-        if sealed and checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
+        found = read_plain(file, size)
+        if checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
             raise ValueError("checksum differs")
         part = data[number * rows : (number + 1) * rows]
         part[...] = np.frombuffer(found, dtype, part.size).reshape(part.shape)
-    if checksum(data) != metadata["attributes"].get("crc32c"):
+    if checksum(data) != said.get("crc32c"):
         raise ValueError("checksum differs")
-    if metadata_sum is None and "name" in metadata["attributes"] and content != metadata_text(name, data, rows):
+    if metadata_sum is None and content != metadata_text(name, data, rows):
         raise ValueError("its metadata is not what was written")
     return data

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage.arrays import is_own, is_partial
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.chunked_matrix import ChunkedMatrix
-from scalemani.storage.json import REMEDY, parsed, read_plain
+from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.locations import Place, below, in_order, place
 from scalemani.storage.records import (
     COPY,
@@ -30,8 +30,9 @@ from scalemani.storage.records import (
     MOST_LINE_BYTES,
     MOST_METADATA_BYTES,
     ROOT,
+    ArrayMetadata,
+    Document,
     RunDocument,
-    as_group,
     canonical,
 )
 from scalemani.storage.run import RunStore
@@ -68,18 +69,16 @@ def cause(error: Exception, folder: Place | str) -> str:
 def document_faults(folder: Place) -> list[Fault]:
     """Of the two files of the document; they need not be a run that can be opened."""
     document, faults = RunDocument(folder), []
-    found: dict[str, Any] = {}
+    found: dict[str, Document] = {}
     for kind, name, read in (("document", ROOT, document.read), ("copy", COPY, document.copy)):
         try:
             found[kind] = read()
-            text = as_group(found[kind]) if kind == "document" else canonical(found[kind])
-            if "crc32c" in found[kind] and read_plain(folder / name, MOST_DOCUMENT_BYTES) != text:
+            text = read_plain(folder / name, MOST_DOCUMENT_BYTES)
+            if canonical(parsed(text, name)) != text:
                 raise DamagedStoreError("its text is not as it was written")
         except DamagedStoreError as error:
-            if kind == "copy" and not (folder / name).exists() and "crc32c" not in found.get("document", {}):
-                continue  # an earlier release wrote none
             faults.append(Fault(kind, name, cause(error, folder)))
-    if len(found) == 2 and found["copy"]["id"] != found["document"]["id"]:
+    if len(found) == 2 and found["copy"].id != found["document"].id:
         if RunDocument(folder).whole()[0] == found["copy"]:
             return [Fault("document", ROOT, "it is another run's")]
         return [Fault("copy", COPY, "it is another run's")]
@@ -94,16 +93,13 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     finished: Name of an array -> whether it is of a stage that is finished: the document ought to have it.
     elsewhere: Folders that are the run's and are looked at elsewhere.
     """
-    known = {ROOT, COPY, *elsewhere, *store.document.get("arrays", {})}
-    older = "arrays" not in store.document
+    known = {ROOT, COPY, *elsewhere, *store.document.arrays}
     for entry in in_order(place(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances):
             continue
         if not is_own(name):
             yield _extra(name)
-        elif older and store.has_array(name):
-            continue
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif is_partial(name) or not store.has_array(name):
@@ -112,7 +108,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif not _written_here(entry):
             yield _extra(name)
-        elif "fit" in store.document["stages"]:  # else the same fit goes on from it
+        elif "fit" in store.document.stages:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
@@ -124,7 +120,7 @@ def _begun(entry: Place) -> bool:
 def _written_here(entry: Place) -> bool:
     """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
     try:
-        return "crc32c" in parsed(read_plain(entry / "zarr.json", MOST_METADATA_BYTES), entry.name)["attributes"]
+        return "crc32c" in read_json(entry / "zarr.json", MOST_METADATA_BYTES)["attributes"]
     except (DamagedStoreError, KeyError, TypeError) as error:
         return isinstance(error, DamagedStoreError)
 
@@ -132,17 +128,16 @@ def _written_here(entry: Place) -> bool:
 def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D and what is `elsewhere` apart."""
     document, folder = store.document, place(store.path)
-    names = set(document.get("arrays", ()))
-    if "fit" not in document["stages"] or "arrays" not in document:  # those of a stage that is not finished, too
+    names = set(document.arrays)
+    if "fit" not in document.stages:  # those of a step that is not finished, too
         names |= {entry.name for entry in folder.iterdir() if is_own(entry.name) and store.has_array(entry.name)}
     for name in sorted(names - {*TILES, *elsewhere}):
         try:
             store.read_array(name)
-            metadata = parsed(read_plain(folder / name / "zarr.json", MOST_METADATA_BYTES), name)
-            chunks = metadata["chunk_grid"]["configuration"]["chunk_shape"]
-            counts = [-(-side // length) for side, length in zip(metadata["shape"], chunks, strict=True)]
+            metadata: ArrayMetadata = read_json(folder / name / "zarr.json", MOST_METADATA_BYTES, ArrayMetadata)
+            counts = [-(-side // length) for side, length in zip(metadata.shape, metadata.chunks, strict=True)]
             wanted = {"zarr.json"}
-            if math.prod(metadata["shape"]):
+            if math.prod(metadata.shape):
                 wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
             yield from _files(folder, name, wanted)
         except (ScalemaniError, DamagedStoreError, MemoryError) as error:
@@ -168,9 +163,7 @@ def metadata_faults(store: RunStore) -> list[Fault]:
     if not store.has_distances:
         return []
     try:
-        graph, blocks = store.stage("graph"), store.blocks
-        if graph is not None and graph["n_vertices"] != blocks.n:
-            raise DamagedStoreError(f"D is of {blocks.n} vertices and the graph of {graph['n_vertices']}")
+        store.check_size(store.blocks.n)
     except (ScalemaniError, DamagedStoreError) as error:
         return [Fault("metadata", "distances/zarr.json", cause(error, store.path))]
     return []
@@ -179,7 +172,7 @@ def metadata_faults(store: RunStore) -> list[Fault]:
 def ledger_faults(store: RunStore) -> Iterator[Fault]:
     """Files in the places of lines and tiles that are neither, and tiles that no line is of."""
     folder, count = place(store.path), len(store.blocks)
-    if "geodesics" not in store.document["stages"]:
+    if "geodesics" not in store.document.stages:
         for row in range(count):
             if (folder / "distances" / "c" / str(row)).is_dir() and not store.line_file(row).exists():
                 yield Fault("leftover", f"distances/c/{row}", "tiles of a row that was not finished")
@@ -206,15 +199,13 @@ def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault
     found = store.line(row)
     if found is None:
         return [Fault("row", str(row), "its line in the ledger is damaged, or another run's")]
-    if not found.of_numbers:
-        text = read_plain(store.line_file(row), MOST_LINE_BYTES)
-        if text != line_text(identity, row, found.sums):
-            return [Fault("row", str(row), "its line in the ledger is not as it was written")]
+    if read_plain(store.line_file(row), MOST_LINE_BYTES) != line_text(identity, row, found.crc32c):
+        return [Fault("row", str(row), "its line in the ledger is not as it was written")]
     files = store.files
     buffer = files.new_buffer()
-    for column, wanted in enumerate(found.sums, row):
+    for column, wanted in enumerate(found.crc32c, row):
         try:
-            tile = files.read(row, column, buffer, wanted, of_numbers=found.of_numbers)
+            tile = files.read(row, column, buffer, wanted)
         except DamagedStoreError as error:
             return [Fault("row", str(row), cause(error, path))]
         least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one

@@ -22,7 +22,7 @@ from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import beside, checksum, discard, folder_at, put, put_once, room_for
 from scalemani.storage.json import REMEDY, check_inside, read_into, read_json, read_plain
 from scalemani.storage.locations import Place, absolute, names_in
-from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, checked_line
+from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line
 from scalemani.storage.tiles import Blocks, line_text
 
 
@@ -139,11 +139,11 @@ class ChunkedMatrix:
         """The checksums of a row's chunks; None where there is no whole line of this run."""
         place = self._ledger / f"{row}.json"
         try:
-            line = checked_line(read_json(place, MOST_LINE_BYTES), str(place))
+            line: Line = read_json(place, MOST_LINE_BYTES, Line)
         except (DamagedStoreError, OSError):
             return None
-        mine = line.get("run") == self.identity and line.get("row") == row
-        return list(line["crc32c"]) if mine and len(line["crc32c"]) == len(self.columns) else None
+        mine = line.run == self.identity and line.row == row
+        return line.crc32c if mine and len(line.crc32c) == len(self.columns) else None
 
     def done(self, row: int) -> bool:
         """Whether the ledger says that this row of chunks is in place."""

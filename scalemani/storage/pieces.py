@@ -27,9 +27,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
@@ -38,6 +39,7 @@ from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import checksum_of, discard, put, room_for
 from scalemani.storage.json import read_plain
 from scalemani.storage.locations import Named, Place, place
+from scalemani.storage.records import StepRecord
 from scalemani.storage.replacing import remove_copied
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
@@ -220,10 +222,20 @@ def drop_pieces(store: RunStore) -> None:
         store.remove_arrays(_BEGINNING)
 
 
-STAGE = "reads"
 PARTS = ("vectors", "first", "second")
 _READ_BEGINNING = "solver_"
 Block = tuple[F64, ...]
+
+
+class ReadsRecord(StepRecord, frozen=True, kw_only=True):
+    """Reads of D that a solve has kept.
+
+    fields: What they follow from.
+    """
+
+    STEP: ClassVar[str] = "reads"
+    fields: dict[str, Any]
+    count: Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class StoredReads:
@@ -234,10 +246,10 @@ class StoredReads:
 
     def __init__(self, store: RunStore, fields: dict[str, Any]) -> None:
         self._store, self._fields = store, fields
-        state = store.stage(STAGE)
+        state = store.record(ReadsRecord)
         self.count = 0
-        if state is not None and state["fields"] == fields:
-            self.count = int(state["count"])
+        if state is not None and state.fields == fields:
+            self.count = state.count
         elif state is not None:
             self.clear()
 
@@ -256,7 +268,7 @@ class StoredReads:
         """Keep a block and its images; those behind it are of another way and go."""
         for part, array in zip(PARTS, block, strict=True):
             self._store.write_array(f"{_READ_BEGINNING}{part}_{number}", array)
-        self._store.finish(STAGE, self._fields, count=number + 1)
+        self._store.finish(ReadsRecord(fields=self._fields, count=number + 1))
         self.count = number + 1
 
     def clear(self) -> None:
@@ -267,7 +279,5 @@ class StoredReads:
 
 def drop_reads(store: RunStore) -> None:
     """Remove all reads of a store, of whatever solve: also those that one left which was killed when it was done."""
-    if store.stage(STAGE) is not None:
-        store.forget(STAGE)
     if any(place(store.path).glob(f"{_READ_BEGINNING}*")):
-        store.remove_arrays(_READ_BEGINNING)
+        store.forget(ReadsRecord.STEP, arrays=_READ_BEGINNING)

@@ -1,30 +1,113 @@
-"""Takes parsed JSON of a store, gives it back checked, or says in one line what is off.
+"""What a store says in JSON, typed: the run's document, a line of a ledger, the writer's file, an array's metadata.
 
-The schemas (JSON Schema 2020-12) are in :mod:`scalemani.storage.schema_data`. The `jsonschema` package is imported at
-the first check, and each validator is made once.
+Each is a `msgspec.Struct`: its types, ranges and words are checked where it is read, and an error says file, key and
+what is wrong in one line. What a step records is a :class:`StepRecord` of its own (:mod:`scalemani.steps.records`); a
+store knows them by name alone.
 
-The document of a run: takes a folder, gives the JSON object of its root's attributes, checked, or an error.
-
-It is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and once more
-in `document.json`, so that one damaged byte does not take a run with it. Both are put whole, the copy second: it
-may be a stage behind, and then that stage is done again.
+The document is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and
+once more in `document.json`, so that one damaged byte does not take a run with it. Both are put whole, the copy second:
+it may be a step behind, and then that step is done again.
 """
 
-import json
+import importlib
 import math
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from scalemani.errors import DamagedStoreError
+import msgspec
+from msgspec import Meta, Struct
+
+from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import checksum_of, put, put_once
-from scalemani.storage.json import REMEDY, damaged, parsed, read_plain
+from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
 from scalemani.storage.locations import Place
-from scalemani.storage.schema_data import BY_AXIS, DTYPE_BYTES, LATER_BY_AXIS, MOST_BLOCKS, SCHEMAS
 
 KEY = "scalemani"
-SEALED = 3  # the last format version whose checksum is known to be made so
+FORMAT_VERSION = 1
 ROOT, COPY = "zarr.json", "document.json"
+MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, in two steps
+MOST_LINE_BYTES = 16 << 20  # a checksum of at most 12 letters for each of a million tiles
+MOST_WRITER_BYTES = MOST_METADATA_BYTES = 64 << 10
+MOST_ARRAYS = 1 << 20  # three of each read of D that is kept
+MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
+LEAST_CHUNK = 16 << 20  # bytes of all chunks of a small array but one: write_array's have 32 MiB or a row
+
+# ---- numbers and words that records are made of ------------------------------------------------------
+
+Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+Plain = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z", max_length=255)]
+Crc32c = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Count = Annotated[int, Meta(ge=1, le=2**31)]
+Natural = Annotated[int, Meta(ge=0, le=2**62)]
+Rows = Annotated[int, Meta(ge=1, le=2**40)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Sized = Annotated[float, Meta(ge=-1e306, le=1e306)]  # a few of them can be added up
+ArrayName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\Z", max_length=64)]
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A typed part of a store's JSON."""
+
+
+class StepRecord(Record, frozen=True, kw_only=True):
+    """What a finished step says besides its arrays. A class of it that has a `STEP` is known to every store."""
+
+    STEP: ClassVar[str]
+    NEEDS: ClassVar[tuple[str, ...]] = ()  # steps without which it can't be
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        STEPS[cls.STEP] = cls
+
+    def contradiction(self, steps: Mapping[str, Any]) -> str | None:
+        """What it and the other steps' records say that can't be true together, in a few words."""
+        return None
+
+
+STEPS: dict[str, type[StepRecord]] = {}
+DECLARED = "scalemani.steps.records"  # this package's own; imported when a store is read that has one
+Step = TypeVar("Step", bound=StepRecord)
+
+
+class Document(Record, frozen=True, kw_only=True):
+    """A run: its id, the packages that it is made by, checksums of its arrays' metadata, and its finished steps."""
+
+    id: Hex
+    versions: Annotated[dict[str, Plain], Meta(max_length=100)]
+    arrays: Annotated[dict[ArrayName, Crc32c], Meta(max_length=MOST_ARRAYS)]
+    stages: dict[str, Any]  # by name, each a StepRecord
+    format_version: int = FORMAT_VERSION
+
+    def changed(self, **parts: Any) -> "Document":
+        """The same with other parts."""
+        return msgspec.structs.replace(self, **parts)
+
+
+class Line(Record, frozen=True, kw_only=True):
+    """The ledger's line of a row of tiles or chunks: the run, the row, and the CRC32C of each file."""
+
+    run: Hex
+    row: Annotated[int, Meta(ge=0, lt=MOST_BLOCKS)]
+    crc32c: Annotated[list[Crc32c], Meta(min_length=1, max_length=MOST_BLOCKS)]
+
+
+class WriterRecord(Record, frozen=True, kw_only=True):
+    """The heartbeat of the one process that writes."""
+
+    writer: Hex
+    host: Plain
+    boot: Plain
+    pid: Count
+    started: NotNegative
+    beat: Natural
+    seconds: Annotated[float, Meta(gt=0, le=86400)]
+
+
+# ---- the document ------------------------------------------------------------------------------------
 
 
 class RunDocument:
@@ -36,31 +119,31 @@ class RunDocument:
     def __init__(self, folder: Place) -> None:
         self.folder, self.held = folder, False
         self._content: bytes | None = None
-        self._parsed = dict[str, Any]()
+        self._found: Document
 
-    def read(self) -> dict[str, Any]:
-        """The document as it is now; not to be changed in place."""
+    def read(self) -> Document:
+        """The document as it is now."""
         if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
-            return self._parsed
+            return self._found
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
         if content != self._content:  # read often, and seldom another
-            self._parsed = checked(_attribute(parsed(content, str(place)), place), place)
+            self._found = document_of(_attribute(parsed(content, str(place)), place), str(place))
             self._content = content
-        return self._parsed
+        return self._found
 
-    def write(self, document: dict[str, Any]) -> None:
+    def write(self, document: Document) -> None:
         """Put a document in place of the one that is there.
 
         Raises DiskFullError: The one that is there stays.
         """
         sealed, self._content = seal(document), None
-        found = checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
-        put(self.folder / ROOT, as_group(sealed))
-        self._content, self._parsed = as_group(sealed), found
+        content = as_group(sealed)
+        put(self.folder / ROOT, content)
+        self._content, self._found = content, document
         put(self.folder / COPY, canonical(sealed))
 
-    def begin(self, document: dict[str, Any]) -> bool:
+    def begin(self, document: Document) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
         begun = put_once(self.folder / ROOT, as_group(sealed))
@@ -68,12 +151,12 @@ class RunDocument:
             put(self.folder / COPY, canonical(sealed))
         return begun
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> Document:
         """What the second file holds."""
-        content = read_plain(self.folder / COPY, MOST_DOCUMENT_BYTES)
-        return checked(parsed(content, str(self.folder / COPY)), self.folder / COPY)
+        place = self.folder / COPY
+        return document_of(read_json(place, MOST_DOCUMENT_BYTES), str(place))
 
-    def whole(self) -> list[dict[str, Any]]:
+    def whole(self) -> list[Document]:
         """Every document that is whole in one of the two files, in whichever form: that of this run first.
 
         This run's is the one of which more arrays are in place, should another run's have come here.
@@ -81,18 +164,18 @@ class RunDocument:
         found = []
         for place in (self.folder / ROOT, self.folder / COPY):
             try:
-                value = parsed(read_plain(place, MOST_DOCUMENT_BYTES), str(place))
+                value = read_json(place, MOST_DOCUMENT_BYTES)
                 if isinstance(value, dict) and "stages" not in value:
                     value = _attribute(value, place)
-                found.append(checked(value, place))
+                found.append(document_of(value, str(place)))
             except DamagedStoreError:
                 continue
         return sorted(found, key=self.strangers)
 
-    def strangers(self, document: dict[str, Any]) -> int:
+    def strangers(self, document: Document) -> int:
         """How many arrays a document names that are not in place."""
         count = 0
-        for name, wanted in document.get("arrays", {}).items():
+        for name, wanted in document.arrays.items():
             try:
                 count += checksum_of(read_plain(self.folder / name / "zarr.json", MOST_METADATA_BYTES)) != wanted
             except DamagedStoreError:
@@ -108,17 +191,61 @@ def _attribute(group: Any, place: Place) -> Any:
     return attributes[KEY]
 
 
-def checked(document: Any, place: Place) -> dict[str, Any]:
-    """A document that has its schema's form and its own checksum (earlier releases wrote none)."""
-    found = checked_document(document, str(place))
-    if found["format_version"] <= SEALED and "crc32c" in found and seal(found) != found:
-        raise DamagedStoreError(f"{str(place)!r} is damaged (checksum differs); {REMEDY}")
+def document_of(value: Any, where: str) -> Document:
+    """The document that a JSON value is, checked.
+
+    where: Names the file in errors.
+    Raises DamagedStoreError: Naming the first key that is missing, of another type, or out of range; or a checksum
+        that differs, or steps that contradict one another.
+    Raises ScalemaniError: If another release wrote it, or it has a step that this one does not know.
+    """
+    version = value.get("format_version") if isinstance(value, dict) else None
+    if type(version) is int and version != FORMAT_VERSION:
+        raise ScalemaniError(
+            f"{where}: the run has format version {version}; this release reads {FORMAT_VERSION}: use the release that "
+            "wrote it, or fit again with overwrite"
+        )
+    with refused(where):
+        found = msgspec.convert(value, Document)
+        if "crc32c" not in value or seal(value) != value:
+            raise DamagedStoreError(f"{where!r} is damaged (checksum differs); {REMEDY}")
+    steps = {name: step_of(name, said, where) for name, said in found.stages.items()}
+    for name, step in steps.items():
+        lacks = [other for other in step.NEEDS if other not in steps]
+        wrong = f"the step {name!r} lacks {lacks[0]!r}" if lacks else step.contradiction(steps)
+        if wrong is not None:
+            raise damaged(where, wrong)
+    return found.changed(stages=steps)
+
+
+def step_of(name: str, value: Any, where: str) -> StepRecord:
+    """The record of a step."""
+    if name not in STEPS:
+        importlib.import_module(DECLARED)
+    kind = STEPS.get(name)
+    if kind is None:
+        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:60])
+        raise ScalemaniError(
+            f"{where}: the run has a step {shown!r} that this scalemani does not know: a newer scalemani or another "
+            "module wrote it; use that, or fit again with overwrite"
+        )
+    with refused(f"{where}: {name}"):
+        return msgspec.convert(value, kind)
+
+
+def read_back(record: Step) -> Step:
+    """A record as it will be read, so that nothing is written that can't be.
+
+    Raises DamagedStoreError: If it holds NaN, or a number out of range.
+    """
+    found: Step = parsed(canonical(record), f"the step {record.STEP!r}", type(record))
     return found
 
 
-def seal(document: dict[str, Any]) -> dict[str, Any]:
+def seal(document: Any) -> dict[str, Any]:
     """The document with the CRC32C of its text."""
-    bare = {key: value for key, value in document.items() if key != "crc32c"}
+    parts = msgspec.structs.asdict(document) if isinstance(document, Document) else document
+    bare = {key: value for key, value in parts.items() if key != "crc32c"}
     return {**bare, "crc32c": checksum_of(canonical(bare))}
 
 
@@ -127,9 +254,12 @@ def as_group(document: dict[str, Any]) -> bytes:
     return canonical({"attributes": {KEY: document}, "node_type": "group", "zarr_format": 3})
 
 
+_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=float)  # NumPy's float64 is a float
+
+
 def canonical(value: Any) -> bytes:
     """The one text of a JSON value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return _ENCODER.encode(value)
 
 
 @cache
@@ -147,120 +277,119 @@ def versions() -> dict[str, str]:
     return found
 
 
-MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, indented, in two stages
-MOST_LINE_BYTES = 16 << 20  # a checksum of at most 12 letters for each of a million tiles
-MOST_WRITER_BYTES = MOST_METADATA_BYTES = 64 << 10
-LEAST_CHUNK = 16 << 20  # bytes of all chunks of a small array but one: write_array's have 32 MiB or a row
+# ---- an array's metadata -----------------------------------------------------------------------------
+
+DTYPE_BYTES = {
+    "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+    "float16": 2, "float32": 4, "float64": 8,
+}  # fmt: skip
 
 
-@cache
-def _validator(name: str) -> Any:
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
+class Chunks(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sides of a chunk."""
 
-    # the specification takes 60.0 for an integer; what counts here is Python's type
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    return extend(Draft202012Validator, type_checker=checker)(SCHEMAS[name])
+    chunk_shape: Annotated[list[Rows], Meta(min_length=1, max_length=4)]
 
 
-def _checked(obj: Any, name: str, where: str) -> dict[str, Any]:
-    from jsonschema.exceptions import best_match
+class Grid(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an array is cut."""
 
-    error = best_match(_validator(name).iter_errors(obj))
-    if error is not None:
-        at = ".".join(map(str, error.absolute_path))
-        raise damaged(where, f"{at or 'the whole'} is damaged: {_said(error)}")
-    found: dict[str, Any] = obj
-    return found
+    name: Literal["regular"]
+    configuration: Chunks
 
 
-def _said(error: Any) -> str:
-    """A validator's error in a few words; what was found is cut short, since it may be large."""
-    if error.validator in ("required", "dependentRequired"):
-        return str(error.message)
-    found = repr(error.instance)
-    short = found if len(found) <= 60 else found[:57] + "..."
-    if error.validator in ("type", "anyOf"):
-        return f"{short} has the wrong type"
-    allowed = str(error.validator_value)
-    return f"{short} is not allowed ({error.validator}: {allowed if len(allowed) <= 80 else allowed[:77] + '...'})"
+class Separator(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is between the numbers of a chunk."""
+
+    separator: Literal["/"]
 
 
-def checked_document(obj: Any, where: str) -> dict[str, Any]:
-    """The root document of a run: format version, id, versions, the stages that are done, checksums of its arrays.
+class KeyEncoding(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the files of chunks are called."""
 
-    obj: As :func:`read_json` gives it.
-    where: Names the file in the error.
-    Raises DamagedStoreError: Naming the first key that is missing, of another type, or out of range; or stages that
-        contradict one another.
-    """
-    found = _checked(obj, "document", where)
-    wrong = _contradiction(found["stages"])
-    if wrong is not None:
-        raise damaged(where, wrong)
-    return found
+    name: Literal["default"]
+    configuration: Separator = Separator(separator="/")
 
 
-def _contradiction(stages: dict[str, Any]) -> str | None:
-    """What stages say that can't be true together, in a few words: a schema does not see across them."""
-    data, graph, solved, fit = (stages.get(name) for name in ("data", "graph", "solve", "fit"))
-    if data is not None:
-        rows, features, points = data["fields"]["n_rows"], data["fields"]["n_features"], data["n_distinct"]
-        if points > rows or (data["fields"]["kind"] != "features" and not rows == features == points):
-            return f"{rows} rows of {features} features make no {points} points"
-        if graph is not None and graph["n_vertices"] > points:
-            return f"a graph of {graph['n_vertices']} vertices for {points} points"
-        searched = stages.get("neighbors", {}).get("fields")
-        reach = (searched["n_neighbors"], searched["radius"]) if searched else ()
-        if reach == (None, None) and data["fields"]["kind"] != "geodesic":
-            return "neighbours by no number and no radius"
-    if solved is not None:
-        p, spectrum = solved["fields"]["n_components"], solved["spectrum"]
-        for name in (*BY_AXIS, *LATER_BY_AXIS):
-            if len(spectrum.get(name, [])) not in (p, 0):
-                return f"{name} has {len(spectrum[name])} numbers for {p} axes"
-        if fit is not None and fit["fields"]["n_components"] != p:
-            return f"{fit['fields']['n_components']} axes were asked for, and {p} found"
-    return None
+class Endian(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The order of bytes."""
+
+    endian: Literal["little"]
 
 
-def checked_line(obj: Any, where: str) -> dict[str, Any]:
-    """The ledger's line of a row of tiles: checksums, and by newer releases the run's id and the row.
+class Bytes(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="bytes"):
+    """Zarr's codec of plain numbers."""
 
-    Raises DamagedStoreError: As :func:`checked_document`.
-    """
-    return _checked(obj, "line", where)
+    configuration: Endian | None = None
 
 
-def checked_writer(obj: Any, where: str) -> dict[str, Any]:
-    """The heartbeat of the one process that writes.
+class BloscParts(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How Blosc compresses."""
 
-    Raises DamagedStoreError: As :func:`checked_document`.
-    """
-    return _checked(obj, "writer", where)
+    cname: Literal["lz4", "zstd"]
+    clevel: Annotated[int, Meta(ge=0, le=9)] = 5
+    shuffle: Literal["noshuffle", "shuffle", "bitshuffle"] = "bitshuffle"
+    typesize: Annotated[int, Meta(ge=1, le=8)] = 4
+    blocksize: Annotated[int, Meta(ge=0, lt=2**31)] = 0
 
 
-def checked_array_metadata(obj: Any, where: str, largest_bytes: int, *, tiles: bool = False) -> dict[str, Any]:
-    """The metadata (`zarr.json`) of one array of a run, as this package writes it: plain numbers, little-endian.
+class Blosc(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="blosc"):
+    """Zarr's codec of compressed bytes."""
 
-    obj, where: As :func:`checked_document`.
+    configuration: BloscParts
+
+
+class Crc(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="crc32c"):
+    """Zarr's codec of a checksum behind each chunk."""
+
+
+class ArrayMetadata(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `zarr.json` of an array of a run, as this package writes it: plain numbers, little-endian."""
+
+    zarr_format: Literal[3]
+    node_type: Literal["array"]
+    shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(min_length=1, max_length=4)]
+    data_type: Literal[
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
+        "float64",
+    ]  # fmt: skip
+    chunk_grid: Grid
+    codecs: Annotated[list[Bytes | Blosc | Crc], Meta(min_length=1, max_length=2)]
+    attributes: Annotated[dict[str, int | str], Meta(max_length=16)]
+    fill_value: bool | float | str
+    chunk_key_encoding: KeyEncoding
+    storage_transformers: Annotated[list[Any], Meta(max_length=0)] = []
+
+    @property
+    def chunks(self) -> list[int]:
+        """Sides of a chunk."""
+        return self.chunk_grid.configuration.chunk_shape
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a number."""
+        return DTYPE_BYTES[self.data_type]
+
+
+def array_metadata(content: bytes, where: str, largest_bytes: int, *, tiles: bool = False) -> ArrayMetadata:
+    """The metadata of one array of a run, of the text of its `zarr.json`.
+
     largest_bytes: What the array, and one chunk of it, may take in memory.
     tiles: Whether it is D, square, with square chunks, which alone may be compressed; else the number of chunks is held
         against the bytes, so that no file of a kilobyte stands for a billion chunks.
     Raises DamagedStoreError: Another kind of node, dtype or codec, a storage transformer, an array or chunk that is too
         large, or chunks that are too many.
     """
-    metadata = _checked(obj, "metadata", where)
-    shape, chunks = metadata["shape"], metadata["chunk_grid"]["configuration"]["chunk_shape"]
-    item = DTYPE_BYTES[metadata["data_type"]]
+    found: ArrayMetadata = parsed(content, where, ArrayMetadata)
+    shape, chunks, item = found.shape, found.chunks, found.item_bytes
+    plain, *second = found.codecs
+    whole, chunk = item * math.prod(shape), item * math.prod(chunks)
     if len(shape) != len(chunks):
         raise damaged(where, f"an array of {len(shape)} axes has chunks of {len(chunks)}")
-    if item > 1 and metadata["codecs"][0].get("configuration") is None:
-        raise damaged(where, "the codec bytes has no byte order")
-    second = [codec["name"] for codec in metadata["codecs"][1:]]
-    if second and (second == ["blosc"]) != tiles:
-        raise damaged(where, f"the codec {second[0]!r} is not for {'distances' if tiles else 'small arrays'}")
-    whole, chunk = array_bytes(metadata), item * math.prod(chunks)
+    if not isinstance(plain, Bytes) or (item > 1 and plain.configuration is None):
+        raise damaged(where, "the first codec is not bytes with their order")
+    if second and not isinstance(second[0], Blosc if tiles else Crc):
+        raise damaged(where, f"its second codec is not for {'distances' if tiles else 'small arrays'}")
     if whole > largest_bytes or chunk > max(largest_bytes, item):
         raise damaged(
             where, f"says {whole:,} bytes in chunks of {chunk:,}, where at most {largest_bytes:,} are expected"
@@ -271,13 +400,4 @@ def checked_array_metadata(obj: Any, where: str, largest_bytes: int, *, tiles: b
     most = MOST_BLOCKS**2 if tiles else 2 + 2 * whole // LEAST_CHUNK
     if count > most or (tiles and -(-shape[0] // chunks[0]) > MOST_BLOCKS):
         raise damaged(where, f"{whole:,} bytes are cut into {count:,} chunks, where at most {most:,} are expected")
-    return metadata
-
-
-def array_bytes(metadata: dict[str, Any]) -> int:
-    """Bytes of an array's numbers, of checked metadata.
-
-    >>> array_bytes({"shape": [3, 2], "data_type": "float32"})
-    24
-    """
-    return int(math.prod(metadata["shape"])) * DTYPE_BYTES[metadata["data_type"]]
+    return found

@@ -10,14 +10,23 @@ A copy of a model (:func:`making`) and any other thing that is made in its place
 folder first; what it left there is removed in the same way.
 """
 
-import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
+
+import msgspec
 
 from scalemani.errors import DamagedStoreError
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.json import parsed
+
+
+class Comes(msgspec.Struct, frozen=True, kw_only=True):
+    """The journal of a place that is being replaced: the name of what comes."""
+
+    comes: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+\Z", max_length=64)]
+
 
 JOURNAL, MAKING = "replacing.json", "making.json"
 HEADS = ("document.json", "zarr.json")  # of a run or an array: removed first, copied last, in this order
@@ -39,18 +48,18 @@ def take_place(new: ObjectPath, target: ObjectPath) -> None:
 
     Raises StoreUnreachableError: The next to open it goes on from there.
     """
-    (workshop(target) / JOURNAL).write_bytes(json.dumps({"comes": new.name}).encode())
+    (workshop(target) / JOURNAL).write_bytes(msgspec.json.encode(Comes(comes=new.name)))
     _bring(new, target)
 
 
 def coming(target: ObjectPath) -> ObjectPath | None:
     """What is on its way to a place, if its process was killed, or is at it."""
     try:
-        said = parsed((workshop(target) / JOURNAL).read_up_to(MOST_BYTES), str(target))
+        content = (workshop(target) / JOURNAL).read_up_to(MOST_BYTES)
+        said: Comes = parsed(content, str(target), Comes)
     except (FileNotFoundError, ValueError, DamagedStoreError):
         return None
-    name = said.get("comes") if isinstance(said, dict) else None
-    return workshop(target) / name if isinstance(name, str) and name.isalnum() else None
+    return workshop(target) / said.comes
 
 
 def settle(target: ObjectPath) -> None:

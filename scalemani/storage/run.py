@@ -1,17 +1,11 @@
-"""What a process keeps of a run from task to task: takes a path and a run's id, gives the run, or what is made of it.
+"""One run in its store: takes arrays and records of steps, gives them back whole, and copies itself without D.
+
+A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the package versions, a checksum of
+each array's metadata, and a record for each finished step. Small arrays are in :mod:`scalemani.storage.arrays`, D is in
+:mod:`scalemani.storage.tiles`. Nothing here is ever unpickled, nothing outside the folder is followed to.
 
 Workers live longer than what they opened: D is dropped and made again with other tiles, a graph is repaired under the
-same id. So what is kept is compared with the run's document each time that it is asked for.
-
-A model without D: takes a run's document and arrays, writes them as a run of their own at another path.
-
-One run in its store: takes arrays and stage states, gives them back whole. D itself is in
-    :mod:`scalemani.storage.tiles`.
-
-A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the format version, the package
-versions, a checksum of each array's metadata, and a state per finished stage: fields that identify it (its fingerprint)
-and what it found. Small arrays are in :mod:`scalemani.storage.arrays`. Nothing here is ever unpickled, nothing outside
-the folder is followed to.
+same id. So what a process keeps of a run is compared with the run's document each time that it is asked for.
 """
 
 import errno
@@ -30,10 +24,10 @@ from scalemani.storage import arrays as small_arrays
 from scalemani.storage.arrays import check_size, checked_array
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import beside, checksum_of, discard, room_for, set_aside, take_place
-from scalemani.storage.json import check_no_links
+from scalemani.storage.json import REMEDY, check_no_links
 from scalemani.storage.locations import Named, Place, absolute, is_url, place
 from scalemani.storage.place import check_writable, kind_of, put_back
-from scalemani.storage.records import RunDocument, canonical, versions
+from scalemani.storage.records import Document, RunDocument, Step, StepRecord, canonical, read_back, versions
 from scalemani.storage.replacing import making
 from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
@@ -41,7 +35,7 @@ from scalemani.storage.writer import Writer
 
 def write_copy(
     target: Place,
-    document: dict[str, Any],
+    document: Document,
     names: Iterable[str],
     read: Callable[[str], NDArray[Any]],
     more: Callable[[Place], None],
@@ -49,7 +43,7 @@ def write_copy(
     """Write a run, whole or not at all.
 
     target: Absolute; folders above it are made.
-    document: Its "arrays" are replaced by those that are written.
+    document: Its arrays are replaced by those that are written.
     read: Name -> array, checked.
     more: Copies what else belongs to the run, into the folder that it is given, before there is a document.
     Raises ScalemaniError: If something is at `target`.
@@ -75,20 +69,18 @@ def write_copy(
 
 def _write(
     place: Place,
-    document: dict[str, Any],
+    document: Document,
     names: Iterable[str],
     read: Callable[[str], NDArray[Any]],
     more: Callable[[Place], None],
 ) -> None:
     sums = {name: arrays.write(place, name, read(name)) for name in names}
     more(place)
-    RunDocument(place).write({**document, "arrays": sums})
+    RunDocument(place).write(document.changed(arrays=sums))
 
 
-FORMAT_VERSION = 3
 PIECES = "piece_"  # of a stage that is not finished, however many; they go with its end, and no document names them
 LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model does without
-READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
 class RunStore(Tiles):
@@ -116,19 +108,13 @@ class RunStore(Tiles):
         check_no_links(place(self.path), levels=2)
         self._document = RunDocument(place(self.path))
         document = self._document.read()
-        super().__init__(self.path, document["id"])
+        super().__init__(self.path, document.id)
         self._written: dict[str, int] = {}
         self._guard: Callable[[], None] = lambda: None
-        version = document.get("format_version")
-        if version not in READABLE:
-            raise ScalemaniError(
-                f"the run at {self.path!r} has format version {version!r}; this release reads "
-                f"{' and '.join(map(str, READABLE))}: use the release that wrote it, or fit again with overwrite"
-            )
 
     @classmethod
-    def create(cls, path: Named, *, replace: bool = False, stages: dict[str, Any] | None = None) -> "RunStore":
-        """Make a run with no stage but the given ones; one that is there goes only when `replace` is true.
+    def create(cls, path: Named, *, replace: bool = False, steps: Iterable[StepRecord] = ()) -> "RunStore":
+        """Make a run with no step but the given ones; one that is there goes only when `replace` is true.
 
         Raises ScalemaniError: If something else is at `path` (never removed), or a run is and `replace` is false.
         """
@@ -137,13 +123,8 @@ class RunStore(Tiles):
             raise ScalemaniError(f"'{target}' exists and is not a scalemani run: it is left alone; give another path")
         if found == "run" and not replace:
             raise ScalemaniError(f"a run exists at {str(target)!r}: resume it, or replace it with overwrite")
-        document = {
-            "format_version": FORMAT_VERSION,
-            "id": uuid.uuid4().hex,
-            "versions": versions(),
-            "stages": stages or {},
-            "arrays": {},
-        }
+        stages = {step.STEP: step for step in steps}
+        document = Document(id=uuid.uuid4().hex, versions=versions(), arrays={}, stages=stages)
         if isinstance(target, ObjectPath) and found == "nothing":
             if not RunDocument(target).begin(document):
                 raise _also_made(path)
@@ -188,13 +169,15 @@ class RunStore(Tiles):
     # ---- the document: written by the client alone ----------------------------------------------
 
     @property
-    def document(self) -> dict[str, Any]:
-        """The JSON object of the run, as it is now."""
-        return dict(self._document.read())
+    def document(self) -> Document:
+        """The run's document, as it is now."""
+        return self._document.read()
 
     def _change(self, stages: dict[str, Any], arrays: dict[str, int]) -> None:
-        self._check_right()
-        self._document.write({**self.document, "format_version": FORMAT_VERSION, "stages": stages, "arrays": arrays})
+        """Write the document with these, if they are others."""
+        document = self.document
+        if stages != document.stages or arrays != document.arrays:
+            self._document.write(document.changed(stages=stages, arrays=arrays))
 
     def _check_right(self) -> None:
         """Before anything of the run is changed: it is this writer's still, and the run that was opened."""
@@ -203,45 +186,59 @@ class RunStore(Tiles):
 
     def check_identity(self) -> None:
         """Refuse to write into another run than the one that was opened."""
-        if self._document.read()["id"] != self.identity:
+        if self.document.id != self.identity:
             raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 
-    def stage(self, name: str) -> dict[str, Any] | None:
-        """The state of a finished stage, or None."""
-        state = self.document["stages"].get(name)
-        return None if state is None else dict(state)
+    def record(self, kind: type[Step]) -> Step | None:
+        """What a step recorded, or None where it is not finished."""
+        return self.document.stages.get(kind.STEP)
 
-    def finish(self, name: str, fields: dict[str, Any], **found: Any) -> None:
-        """Record a stage as done, by its `fields` and what it found (JSON values), and the arrays that were written.
+    def needed(self, kind: type[Step]) -> Step:
+        """What a step recorded that has to be finished.
+
+        Raises DamagedStoreError: If it is not.
+        """
+        found = self.record(kind)
+        if found is None:
+            raise DamagedStoreError(f"the run at {self.path!r} lacks its step {kind.STEP!r}; {REMEDY}")
+        return found
+
+    def finish(self, *records: StepRecord) -> None:
+        """Record steps as done, and the arrays that were written.
 
         Raises StoreInUseError: If another writer has taken over.
+        Raises DamagedStoreError: If a record holds what can't be read back.
         """
-        stages = {**self.document["stages"], name: {"fields": fields, **found}}
-        self._change(stages, {**self.named_arrays(), **self._written})
+        self._check_right()
+        found = {record.STEP: read_back(record) for record in records}
+        self._change({**self.document.stages, **found}, {**self.document.arrays, **self._written})
         self._written = {}
 
-    def finish_again(self, name: str, state: dict[str, Any] | None = None) -> None:
-        """Record the arrays that were written again with their stage as it is, or (`state`) as it was."""
-        self.finish(name, **(state or self.document["stages"][name]))
+    def forget(self, *names: str, arrays: str | None = None) -> None:
+        """Take steps back: they will be run again.
 
-    def forget(self, *names: str) -> None:
-        """Take stages back: they will be run again."""
-        stages = {key: value for key, value in self.document["stages"].items() if key not in names}
-        self._change(stages, self.named_arrays())
+        arrays: The arrays whose names begin so go with them.
+        """
+        self._check_right()
+        document = self.document
+        stages = {key: value for key, value in document.stages.items() if key not in names}
+        self._change(stages, self._without(lambda name: arrays is not None and name.startswith(arrays)))
+        if arrays is not None:
+            self._remove_own(arrays)
 
     def named_arrays(self) -> dict[str, int]:
-        """What is recorded; where an earlier release recorded nothing, what is there: a change must not lose it."""
-        found = self.document.get("arrays")
-        return small_arrays.found(place(self.path)) if found is None else dict(found)
+        """Arrays that are recorded, with the checksums of their metadata."""
+        return dict(self.document.arrays)
+
+    def _without(self, gone: Callable[[str], bool]) -> dict[str, int]:
+        """The arrays that are recorded, without some, of which those that were written are forgotten too."""
+        self._written = {name: value for name, value in self._written.items() if not gone(name)}
+        return {name: value for name, value in self.document.arrays.items() if not gone(name)}
 
     def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
         """Before arrays are replaced or removed: a checksum is never that of another one."""
         self._check_right()
-        self._written = {name: value for name, value in self._written.items() if not gone(name)}
-        arrays = self.named_arrays()
-        kept = {name: value for name, value in arrays.items() if not gone(name)}
-        if kept != arrays:
-            self._change(self.document["stages"], kept)
+        self._change(self.document.stages, self._without(gone))
 
     # ---- arrays --------------------------------------------------------------------------------
 
@@ -261,9 +258,9 @@ class RunStore(Tiles):
         Raises DamagedStoreError: If it is missing, is not what was written, or can't be this run's.
         """
         document = self.document
-        known = {**document.get("arrays", {}), **self._written}.get(name)
+        known = {**document.arrays, **self._written}.get(name)
         found = small_arrays.read(place(self.path), name, known)
-        return checked_array(self.path, name, found, document["stages"])
+        return checked_array(self.path, name, found, document.stages)
 
     def remove_array(self, name: str) -> None:
         """Remove one array, if it is there."""
@@ -278,19 +275,18 @@ class RunStore(Tiles):
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
         content = (place(self.path) / "distances" / "zarr.json").read_bytes()
-        self._change(self.document["stages"], {**self.named_arrays(), "distances": checksum_of(content)})
+        self._written["distances"] = checksum_of(content)
+        self.finish()
 
     @property
     def has_distances(self) -> bool:
-        arrays = self.document.get("arrays")
-        return super().has_distances if arrays is None else "distances" in arrays
+        return "distances" in self.document.arrays
 
     def metadata_sum(self) -> int | None:
-        found: int | None = self.document.get("arrays", {}).get("distances")
-        return found
+        return self.document.arrays.get("distances")
 
     def check_size(self, n: int) -> None:
-        check_size(self.path, n, self.document["stages"])
+        check_size(self.path, n, self.document.stages)
 
     def drop_distances(self) -> None:
         self._forget_arrays(self._goes_with_distances)
@@ -304,13 +300,11 @@ class RunStore(Tiles):
         Raises ScalemaniError: If something is at `path`.
         Raises DamagedStoreError: If an array of the model is not what was written.
         """
-        document = {**self.document, "format_version": FORMAT_VERSION}
-        write_copy(place(path).absolute(), document, self._of_model(), self.read_array, more)
+        write_copy(place(path).absolute(), self.document, self._of_model(), self.read_array, more)
 
     def _of_model(self) -> list[str]:
         """Names of the arrays that a model needs."""
-        names = self.document.get("arrays") or small_arrays.found(place(self.path))
-        return [name for name in names if not name.startswith(("distances", *LEFT_OUT))]
+        return [name for name in self.document.arrays if not name.startswith(("distances", *LEFT_OUT))]
 
     def bytes_without_distances(self, *more: str) -> int:
         """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
@@ -319,8 +313,7 @@ class RunStore(Tiles):
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
-        arrays: dict[str, int] = self.document.get("arrays", {})
-        return tuple(sorted(item for item in arrays.items() if item[0].startswith(prefixes)))
+        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefixes)))
 
 
 def _also_made(path: Named) -> ScalemaniError:
@@ -346,7 +339,7 @@ def shared_run(path: str, identity: str) -> RunStore:
 
 
 def _same(store: RunStore, identity: str) -> RunStore:
-    if store.document["id"] != identity:
+    if store.document.id != identity:
         raise DamagedStoreError(f"the run at {store.path!r} was replaced while it was in use")
     return store
 

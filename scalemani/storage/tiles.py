@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numcodecs
 import numpy as np
@@ -35,9 +35,9 @@ from scalemani.errors import DamagedStoreError, StoreUnreachableError
 from scalemani.storage.arrays import own_entries
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import beside, checksum, checksum_of, discard, folder_at, put, put_once, room_for
-from scalemani.storage.json import REMEDY, check_inside, open_plain, parsed, read_into, read_json, read_plain
+from scalemani.storage.json import REMEDY, check_inside, open_plain, read_into, read_json, read_plain
 from scalemani.storage.locations import Place, names_in, place
-from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, checked_array_metadata, checked_line
+from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Blosc, Line, array_metadata, canonical
 
 MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
 RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
@@ -137,15 +137,15 @@ class TileFiles:
         self.metadata_sum = checksum_of(content)
         if metadata_sum not in (None, self.metadata_sum):
             raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
-        found = checked_array_metadata(parsed(content, str(place)), str(place), MOST_BYTES, tiles=True)
-        shape, chunk = found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]
-        if found["data_type"] != "float32" or 4 * chunk[0] ** 2 > MOST_TILE:
+        found = array_metadata(content, str(place), MOST_BYTES, tiles=True)
+        if found.data_type != "float32" or 4 * found.chunks[0] ** 2 > MOST_TILE:
             raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; {REMEDY}")
-        blosc = [codec["configuration"] for codec in found["codecs"] if codec["name"] == "blosc"]
-        self.blocks = Blocks(shape[0], chunk[0])
+        self.blocks = Blocks(found.shape[0], found.chunks[0])
         self._codec: Any = None
-        if blosc:
-            self._codec = numcodecs.Blosc(blosc[0]["cname"], blosc[0]["clevel"], numcodecs.Blosc.BITSHUFFLE)
+        for codec in found.codecs:
+            if isinstance(codec, Blosc):
+                said = codec.configuration
+                self._codec = numcodecs.Blosc(said.cname, said.clevel, numcodecs.Blosc.BITSHUFFLE)
 
     @classmethod
     def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":
@@ -187,16 +187,16 @@ class TileFiles:
         put(place, content)
         return checksum(buffer) if self._codec is None else checksum_of(content)
 
-    def read(self, row: int, column: int, buffer: F32, wanted: int, *, of_numbers: bool = False) -> F32:
+    def read(self, row: int, column: int, buffer: F32, wanted: int) -> F32:
         """Read a tile into a buffer; its part that is the tile, contiguous (a copy where the tile is an end's).
 
-        wanted: CRC32C of the file or, in stores of earlier releases, of the tile's numbers.
+        wanted: CRC32C of the file.
         Raises DamagedStoreError: Naming the tile.
         """
         place = self._inside(row, column)
         try:
             content: Any = self._bytes(place, buffer)
-            if not of_numbers and checksum_of(content) != wanted:
+            if checksum_of(content) != wanted:
                 raise ValueError("checksum differs")
             if self._codec is not None:
                 if int.from_bytes(content[4:8], "little") != buffer.nbytes:  # Blosc would write as much as that says
@@ -205,8 +205,6 @@ class TileFiles:
             elif len(content) != buffer.nbytes:
                 raise ValueError(f"{len(content)} bytes of {buffer.nbytes}")
             tile = np.ascontiguousarray(self.inside(row, column, buffer))
-            if of_numbers and checksum(tile) != wanted:
-                raise ValueError("checksum differs")
         except StoreUnreachableError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
@@ -233,16 +231,9 @@ WITH_DISTANCES = ("first_", "solver_")  # how the names begin of what was read o
 Use = Callable[[int, int, F32], None]
 
 
-class Line(NamedTuple):
-    """What the ledger says of a row of tiles: a CRC32C each, of the files or (earlier releases) of the numbers."""
-
-    sums: list[int]
-    of_numbers: bool
-
-
 def line_text(run: str, row: int, sums: list[int]) -> bytes:
     """The one text of a line."""
-    return json.dumps({"run": run, "row": row, "crc32c": sums}).encode()
+    return canonical(Line(run=run, row=row, crc32c=sums))
 
 
 class Tiles(ABC):
@@ -370,7 +361,7 @@ class Tiles(ABC):
         self._lines.pop(row, None)
         line = line_text(self.identity, row, sums)
         folder_at(self._ledger)
-        if not put_once(self.line_file(row), line) and self.line(row) != Line(sums, False):
+        if not put_once(self.line_file(row), line) and self.line(row) != Line(run=self.identity, row=row, crc32c=sums):
             put(self.line_file(row), line)
 
     def unfinish(self, row: int) -> None:
@@ -382,12 +373,11 @@ class Tiles(ABC):
     def line(self, row: int) -> Line | None:
         """The line of a row; None where there is no whole one of this run."""
         try:
-            line = checked_line(read_json(self.line_file(row), MOST_LINE_BYTES), str(self.line_file(row)))
+            line: Line = read_json(self.line_file(row), MOST_LINE_BYTES, Line)
         except (DamagedStoreError, OSError):
             return None
-        mine = line.get("run", self.identity) == self.identity and line.get("row", row) == row
-        whole = len(line["crc32c"]) == len(self.blocks) - row
-        return Line(list(line["crc32c"]), "run" not in line) if mine and whole else None
+        mine = line.run == self.identity and line.row == row
+        return line if mine and len(line.crc32c) == len(self.blocks) - row else None
 
     def _recorded(self, row: int) -> Line:
         if row not in self._lines:
@@ -430,7 +420,7 @@ class Tiles(ABC):
     def _tile(self, row: int, column: int, buffer: F32) -> F32:
         files, line = self.files, self._recorded(row)
         try:
-            return files.read(row, column, buffer, line.sums[column - row], of_numbers=line.of_numbers)
+            return files.read(row, column, buffer, line.crc32c[column - row])
         except DamagedStoreError:
             self._lines.pop(row, None)
             if self._recorded(row) == line:

@@ -8,7 +8,6 @@ that it was taken over notices (:meth:`Writer.check`), and must stop. The right 
 the path into order (:func:`scalemani.storage.files.settle`).
 """
 
-import json
 import os
 import socket
 import threading
@@ -16,7 +15,6 @@ import time
 import uuid
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -30,9 +28,9 @@ from scalemani.errors import (
 )
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import put, put_once, settle, short
-from scalemani.storage.json import open_plain, parsed, read_plain
+from scalemani.storage.json import open_plain, read_json, read_plain
 from scalemani.storage.locations import Named, Place, real
-from scalemani.storage.records import MOST_WRITER_BYTES, checked_writer
+from scalemani.storage.records import MOST_WRITER_BYTES, WriterRecord, canonical
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
 DEAD_AFTER = 6  # beats that were missed
@@ -91,7 +89,8 @@ class Writer:
         self._ended.set()
         self._thread.join()
         try:
-            if (self._found() or {}).get("writer") == self._id:
+            found = self._found()
+            if found is not None and found.writer == self._id:
                 self._object.unlink(missing_ok=True)
         except (OSError, DamagedStoreError, StoreUnreachableError):
             pass  # it is only ours to remove while we can read it
@@ -105,7 +104,7 @@ class Writer:
                 found = self._found()
             except (DamagedStoreError, StoreUnreachableError):
                 return
-            self._lost = found is None or found["writer"] != self._id  # none: the other one is done already
+            self._lost = found is None or found.writer != self._id  # none: the other one is done already
         if self._lost:
             raise self._in_use("another process, which took over while this one stood still")
 
@@ -147,19 +146,19 @@ class Writer:
             found = self._found()
         except DamagedStoreError:
             found = None
-        if found is not None and found.get("boot") == _machine():
-            runs = found["pid"] != os.getpid() and _runs(found["pid"], found.get("started", 0.0))
+        if found is not None and found.boot == _machine():
+            runs = found.pid != os.getpid() and _runs(found.pid, found.started)
             if runs is False:
                 return
             if runs:
-                raise self._in_use(f"process {found['pid']} on this machine")
-        seconds = min(float(found["seconds"]), 60.0) if found else BEAT
+                raise self._in_use(f"process {found.pid} on this machine")
+        seconds = min(found.seconds, 60.0) if found else BEAT
         waited = 0.0
         while waited < DEAD_AFTER * seconds:
             time.sleep(seconds / 2)
             waited += seconds / 2
             if self._content() != before:
-                raise self._in_use(f"process {found['pid']} on {found['host']}" if found else "another process")
+                raise self._in_use(f"process {found.pid} on {found.host}" if found else "another process")
 
     def _in_use(self, who: str) -> StoreInUseError:
         more = IN_A_SEARCH if self._what == "fit" else ""
@@ -180,16 +179,16 @@ class Writer:
     # ---- the object ------------------------------------------------------------------------------
 
     def _text(self) -> bytes:
-        said = {
-            "writer": self._id,
-            "host": socket.gethostname(),
-            "boot": _machine(),
-            "pid": os.getpid(),
-            "started": psutil.Process().create_time(),
-            "beat": self._beat,
-            "seconds": BEAT,
-        }
-        return json.dumps(said).encode().ljust(LENGTH)
+        said = WriterRecord(
+            writer=self._id,
+            host=socket.gethostname(),
+            boot=_machine(),
+            pid=os.getpid(),
+            started=psutil.Process().create_time(),
+            beat=self._beat,
+            seconds=BEAT,
+        )
+        return canonical(said).ljust(LENGTH)
 
     def _content(self) -> bytes | None:
         """What the object holds, nothing where it can't be read; None where there is none."""
@@ -198,15 +197,15 @@ class Writer:
         except DamagedStoreError as error:
             return None if isinstance(error.__cause__, FileNotFoundError) else b""
 
-    def _found(self) -> dict[str, Any] | None:
+    def _found(self) -> WriterRecord | None:
         """Who is said to write; None where nobody is."""
         try:
-            content = read_plain(self._object, MOST_WRITER_BYTES)
+            found: WriterRecord = read_json(self._object, MOST_WRITER_BYTES, WriterRecord)
         except DamagedStoreError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
             raise
-        return checked_writer(parsed(content, repr(str(self._object))), str(self._object))
+        return found
 
     def _beats(self) -> None:
         while not self._ended.wait(BEAT):
@@ -240,9 +239,9 @@ def who_writes(path: Named) -> str | None:
         return None
     if found is None:
         return None
-    if found.get("boot") != _machine():
-        return f"process {found['pid']} on {found['host']}"
-    return None if _runs(found["pid"], found.get("started", 0.0)) is False else f"process {found['pid']}"
+    if found.boot != _machine():
+        return f"process {found.pid} on {found.host}"
+    return None if _runs(found.pid, found.started) is False else f"process {found.pid}"
 
 
 @cache

@@ -41,27 +41,32 @@ def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     return said_of_list(words, which or [""] * len(words))
 
 
-def result_in(store: str) -> tuple[str, str] | None:
+Before = tuple[str | float | None, str]
+
+
+def result_in(store: str) -> Before | None:
     """The correction whose result a store holds, and a name of that result; None without a result."""
     from scalemani.errors import ScalemaniError
+    from scalemani.steps.records import SolveRecord
     from scalemani.storage.run import RunStore
 
     try:
-        state = RunStore(store).stage("solve")
+        state = RunStore(store).record(SolveRecord)
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if state is None else (state["spectrum"].get("correction"), state["revision"])
+    return None if state is None else (state.spectrum.correction, state.revision)
 
 
 def begun_line(store: str) -> str | None:
     """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
     from scalemani.errors import DamagedStoreError, ScalemaniError
     from scalemani.methods.base import method_of
+    from scalemani.steps.records import FitRecord
     from scalemani.storage.run import RunStore
 
     try:
         run = RunStore(store)
-        if run.stage("fit") is not None:
+        if run.record(FitRecord) is not None:
             return None
         there = [word for step in method_of(run).load().method.steps_in(run) for word in step.begun(run)]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
@@ -71,7 +76,7 @@ def begun_line(store: str) -> str | None:
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
-def fit_lines(model: Any, store: str, before: tuple[str, str] | None = None, *, worked: bool = True) -> list[str]:
+def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: bool = True) -> list[str]:
     """The lines that ``scalemani fit`` ends with.
 
     before: The :func:`result_in` the store when it began.
