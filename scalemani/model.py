@@ -74,6 +74,7 @@ class Run:
         self.data, self.neighbors = store.needed(DataRecord), store.needed(NeighborsRecord)
         self.graph, self.solve = store.needed(GraphRecord), store.needed(SolveRecord)
         self.fitted, self.chosen = store.needed(FitRecord), store.record(LandmarksRecord)
+        self._names = store.record(NamesRecord)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -147,8 +148,8 @@ class Run:
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, if the fit or its caller knew them."""
-        names = self.store.record(NamesRecord)
-        return None if names is None or names.features is None else list(names.features)
+        named = self._names
+        return None if named is None or named.features is None else list(named.features)
 
     def name_features(self, names: list[str] | None) -> None:
         """Record the names of the features in the store.
@@ -159,7 +160,8 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                RunStore(self.store.path).guarded(writer.check).finish(NamesRecord(features=names))
+                self._names = NamesRecord(features=names)
+                RunStore(self.store.path).guarded(writer.check).finish(self._names)
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""

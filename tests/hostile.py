@@ -144,7 +144,7 @@ def sealed_array(path, name, array):
     """Put an array in a run's place of it, as one who means harm would: with all its checksums."""
     document = RunDocument(Path(path))
     found = document.read()
-    document.write({**found, "arrays": {**found["arrays"], name: arrays.write(Path(path), name, array)}})
+    document.write(found.changed(arrays={**found.arrays, name: arrays.write(Path(path), name, array)}))
 
 
 def sealed_document(path, change):
