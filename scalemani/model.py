@@ -160,8 +160,9 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                self._names = NamesRecord(features=names)
-                RunStore(self.store.path).guarded(writer.check).finish(self._names)
+                named = NamesRecord(features=names)
+                RunStore(self.store.path).guarded(writer.check).finish(named)
+            self._names = named
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
