@@ -140,7 +140,7 @@ def test_a_basis_that_is_limited_by_memory_is_kept_to(reads, four, monkeypatch):
 
     monkeypatch.setattr(eigensolver, "Subspace", subspace)
     fitted(four)
-    assert 100 <= max(seen) < state["most_columns"]
+    assert 100 <= max(seen) < state.most_columns
 
 
 # ---- the iteration -------------------------------------------------------------------------------

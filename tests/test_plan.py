@@ -106,7 +106,7 @@ def test_the_vertices_to_start_from_are_those_that_a_fit_asks_for(n, components,
         return np.ones((len(vertices), n), np.float32)
 
     monkeypatch.setattr(start, "scattered_rows", rows)
-    store = SimpleNamespace(stage=lambda name: {"n_vertices": n, "scale": 1.0})
+    store = SimpleNamespace(needed=lambda kind: SimpleNamespace(n_vertices=n, scale=1.0))
     start.starting_block(store, None, parameters, None, columns)
     assert start_count(n, parameters.n_components, columns) == sum(asked)
 
