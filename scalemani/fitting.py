@@ -61,23 +61,10 @@ from scalemani.planning.plan import (
     with_seconds,
 )
 from scalemani.progress import Progress, no_progress
+from scalemani.steps import records
 from scalemani.steps.axes import solve_landmarks, solve_run
 from scalemani.steps.distances import compute_rows
 from scalemani.steps.inputs import GeodesicInput, Input, read_input
-from scalemani.steps.records import (
-    DataFields,
-    DataRecord,
-    DistancesRecord,
-    FitRecord,
-    GraphRecord,
-    LandmarksFields,
-    LandmarksRecord,
-    NeighborsRecord,
-    RedoRecord,
-    SearchRecord,
-    SolveRecord,
-    StepFields,
-)
 from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
@@ -194,11 +181,11 @@ def _graph_and_plan(
     parameters: Parameters,
     cluster: Cluster,
     limit: int,
-    fields: StepFields,
+    fields: records.StepFields,
     report: Progress,
 ) -> Plan | Layout:
     """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
-    new = store.record(GraphRecord) is None
+    new = store.record(records.GraphRecord) is None
     _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
     if parameters.landmarks is not None:
         try:
@@ -216,13 +203,15 @@ def _graph_and_plan(
 
 
 def _neighbors(
-    store: RunStore, given: Input, parameters: Parameters, fields: StepFields, report: Progress
+    store: RunStore, given: Input, parameters: Parameters, fields: records.StepFields, report: Progress
 ) -> NeighborLists | None:
     """Stage 2, unless it or the graph made of it is there."""
-    state = store.record(NeighborsRecord)
+    state = store.record(records.NeighborsRecord)
     if state is not None and not differing(state.fields, fields.neighbors, exact=state.method != DESCENT):
         drop_pieces(store)  # of a fit that was killed before it did
-        if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
+        if not state.listed or (
+            store.record(records.GraphRecord) is not None and store.record(records.RedoRecord) is None
+        ):
             return None
         try:
             parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
@@ -243,13 +232,13 @@ def _neighbors(
         store.write_array("neighbors_distances", lists.distances)
     account = lists.account if lists else None
     store.finish(
-        NeighborsRecord(
+        records.NeighborsRecord(
             fields=fields.neighbors,
             listed=lists is not None,
             method=lists.method if lists else given.kind,
             recall=float(lists.recall) if lists else 1.0,
             left_out=lists.left_out if lists else 0,
-            account=SearchRecord(**account.record()) if account else None,
+            account=records.SearchRecord(**account.record()) if account else None,
         )
     )
     drop_pieces(store)
@@ -262,12 +251,12 @@ def _graph(
     given: Input,
     lists: NeighborLists | None,
     parameters: Parameters,
-    fields: StepFields,
+    fields: records.StepFields,
     report: Progress,
 ) -> None:
     """Stage 3: the graph in vertex order, the composed map, and what the projection needs of the points."""
-    again = store.record(RedoRecord)
-    if store.record(GraphRecord) is not None and again is None:
+    again = store.record(records.RedoRecord)
+    if store.record(records.GraphRecord) is not None and again is None:
         return
     report("graph", 0, 1)
     graph = _connected(given, lists, parameters)
@@ -284,7 +273,7 @@ def _graph(
     store.write_array("bridges", graph.bridges)
     store.write_array("bridge_lengths", graph.bridge_lengths)
     store.finish(
-        GraphRecord(
+        records.GraphRecord(
             fields=fields.graph,
             scale=scale,
             n_vertices=n,
@@ -300,7 +289,7 @@ def _graph(
         if recorded_graph(store) != again.arrays:
             store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
             store.drop_distances()
-        store.forget(RedoRecord.STEP)
+        store.forget(records.RedoRecord.STEP)
     report("graph", 1, 1)
 
 
@@ -323,12 +312,14 @@ def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
         store.drop_distances()
     remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = store.has_distances or parameters.landmarks is not None
-    store.finish(FitRecord(fields=parameters.recorded(keep_distances=kept), estimator=kind))
+    store.finish(records.FitRecord(fields=parameters.recorded(keep_distances=kept), estimator=kind))
 
 
 def recorded_graph(store: RunStore) -> dict[str, int]:
     """Checksums of the arrays that D was made from, by name, as the document has them."""
-    return {name: value for name, value in store.named_arrays().items() if name.startswith("graph_") or name == "order"}
+    return {
+        name: value for name, value in store.document.arrays.items() if name.startswith("graph_") or name == "order"
+    }
 
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
@@ -337,19 +328,23 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     Raises StoreMismatchError: Naming the first field in which the run that is there differs.
     Raises ScalemaniError: If something else is there.
     """
-    identity = DataFields(
+    identity = records.DataFields(
         kind=given.kind, n_rows=given.n_rows, n_features=given.n_features, fingerprint=given.fingerprint
     )
     found = kind_of(path)
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
-        data = DataRecord(fields=identity, seed=seeded.random_state, n_distinct=given.n_distinct)
+        data = records.DataRecord(fields=identity, seed=seeded.random_state, n_distinct=given.n_distinct)
         return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
     store = RunStore(path)
     remove_partials(path)  # at once: it may be a whole D
-    data, neighbors, graph = store.needed(DataRecord), store.record(NeighborsRecord), store.record(GraphRecord)
-    chosen, solved = store.record(LandmarksRecord), store.record(SolveRecord)
-    finished = store.record(DistancesRecord) is not None
+    data, neighbors, graph = (
+        store.needed(records.DataRecord),
+        store.record(records.NeighborsRecord),
+        store.record(records.GraphRecord),
+    )
+    chosen, solved = store.record(records.LandmarksRecord), store.record(records.SolveRecord)
+    finished = store.record(records.DistancesRecord) is not None
     seeded = parameters.seeded(data.seed)
     wanted = seeded.step_fields(given.kind)
     _refuse_other(path, data.fields, identity)
@@ -358,8 +353,8 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
         _refuse_other(path, neighbors.fields, wanted.neighbors, exact=neighbors.method != DESCENT)
         _refuse_other(path, graph.fields, wanted.graph)
     if finished or chosen is not None or store.has_distances:
-        _refuse_other(path, chosen.fields if chosen else LandmarksFields(landmarks=None), wanted.landmarks)
-    if store.record(FitRecord) is None:
+        _refuse_other(path, chosen.fields if chosen else records.LandmarksFields(landmarks=None), wanted.landmarks)
+    if store.record(records.FitRecord) is None:
         _refuse_other_versions(path, store.document.versions, searched=neighbors is not None)
     if parameters.tile_size is not None and store.has_distances and store.blocks.size != parameters.tile_size:
         raise _other(path, "tile_size", store.blocks.size, int(parameters.tile_size))
@@ -444,7 +439,7 @@ def fit_landmarks(
     parameters: Parameters,
     cluster: Cluster,
     layout: Layout,
-    fields: StepFields,
+    fields: records.StepFields,
     report: Progress,
 ) -> None:
     """Run the stages that the store lacks.
@@ -452,34 +447,36 @@ def fit_landmarks(
     layout: How the distances are cut, where they are not begun.
     fields: What the stages were asked for, as :meth:`Parameters.step_fields` gives it.
     """
-    if store.record(LandmarksRecord) is None:
+    if store.record(records.LandmarksRecord) is None:
         report("landmarks", 0, 1)
         choose(store, given, parameters, layout, fields)
         report("landmarks", 1, 1)
     cluster.give_back()
     layout = Layout.of(store)
-    if store.record(DistancesRecord) is None:
-        compute_rows(store, given, store.needed(GraphRecord).scale, cluster, report)
+    if store.record(records.DistancesRecord) is None:
+        compute_rows(store, given, store.needed(records.GraphRecord).scale, cluster, report)
         median = median_distance(symmetric_square(store), store.read_array(COUNTS))
-        store.finish(DistancesRecord(tile_size=layout.points_a_chunk, median=median))
+        store.finish(records.DistancesRecord(tile_size=layout.points_a_chunk, median=median))
     layout.by_landmark(store).drop()
     cluster.give_back()
     solve_landmarks(store, parameters, cluster, fields.solve, report)
 
 
-def choose(store: RunStore, given: Input | None, parameters: Parameters, layout: Layout, fields: StepFields) -> None:
+def choose(
+    store: RunStore, given: Input | None, parameters: Parameters, layout: Layout, fields: records.StepFields
+) -> None:
     """Choose the landmarks and record them with the layout of their distances."""
     given_distances = isinstance(given, GeodesicInput)
     graph = None if given_distances else shared_graph(store.path, store.identity)
     order, vertex = store.read_array("order"), store.read_array("vertex")
     landmarks, reach = choose_landmarks(given, parameters, graph, order, vertex)
     if reach is not None and given_distances:
-        reach /= store.needed(GraphRecord).scale
+        reach /= store.needed(records.GraphRecord).scale
     layout.by_point(store).drop()
     layout.by_landmark(store).drop()  # of other landmarks, where these are chosen again
     store.write_array(LANDMARKS, landmarks)
     store.finish(
-        LandmarksRecord(
+        records.LandmarksRecord(
             fields=fields.landmarks,
             n_landmarks=len(landmarks),
             landmarks_a_task=layout.landmarks_a_task,

@@ -35,6 +35,7 @@ from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, FirstRead, firs
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
 from scalemani.steps import distances as geodesics
+from scalemani.steps import records
 from scalemani.steps.axes import solve_run
 from scalemani.steps.checks import CHECKED, check_stored
 from scalemani.steps.landmark_checks import (
@@ -45,16 +46,6 @@ from scalemani.steps.landmark_checks import (
     matrix_faults,
     mend_landmarks,
     needed_landmark_arrays,
-)
-from scalemani.steps.records import (
-    DataRecord,
-    DistancesRecord,
-    FitRecord,
-    GraphRecord,
-    LandmarksRecord,
-    RedoRecord,
-    SolveRecord,
-    StartRecord,
 )
 from scalemani.steps.start import kept_block
 from scalemani.storage.audit import (
@@ -159,7 +150,7 @@ def needed_arrays(store: RunStore) -> set[str]:
     stages = store.document.stages
     needed = needed_landmark_arrays(store)
     if "graph" in stages:
-        needed |= {*MAPS, *GRAPH[store.needed(DataRecord).fields.kind]}
+        needed |= {*MAPS, *GRAPH[store.needed(records.DataRecord).fields.kind]}
     if "solve" in stages:
         needed |= set(MODEL)
     if "geodesics" in stages and "start" in stages:  # not of landmarks
@@ -199,14 +190,14 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     if any(fault.kind == "document" for fault in faults):
         return Verification(str(path), tuple(faults))  # nothing else can be held against it
     store = RunStore(path)
-    names, stages = store.named_arrays(), store.document.stages
+    names, stages = store.document.arrays, store.document.stages
     needed = needed_arrays(store)
     faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
     faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
-    if LandmarksRecord.STEP in stages:
+    if records.LandmarksRecord.STEP in stages:
         layout, whole = Layout.of(store), not any(fault.name == LANDMARKS for fault in faults)
         rows = len(layout.by_point(store).rows)
         with Cluster(scheduler) as cluster:
@@ -230,8 +221,8 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         rows,
         len(names),
         "fit" in stages,
-        RedoRecord.STEP in stages,
-        LandmarksRecord.STEP in stages,
+        records.RedoRecord.STEP in stages,
+        records.LandmarksRecord.STEP in stages,
     )
 
 
@@ -241,19 +232,19 @@ def _has(faults: list[Fault], *kinds: str) -> bool:
 
 def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
     """What the arrays say of one another, as far as they are whole."""
-    stages, record = store.document.stages, store.record(GraphRecord)
+    stages, record = store.document.stages, store.record(records.GraphRecord)
     if record is None or _has(faults, "metadata", "row", "chunk", "matrix"):
         return
     broken = {stage_of(fault.name) for fault in faults if fault.kind == "array"}
-    given = store.needed(DataRecord).given
+    given = store.needed(records.DataRecord).given
     if "graph" in broken:
         return
-    n, solved, fit = record.n_vertices, store.record(SolveRecord), store.record(FitRecord)
+    n, solved, fit = record.n_vertices, store.record(records.SolveRecord), store.record(records.FitRecord)
     try:
         order = store.read_array("order")
         if len(order) != n or len(np.unique(order)) != n:
             raise DamagedStoreError(f"order is not one of {n} vertices")
-        if given and LandmarksRecord.STEP in stages:
+        if given and records.LandmarksRecord.STEP in stages:
             yield from contradictions(store, None, {fault.name for fault in faults if fault.kind == "array"})
         if given:
             return  # D is what was given, and what is made of it can't be found in another way
@@ -263,7 +254,7 @@ def _together(store: RunStore, faults: list[Fault]) -> Iterator[Fault]:
     except (DamagedStoreError, ScalemaniError, ValueError) as error:
         yield Fault("array", "graph_indptr", str(error))
         return
-    if LandmarksRecord.STEP in stages:
+    if records.LandmarksRecord.STEP in stages:
         yield from contradictions(store, graph, {fault.name for fault in faults if fault.kind == "array"})
         return
     vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
@@ -332,10 +323,10 @@ def _mend(
         done += [_removed(folder, fault.name) for fault in by_kind["leftover"]]
     if "metadata" in by_kind:
         return done + _metadata(store)
-    if "graph" in by_kind and store.record(RedoRecord) is None:
-        store.finish(RedoRecord(arrays=recorded_graph(store)))
+    if "graph" in by_kind and store.record(records.RedoRecord) is None:
+        store.finish(records.RedoRecord(arrays=recorded_graph(store)))
         done.append("left to the same fit with the same points, which goes on: the graph")
-    if store.record(LandmarksRecord) is not None:
+    if store.record(records.LandmarksRecord) is not None:
         if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
             with Cluster(scheduler) as cluster:
                 cluster.check_shared(store.path)
@@ -344,7 +335,7 @@ def _mend(
     broken, rows = by_kind.keys() & {"row", "first read", "solve", "model"}, by_kind.get("row", [])
     if not broken:
         return done
-    given = store.needed(DataRecord).given
+    given = store.needed(records.DataRecord).given
     if given or "graph" in by_kind or not store.has_distances:
         return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
     with Cluster(scheduler) as cluster:
@@ -380,7 +371,11 @@ def _removed(folder: Place, name: str) -> str:
 
 def _metadata(store: RunStore) -> list[str]:
     """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
-    graph, finished, wanted = store.record(GraphRecord), store.record(DistancesRecord), store.metadata_sum()
+    graph, finished, wanted = (
+        store.record(records.GraphRecord),
+        store.record(records.DistancesRecord),
+        store.metadata_sum(),
+    )
     if wanted is not None and graph is not None:
         n, metadata = graph.n_vertices, place(store.path) / "distances" / "zarr.json"
         for tile in range(1, n + 1) if finished is None else (finished.tile_size,):
@@ -416,7 +411,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
 
 def _read_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """What was taken of D while it was written, with the block of the solver that it was taken for."""
-    start, block = store.record(StartRecord), np.zeros((store.blocks.n, 1))
+    start, block = store.record(records.StartRecord), np.zeros((store.blocks.n, 1))
     if start is not None:
         block = kept_block(store, None, Parameters(**asdict(start.fields)), cluster, start.most_columns)
     found = geodesics.compute_distances(cluster, store, report, first_reader(block))
@@ -434,12 +429,12 @@ def _dropped(store: RunStore) -> list[str]:
 
 def _solved_again(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """Axes and constant, from D."""
-    solved, fit = store.record(SolveRecord), store.record(FitRecord)
+    solved, fit = store.record(records.SolveRecord), store.record(records.FitRecord)
     if solved is None:  # what the graph contradicts is D
         return _dropped(store)
     projection = fit.fields.projection if fit else "continuous"
     parameters = Parameters(**{"projection": projection, **solved.fields.parameters()})
-    start, n = store.record(StartRecord), store.needed(GraphRecord).n_vertices
+    start, n = store.record(records.StartRecord), store.needed(records.GraphRecord).n_vertices
     usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
     columns = min(n - 1, usual) if start is None else start.most_columns
     try:

@@ -27,15 +27,7 @@ from scalemani.neighbors.functions import function_name, function_of, is_functio
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
-from scalemani.steps.records import (
-    DataRecord,
-    FitRecord,
-    GraphRecord,
-    LandmarksRecord,
-    NamesRecord,
-    NeighborsRecord,
-    SolveRecord,
-)
+from scalemani.steps import records
 from scalemani.storage.chunked_matrix import (
     COORDINATES,
     POINTS,
@@ -65,16 +57,16 @@ class Run:
     def __init__(self, store: RunStore, folder: StoreFolder | None = None) -> None:
         self.store, self.folder = store, folder or StoreFolder(store.path)
         self._id = store.identity
-        if store.record(FitRecord) is None:
+        if store.record(records.FitRecord) is None:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
             stages = ("neighbors", "graph", "landmarks", "geodesics", "solve")
             done = ", ".join(name for name in stages if name in store.document.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
-        self.data, self.neighbors = store.needed(DataRecord), store.needed(NeighborsRecord)
-        self.graph, self.solve = store.needed(GraphRecord), store.needed(SolveRecord)
-        self.fitted, self.chosen = store.needed(FitRecord), store.record(LandmarksRecord)
-        self._names = store.record(NamesRecord)
+        self.data, self.neighbors = store.needed(records.DataRecord), store.needed(records.NeighborsRecord)
+        self.graph, self.solve = store.needed(records.GraphRecord), store.needed(records.SolveRecord)
+        self.fitted, self.chosen = store.needed(records.FitRecord), store.record(records.LandmarksRecord)
+        self._names = store.record(records.NamesRecord)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -160,7 +152,7 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                named = NamesRecord(features=names)
+                named = records.NamesRecord(features=names)
                 RunStore(self.store.path).guarded(writer.check).finish(named)
             self._names = named
 
@@ -234,7 +226,7 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        now = self.store.record(SolveRecord)
+        now = self.store.record(records.SolveRecord)
         if self.store.document.id != self._id or now is None or now.revision != self.solve.revision:
             raise _fitted_again(self.store.path)
 

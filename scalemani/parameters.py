@@ -20,15 +20,7 @@ from scalemani.neighbors.metrics import GIVEN_METRICS, canonical_name, function_
 from scalemani.neighbors.search import KNN
 from scalemani.points.cells import LARGEST
 from scalemani.projection.linear_map import PROJECTIONS
-from scalemani.steps.records import (
-    FitFields,
-    GraphFields,
-    LandmarksFields,
-    NeighborsFields,
-    SolveFields,
-    StepFields,
-    as_json,
-)
+from scalemani.steps import records
 from scalemani.storage.tiles import COMPRESSIONS
 
 LANDMARK_METHODS = ("maxmin", "random")
@@ -170,20 +162,20 @@ class Parameters:
         given = self.correction
         return given if given is None or isinstance(given, str) else float(given) / scale
 
-    def recorded(self, *, keep_distances: bool) -> FitFields:
+    def recorded(self, *, keep_distances: bool) -> records.FitFields:
         """Everything that `load` gives back to an estimator."""
-        found = {name: _plain(getattr(self, name)) for name in FitFields.__struct_fields__}
+        found = {name: _plain(getattr(self, name)) for name in records.FitFields.__struct_fields__}
         found |= {"keep_distances": keep_distances}
         if not isinstance(self.landmarks, Integral | None):
             found["landmarks"] = np.asarray(self.landmarks).tolist()
-        return FitFields(**found)
+        return records.FitFields(**found)
 
-    def step_fields(self, kind: str) -> StepFields:
+    def step_fields(self, kind: str) -> records.StepFields:
         """What identifies each step's result."""
         given = kind == "geodesic"
         approximate = kind == "features" and self.knn != "exact"
-        return StepFields(
-            neighbors=NeighborsFields(
+        return records.StepFields(
+            neighbors=records.NeighborsFields(
                 n_neighbors=None if given or self.n_neighbors is None else int(self.n_neighbors),
                 radius=None if given or self.radius is None else float(self.radius),
                 metric=_metric_name(self.metric),
@@ -191,9 +183,9 @@ class Parameters:
                 knn=self.knn if kind == "features" else None,
                 random_state=self.random_state if approximate else None,
             ),
-            graph=GraphFields(graph=self.graph, disconnected=self.disconnected),
+            graph=records.GraphFields(graph=self.graph, disconnected=self.disconnected),
             landmarks=self._landmark_fields(),
-            solve=SolveFields(
+            solve=records.SolveFields(
                 n_components=int(self.n_components),
                 correction=self.correction if isinstance(self.correction, str | None) else float(self.correction),
                 constant_solver=self.constant_solver,
@@ -203,16 +195,18 @@ class Parameters:
             ),
         )
 
-    def _landmark_fields(self) -> LandmarksFields:
+    def _landmark_fields(self) -> records.LandmarksFields:
         """What the choice of landmarks follows from; of given row numbers a digest (they may be many)."""
         if self.landmarks is None:
-            return LandmarksFields(landmarks=None)
+            return records.LandmarksFields(landmarks=None)
         if not isinstance(self.landmarks, Integral):
             rows = np.sort(np.asarray(self.landmarks).astype("<i8"))
             of = blake2b(rows.tobytes(), digest_size=4).hexdigest()
-            return LandmarksFields(landmarks=f"{len(rows)} given rows ({of})")
+            return records.LandmarksFields(landmarks=f"{len(rows)} given rows ({of})")
         seed = self.random_state if self.landmark_method != "maxmin" else None
-        return LandmarksFields(landmarks=int(self.landmarks), landmark_method=self.landmark_method, random_state=seed)
+        return records.LandmarksFields(
+            landmarks=int(self.landmarks), landmark_method=self.landmark_method, random_state=seed
+        )
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -245,4 +239,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Rational) and not isinstance(value, Integral):
         return float(value)
-    return as_json(value)
+    return records.as_json(value)

@@ -255,14 +255,14 @@ def _recorded(store: RunStore) -> Parameters | None:
 
 
 def _chosen_again(store: RunStore, given: bool) -> list[str]:
-    parameters, before = _recorded(store), store.named_arrays().get(LANDMARKS)
+    parameters, before = _recorded(store), store.document.arrays.get(LANDMARKS)
     if parameters is not None and not given:
         order, vertex = store.read_array("order"), store.read_array("vertex")
         graph = shared_graph(store.path, store.identity)
         landmarks, _ = choose_landmarks(None, parameters, graph, order, vertex)
         store.write_array(LANDMARKS, landmarks)
         store.finish()
-        if before in (None, store.named_arrays()[LANDMARKS]):
+        if before in (None, store.document.arrays[LANDMARKS]):
             return ["the landmarks were chosen again: they are those that they were"]
     layout = Layout.of(store)
     store.forget("fit", "solve", "geodesics", LandmarksRecord.STEP)

@@ -12,7 +12,7 @@ it may be a step behind, and then that step is done again.
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
