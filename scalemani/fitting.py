@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
@@ -209,9 +209,8 @@ def _neighbors(
     state = store.record(records.NeighborsRecord)
     if state is not None and not differing(state.fields, fields.neighbors, exact=state.method != DESCENT):
         drop_pieces(store)  # of a fit that was killed before it did
-        if not state.listed or (
-            store.record(records.GraphRecord) is not None and store.record(records.RedoRecord) is None
-        ):
+        made = store.record(records.GraphRecord) is not None and store.record(records.RedoRecord) is None
+        if made or not state.listed:
             return None
         try:
             parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
@@ -219,11 +218,8 @@ def _neighbors(
             return NeighborLists(parts[0], parts[1], parts[2], state.method, state.recall)
         except DamagedStoreError:
             pass  # they are searched again
-    made_of = {
-        **asdict(fields.neighbors),
-        "random_state": None,
-        "fingerprint": given.fingerprint,
-    }  # descents name theirs
+    seedless = replace(fields.neighbors, random_state=None)  # descents name theirs
+    made_of = {**asdict(seedless), "fingerprint": given.fingerprint}
     kept = None if parameters.store is None else KeptPieces(store, made_of)
     lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
     if lists is not None:
@@ -317,9 +313,8 @@ def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
 
 def recorded_graph(store: RunStore) -> dict[str, int]:
     """Checksums of the arrays that D was made from, by name, as the document has them."""
-    return {
-        name: value for name, value in store.document.arrays.items() if name.startswith("graph_") or name == "order"
-    }
+    arrays = store.document.arrays
+    return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
 
 
 def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameters, RunStore]:
@@ -338,11 +333,8 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
         return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
     store = RunStore(path)
     remove_partials(path)  # at once: it may be a whole D
-    data, neighbors, graph = (
-        store.needed(records.DataRecord),
-        store.record(records.NeighborsRecord),
-        store.record(records.GraphRecord),
-    )
+    data, graph = store.needed(records.DataRecord), store.record(records.GraphRecord)
+    neighbors = store.record(records.NeighborsRecord)
     chosen, solved = store.record(records.LandmarksRecord), store.record(records.SolveRecord)
     finished = store.record(records.DistancesRecord) is not None
     seeded = parameters.seeded(data.seed)
@@ -391,10 +383,7 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
 
 
 def differing(have: Record, wanted: Record, *, exact: bool = False) -> list[str]:
-    """The fields in which a finished step differs from what is asked for.
-
-    exact: Whether an exact search ran, whose result follows from no seed.
-    """
+    """The fields in which a finished step differs; the seed is none where the search that ran was `exact`."""
     return [
         name
         for name, value in asdict(wanted).items()

@@ -433,7 +433,7 @@ def _solved_again(store: RunStore, cluster: Cluster, report: Progress) -> list[s
     if solved is None:  # what the graph contradicts is D
         return _dropped(store)
     projection = fit.fields.projection if fit else "continuous"
-    parameters = Parameters(**{"projection": projection, **solved.fields.parameters()})
+    parameters = Parameters(**{**asdict(solved.fields), "projection": projection})
     start, n = store.record(records.StartRecord), store.needed(records.GraphRecord).n_vertices
     usual = basis_limits(first_block(n, parameters.n_components), parameters.n_components)[1]
     columns = min(n - 1, usual) if start is None else start.most_columns

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from msgspec import to_builtins
 from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 
@@ -110,7 +111,7 @@ class Run:
         """The account of the spectrum, with what the earlier stages counted."""
         data, graph, neighbors, solve = self.data, self.graph, self.neighbors, self.solve
         spectrum = {
-            **solve.spectrum.as_dict(),
+            **to_builtins(solve.spectrum),
             "constant_solver": solve.fields.constant_solver,
             "n_rows": data.fields.n_rows,
             "n_distinct": data.n_distinct,

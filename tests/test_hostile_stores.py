@@ -7,6 +7,7 @@ import sys
 import types
 
 import click
+import msgspec
 import numba
 import numpy as np
 import pytest
@@ -204,7 +205,7 @@ def test_stages_that_contradict_one_another_are_refused(copied, change, words):
 
 def test_an_account_that_lacks_a_key_is_refused_in_one_line(copied, capsys):
     place = copied()
-    whole = RunStore(place).document.stages["solve"].spectrum.as_dict()
+    whole = msgspec.to_builtins(RunStore(place).document.stages["solve"].spectrum)
 
     def account(keys):
         sealed_document(place, lambda found: found["stages"]["solve"].update(spectrum={k: whole[k] for k in keys}))

@@ -307,7 +307,7 @@ def _square(store: RunStore, names: Collection[str], cluster: Cluster) -> list[s
 def _solved(store: RunStore, cluster: Cluster, report: Progress) -> list[str]:
     """Axes, constant and coordinates."""
     fields, fit = store.needed(SolveRecord).fields, store.record(FitRecord)
-    parameters = Parameters(**fields.parameters())
+    parameters = Parameters(**asdict(fields))
     try:
         solve_landmarks(store, parameters, cluster, fields, report, again=True)
     except SelfCheckError:

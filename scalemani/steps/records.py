@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
 from scalemani.storage.records import (
@@ -92,15 +91,12 @@ class SearchRecord(Record, frozen=True, kw_only=True):
 
 
 class NeighborsRecord(StepRecord, frozen=True, kw_only=True):
-    """The search for neighbours.
-
-    listed: Whether lists were made; not of a graph or of geodesic distances.
-    """
+    """The search for neighbours."""
 
     STEP: ClassVar[str] = "neighbors"
     NEEDS: ClassVar[tuple[str, ...]] = ("data",)
     fields: NeighborsFields
-    listed: bool
+    listed: bool  # whether lists were made; not of a graph or of geodesic distances
     method: Plain
     recall: Share
     left_out: Natural
@@ -120,15 +116,12 @@ class GraphFields(Record, frozen=True, kw_only=True):
 
 
 class GraphRecord(StepRecord, frozen=True, kw_only=True):
-    """The graph.
-
-    scale: The user's unit in that of the tiles, a power of two.
-    """
+    """The graph."""
 
     STEP: ClassVar[str] = "graph"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors")
     fields: GraphFields
-    scale: Positive
+    scale: Positive  # of the user's unit is the tiles'
     n_vertices: Count
     n_edges: Annotated[int, Meta(ge=0, le=2**50)]
     n_components: Count
@@ -149,10 +142,7 @@ class LandmarksFields(Record, frozen=True, kw_only=True):
 
 
 class LandmarksRecord(StepRecord, frozen=True, kw_only=True):
-    """The landmarks, and how distances to them are cut.
-
-    reach: The largest distance of a point from its nearest landmark, in the unit of the tiles; None if nobody knows.
-    """
+    """The landmarks, and how distances to them are cut."""
 
     STEP: ClassVar[str] = "landmarks"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
@@ -160,7 +150,7 @@ class LandmarksRecord(StepRecord, frozen=True, kw_only=True):
     n_landmarks: Count
     landmarks_a_task: Count
     points_a_chunk: Count
-    reach: NotNegative | None
+    reach: NotNegative | None  # of any point from its landmark, at most, in the tiles' unit; None if nobody knows
 
 
 class StartFields(Record, frozen=True, kw_only=True):
@@ -172,34 +162,24 @@ class StartFields(Record, frozen=True, kw_only=True):
 
 
 class StartRecord(StepRecord, frozen=True, kw_only=True):
-    """The solver's first block.
-
-    most_columns: Of the solver's basis.
-    """
+    """The solver's first block."""
 
     STEP: ClassVar[str] = "start"
     fields: StartFields
-    most_columns: Count
+    most_columns: Count  # of the solver's basis
 
 
 class DistancesRecord(StepRecord, frozen=True, kw_only=True):
-    """All distances.
-
-    tile_size: Vertices of a block.
-    median: In the unit of the tiles.
-    """
+    """All distances."""
 
     STEP: ClassVar[str] = "geodesics"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
-    tile_size: Count
-    median: NotNegative
+    tile_size: Count  # vertices of a block
+    median: NotNegative  # in the tiles' unit
 
 
 class ReadsRecord(StepRecord, frozen=True, kw_only=True):
-    """Reads of D that a solve has kept.
-
-    fields: What they follow from.
-    """
+    """Reads of D that a solve has kept."""
 
     STEP: ClassVar[str] = "reads"
     fields: dict[str, Any]
@@ -215,11 +195,6 @@ class SolveFields(Record, frozen=True, kw_only=True):
     tol: Positive
     random_state: Seed
     projection: Plain | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """The same as arguments of a fit."""
-        found = msgspec.structs.asdict(self)
-        return found if self.projection is not None else {k: v for k, v in found.items() if k != "projection"}
 
 
 class SpectrumRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,17 +233,9 @@ class SpectrumRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
     self_check: dict[str, float | None]
     n_landmarks: Count | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same as users see it."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
-
 
 class SolveRecord(StepRecord, frozen=True, kw_only=True):
-    """The model: constant and axes.
-
-    constant, nugget, tolerance: As :class:`scalemani.embedding.coordinates.Embedding` has them.
-    revision: Another one for every solve.
-    """
+    """The model: its numbers are those of :class:`scalemani.embedding.coordinates.Embedding`."""
 
     STEP: ClassVar[str] = "solve"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
@@ -277,7 +244,7 @@ class SolveRecord(StepRecord, frozen=True, kw_only=True):
     nugget: Sized
     tolerance: Share
     spectrum: SpectrumRecord
-    revision: Hex
+    revision: Hex  # another one for every solve
 
     def __post_init__(self) -> None:
         axes = self.fields.n_components
@@ -304,10 +271,7 @@ class FitFields(NeighborsFields, frozen=True, kw_only=True):
 
 
 class FitRecord(StepRecord, frozen=True, kw_only=True):
-    """The end of a fit.
-
-    estimator: The class that `load` gives.
-    """
+    """The end of a fit, and the class that `load` gives."""
 
     STEP: ClassVar[str] = "fit"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph", "solve")
@@ -327,13 +291,10 @@ class NamesRecord(StepRecord, frozen=True, kw_only=True):
 
 
 class RedoRecord(StepRecord, frozen=True, kw_only=True):
-    """The mark that a repair leaves where the graph has to be made again, which takes the points.
-
-    arrays: Checksums of the arrays that D was made from.
-    """
+    """The mark that a repair leaves where the graph has to be made again, which takes the points."""
 
     STEP: ClassVar[str] = "redo"
-    arrays: dict[str, Crc32c]
+    arrays: dict[str, Crc32c]  # that D was made from
 
 
 class StepFields(Record, frozen=True, kw_only=True):

@@ -60,7 +60,6 @@ def result_in(store: str) -> Before | None:
 def begun_line(store: str) -> str | None:
     """What a fit that was stopped has left in a store; None where none was begun, or it ended."""
     from scalemani.errors import DamagedStoreError, ScalemaniError
-    from scalemani.steps.records import ReadsRecord
     from scalemani.storage.run import RunStore
 
     try:
@@ -83,9 +82,8 @@ def begun_line(store: str) -> str | None:
             there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
-    reads = run.record(ReadsRecord)
-    if reads is not None:
-        there.append(f"{reads.count} reads of the distances")
+    if "reads" in stages:
+        there.append(f"{stages['reads'].count} reads of the distances")
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
@@ -178,7 +176,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
         *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
-        *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
+        *(_share_lines(s) if all_shares else []),
         f"residuals        {numbers(s['residuals'])}",
         *reads,
         *(f"note             {sentence}" for sentence in s.get("notes", [])),
