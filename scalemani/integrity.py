@@ -81,7 +81,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     if any(fault.kind == "document" for fault in faults):  # nothing else can be held against it
         return Verification(str(path), tuple(faults), tuple(_remedy(fault, (), given=False) for fault in faults))
     store = RunStore(path)
-    steps, names = method_of(store).load().method.steps_in(store), store.named_arrays()
+    steps, names = method_of(store).load().method.steps_in(store), store.document.arrays
     needed = set().union(*(step.left(store) for step in steps))
     elsewhere = {name for step in steps for name in step.matrices}
     faults += [*name_faults(store, needed.__contains__, elsewhere), *array_faults(store, elsewhere)]

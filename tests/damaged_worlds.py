@@ -12,6 +12,7 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from corruption import DOCUMENTS, tree
@@ -195,7 +196,7 @@ class World:
 def comparable(store):
     """The files of a store, and what its document says but for what no two fits share."""
     files = {name: content for name, content in tree(store).items() if name not in DOCUMENTS}
-    stages = {**RunStore(store).document["stages"]}
+    stages = msgspec.to_builtins(RunStore(store).document.stages)
     if "solve" in stages:
         stages["solve"] = {key: value for key, value in stages["solve"].items() if key != "revision"}
         stages["solve"]["spectrum"] = {**stages["solve"]["spectrum"], "n_passes": 0}

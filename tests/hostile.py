@@ -18,7 +18,7 @@ NEIGHBORS = {"n_neighbors": 8, "radius": None, "metric": "euclidean", "metric_pa
 GRAPH = {"graph": "union", "disconnected": "error"}
 SOLVE = {"n_components": 1, "correction": "cailliez", "constant_solver": "ritz", "tol": 1e-6, "random_state": 0}
 DOCUMENT = {
-    "format_version": 2,
+    "format_version": 1,
     "id": HEX,
     "versions": {"scalemani": "0.1.0", "numpy": "2.4.6"},
     "arrays": {"vectors": 7, "order": 2**32 - 1},
@@ -28,7 +28,14 @@ DOCUMENT = {
             "seed": 0,
             "n_distinct": 60,
         },
-        "neighbors": {"fields": {**NEIGHBORS, "random_state": 0}, "listed": True, "method": "kdtree", "recall": 1.0},
+        "neighbors": {
+            "fields": {**NEIGHBORS, "random_state": 0},
+            "listed": True,
+            "method": "kdtree",
+            "recall": 1.0,
+            "left_out": 0,
+            "account": None,
+        },
         "graph": {
             "fields": GRAPH,
             "scale": 4.0,
@@ -38,13 +45,14 @@ DOCUMENT = {
             "component_sizes": [60],
             "n_bridges": 0,
         },
-        "start": {"fields": {}, "most_columns": 60},
+        "start": {"fields": {"n_components": 1, "correction": None, "random_state": 0}, "most_columns": 60},
         "reads": {"fields": {}, "count": 3},
-        "geodesics": {"fields": {"tile_size": 16}, "median": 4.9},
+        "geodesics": {"tile_size": 16, "median": 4.9},
         "solve": {
             "fields": SOLVE,
             "constant": 16.5,
             "nugget": 135.4,
+            "tolerance": 0.0,
             "spectrum": {
                 "correction": "cailliez",
                 **dict.fromkeys(("additive_constant", "median_distance", "max_distance"), 4.9),
@@ -54,7 +62,16 @@ DOCUMENT = {
                 "share": [0.15],
                 "share_unshifted": [0.5],
                 "residuals": [1e-9],
+                "share_of_squares": [0.5],
+                "relative_eig": [None],
+                "rel_corr_eig": [0.2],
+                "broken_stick": [0.3],
+                "gof": [0.5, 0.5],
                 "next_eigenvalue": None,
+                "gap": None,
+                **dict.fromkeys(("lingoes_constant", "lowest_ritz_value", "most_negative_eigenvalue"), 0.0),
+                **dict.fromkeys(("negative_mass", "reconstruction_error"), 0.5),
+                "complete": False,
                 "converged": True,
                 "n_passes": 0,
                 "n_vertices": 60,
@@ -70,10 +87,12 @@ DOCUMENT = {
                 **SOLVE,
                 "projection": "continuous",
                 "keep_distances": True,
+                "landmarks": None,
+                "landmark_method": "maxmin",
             },
             "estimator": "KernelIsomap",
         },
-        "names": {"fields": {"features": ["x", "y", "z"]}},
+        "names": {"features": ["x", "y", "z"]},
     },
 }
 METADATA = {
@@ -144,7 +163,7 @@ def sealed_array(path, name, array):
     """Put an array in a run's place of it, as one who means harm would: with all its checksums."""
     document = RunDocument(Path(path))
     found = document.read()
-    document.write({**found, "arrays": {**found["arrays"], name: arrays.write(Path(path), name, array)}})
+    document.write(found.changed(arrays={**found.arrays, name: arrays.write(Path(path), name, array)}))
 
 
 def sealed_document(path, change):

@@ -171,7 +171,7 @@ def test_the_graph_and_a_share_are_the_bytes_of_the_arrays(tmp_path):
     n = 640
     store = RunStore.create(tmp_path / "run")
     save_graph(store, line_graph(n), 1.0)
-    graph = rows.shared_graph(store.path, store.document["id"])
+    graph = rows.shared_graph(store.path, store.identity)
     held = graph.data.nbytes + graph.indices.nbytes + graph.indptr.nbytes
     assert held <= terms.graph_bytes(n, graph.nnz) <= held + 8 * (n + 1)
     assert terms.share_bytes(n, 16) == np.empty((n, first_reader(np.ones((n, 16))).width)).nbytes
@@ -248,7 +248,7 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     answers = cycle([False, True])  # it is asked before the work and after it
     monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: next(answers))
     reader = first_reader(np.ones((n, 16)), "float64")
-    measured = peak(lambda: _tile_row(store.path, store.document["id"], 0, RowWork(reader)))
+    measured = peak(lambda: _tile_row(store.path, store.identity, 0, RowWork(reader)))
     rows.shared_graph.cache_clear()
     assert 4 * n * tile <= measured <= terms.geodesic_task_bytes(n, graph.nnz, tile, 16, 8) + SLACK
 

@@ -48,7 +48,7 @@ class TilesInMemory:
 
     def __init__(self, D, size):
         self.distances, self.blocks = D, Blocks(len(D), size)
-        self.path, self.document = "memory", {"id": ""}
+        self.path = self.identity = "memory"
 
     def map(self, function, tasks, shared):
         for _, _, run in tasks:

@@ -7,7 +7,6 @@ between ALL of its coordinates are those it says it embeds.
 import json
 import shlex
 import shutil
-from pathlib import Path
 
 import naive
 import numpy as np
@@ -280,37 +279,6 @@ def test_another_correction_is_solved_for_on_the_same_distances(base, copied, mo
     assert len({model.embedding_.tobytes() for model in again.values()}) == 4
     with pytest.raises(ScalemaniError, match="fitted again"):
         again["flip"].transform(T)
-
-
-def as_format_1(path):
-    """What the first release wrote: no nugget, an account with fewer keys."""
-    file = Path(path, "zarr.json")
-    whole = json.loads(file.read_text())
-    document = whole["attributes"]["scalemani"]
-    document["format_version"] = 1
-    for name in ("crc32c", "arrays"):
-        document.pop(name, None)
-    solved = document["stages"]["solve"]
-    del solved["nugget"]
-    known = ("additive_constant", "median_distance", "max_distance", "constant_over_median", "shift", "trace")
-    known += ("trace_unshifted", "eigenvalues", "eigenvalues_unshifted", "share", "share_unshifted", "residuals")
-    known += ("lowest_ritz_value", "converged", "n_passes", "n_vertices")
-    solved["spectrum"] = {key: solved["spectrum"][key] for key in known}
-    file.write_text(json.dumps(whole))
-
-
-@pytest.mark.parametrize("correction", ["cailliez", None])
-def test_a_store_of_the_first_format_is_read_and_is_of_this_one_after_another_solve(correction, copied, capsys):
-    model = solved(copied, correction)
-    expected = model.transform(T)
-    as_format_1(copied)
-    there = load(copied)
-    np.testing.assert_array_equal(there.embedding_, model.embedding_)
-    np.testing.assert_array_equal(there.transform(T), expected)
-    assert run(cli, ["info", str(copied)]) == 0
-    assert ("constant c" in capsys.readouterr().out) == (correction is not None)
-    solved(copied, "flip")
-    assert RunStore(copied).document["format_version"] == 3
 
 
 # ---- the command line ----------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def arrays_body(world, place, faults, stores, commands):
     def body(data):
         name = data.draw(st.sampled_from(stores))
         whole = RunStore(world / name)
-        array = data.draw(st.sampled_from(sorted(whole.document["arrays"].keys() - {"distances"})))
+        array = data.draw(st.sampled_from(sorted(whole.document.arrays.keys() - {"distances"})))
         fresh(place)
         shutil.copytree(world / name, place / "run")
         new = data.draw(spoiled_array(whole.read_array(array)))

@@ -47,7 +47,7 @@ def run_of(graph, tile, path, scale=1.0):
 
 
 def tile_row(store, row):
-    return distances._tile_row(store.path, store.document["id"], row, RowWork(reader_of(store.blocks.n)))
+    return distances._tile_row(store.path, store.identity, row, RowWork(reader_of(store.blocks.n)))
 
 
 def whole(store):
@@ -100,7 +100,7 @@ def test_the_torus_has_its_closed_form(cluster, tmp_path):
 
 def test_a_graph_is_read_back_with_its_stored_zeros(tmp_path):
     store = run_of(graph_of([(0, 1), (1, 2)], [0.0, 3.0], 3), 16, tmp_path / "run", scale=2.0)
-    back = shared_graph(store.path, store.document["id"])
+    back = shared_graph(store.path, store.identity)
     assert back.nnz == 4
     assert sorted(back.data.tolist()) == [0, 0, 1.5, 1.5]
     assert back.data.dtype == np.float32

@@ -28,6 +28,7 @@ from scalemani import Isomap, KernelIsomap, fitting
 from scalemani.cluster import machine
 from scalemani.parameters import Parameters
 from scalemani.planning.memory import LARGEST_TILE
+from scalemani.steps.records import DistancesRecord
 from scalemani.storage.run import RunStore
 
 pytestmark = [
@@ -63,7 +64,7 @@ SLOW_TILES = [pytest.param(size, marks=pytest.mark.slow) for size in (200, LARGE
 @pytest.mark.parametrize("tile", [16, 37, *SLOW_TILES])
 def test_the_tile_size_changes_nothing(tile, reference):
     run = fitting.fit(X, Parameters(n_neighbors=K, n_components=P, knn="exact", tile_size=tile))
-    assert run.stages["geodesics"]["fields"]["tile_size"] == tile
+    assert run.store.needed(DistancesRecord).tile_size == tile
     close(run.embedding(), reference.embedding_)
     close(run.transform(X + 0.1), reference.transform(X + 0.1))
     np.testing.assert_allclose(run.spectrum["additive_constant"], reference.additive_constant_, rtol=1e-6)

@@ -12,6 +12,7 @@ from scalemani import KernelIsomap
 from scalemani.kernel import eigensolver
 from scalemani.kernel.eigensolver import Combination, ReadBlock, block_rayleigh_ritz, start_block
 from scalemani.kernel.operators import CentredKernels
+from scalemani.steps.records import ReadsRecord, StartRecord
 from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
 
@@ -88,7 +89,7 @@ def test_stops_anywhere_cost_no_read(reads, expected, tmp_path):
     resumed = fitted(path)
     assert reads.made == total == resumed.n_passes_
     same(resumed, expected)
-    assert not kept(path) and RunStore(path).stage("reads") is None
+    assert not kept(path) and RunStore(path).record(ReadsRecord) is None
 
 
 @pytest.mark.parametrize("change", [{"correction": None}, {"n_components": 3}, {"tol": 1e-6}, {"random_state": 1}])
@@ -108,7 +109,7 @@ def test_a_damaged_read_and_those_behind_it_are_made_again(reads, expected, four
 def test_reads_that_are_no_directions_of_this_basis_are_not_taken(reads, expected, four):
     """As a run by another release might leave them: whole, and wrong."""
     store = RunStore(four)
-    log = StoredReads(store, store.stage("reads")["fields"])
+    log = StoredReads(store, store.needed(ReadsRecord).fields)
     block = np.random.default_rng(0).standard_normal((len(X), 16))
     log.put(1, (block, block, block))
     same(fitted(four), expected)
@@ -128,9 +129,9 @@ def test_a_model_takes_none_of_them_along(four, tmp_path):
 def test_a_basis_that_is_limited_by_memory_is_kept_to(reads, four, monkeypatch):
     """Or another memory limit would end with other bits: the columns are recorded with the first block."""
     store = RunStore(four)
-    state = store.stage("start")
-    assert state["most_columns"] > 100
-    store.finish("start", state["fields"], most_columns=100)
+    state = store.needed(StartRecord)
+    assert state.most_columns > 100
+    store.finish(StartRecord(fields=state.fields, most_columns=100))
     seen, real = [], eigensolver.Subspace
 
     def subspace(basis, images, most):
@@ -139,7 +140,7 @@ def test_a_basis_that_is_limited_by_memory_is_kept_to(reads, four, monkeypatch):
 
     monkeypatch.setattr(eigensolver, "Subspace", subspace)
     fitted(four)
-    assert 100 <= max(seen) < state["most_columns"]
+    assert 100 <= max(seen) < state.most_columns
 
 
 # ---- the iteration -------------------------------------------------------------------------------

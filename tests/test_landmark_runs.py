@@ -175,7 +175,7 @@ def test_what_contradicts_the_graph_is_found_though_each_file_is_whole(run, made
         array = store.read_array(name)
         array[:2] += 1
         store.write_array(name, array)
-    store.finish("solve", **store.stage("solve"))
+    store.finish()
     assert [fault.name for fault in verify(str(run)).faults] == ["landmark_counts"]  # which coordinates follow from
     assert not repair(str(run))[1].faults
     assert numbers(run) == numbers(made.store_)

@@ -77,7 +77,7 @@ def test_other_kinds_of_input_give_the_same(points):
     assert procrustes(given_d.embedding_, model.embedding_) < 1e-5
     assert np.abs(given_d.transform(d[:7]) - given_d.embedding_[:7]).max() < 1e-5
     store = model._run.store
-    graph = shared_graph(store.path, store.document["id"]).astype(np.float64) * model._run.stages["graph"]["scale"]
+    graph = shared_graph(store.path, store.identity).astype(np.float64) * model._run.graph.scale
     vertex = model._run.vertex
     by_graph = KernelIsomap(metric="precomputed", landmarks=np.arange(0, 400, 8)).fit(graph[vertex][:, vertex])
     assert procrustes(by_graph.embedding_, model.embedding_) < 1e-5
@@ -141,7 +141,7 @@ def test_products_are_those_of_the_weighted_kernel(m, seed):
 
 def test_distances_are_those_of_the_search_to_the_bit_and_any_reader_of_zarr_has_them(fitted):
     store = fitted._run.store
-    graph, landmarks = shared_graph(store.path, store.document["id"]), store.read_array("landmarks")
+    graph, landmarks = shared_graph(store.path, store.identity), store.read_array("landmarks")
     rows = geodesic_rows(graph, landmarks)
     points = Layout.of(store).by_point(store)
     assert np.array_equal(points.read_rows(np.arange(400)), rows.T)
@@ -166,13 +166,13 @@ def test_landmarks_land_on_themselves(points, correction, projection):
     """On Y = V |λ|^{1/2}, from their eigenvectors."""
     model = KernelIsomap(landmarks=50, correction=correction, projection=projection).fit(points)
     run = model._run
-    own = load_embedding(run.store, run.stages["solve"], run.stages["graph"]["scale"]).coordinates()
+    own = load_embedding(run.store).coordinates()
     assert np.abs(model.embedding_[model.landmarks_] - own).max() < 1e-6 * np.abs(own).max()
 
 
 def test_a_new_point_is_as_far_as_its_neighbours_say(fitted, points):
     """Its distances are least sums over its k nearest training points; the projection of these by a dense formula."""
-    store, scale = fitted._run.store, fitted._run.stages["graph"]["scale"]
+    store, scale = fitted._run.store, fitted._run.graph.scale
     new = roll(5, seed=3)
     rows = Layout.of(store).by_point(store).read_rows(fitted._run.vertex).astype(np.float64) * scale
     apart = np.linalg.norm(new[:, None] - points, axis=2)
@@ -244,7 +244,7 @@ def test_the_choices_are_kept(points, tmp_path):
 
 def test_no_point_is_farther_than_the_reach(fitted):
     d = fitted.geodesics(fitted.landmarks_)
-    reach = fitted._run.stages["landmarks"]["reach"] * fitted._run.stages["graph"]["scale"]
+    reach = fitted._run.chosen.reach * fitted._run.graph.scale
     assert d.min(axis=0).max() == pytest.approx(reach, rel=1e-5)
 
 
@@ -326,6 +326,6 @@ def test_another_correction_keeps_the_distances(points, tmp_path):
         landmarks=30, store=tmp_path / "run", correction=None, progress=lambda stage, done, total: stages.append(stage)
     ).fit(points)
     assert set(stages) <= {"points", "solve", "coordinates"}
-    assert RunStore(tmp_path / "run").document["id"] == first._run.store.document["id"]
+    assert RunStore(tmp_path / "run").identity == first._run.store.identity
     fresh = KernelIsomap(landmarks=30, correction=None).fit(points)
     assert np.array_equal(second.embedding_, fresh.embedding_)

@@ -21,6 +21,7 @@ from scalemani.integrity import verify
 from scalemani.kernel import eigensolver
 from scalemani.neighbors import exact, lists, prepared
 from scalemani.neighbors import exact as brute
+from scalemani.steps.records import ReadsRecord, SolveRecord
 from scalemani.storage.files import remove_partials
 from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
@@ -47,9 +48,9 @@ def test_a_solve_that_was_killed_when_it_was_done_leaves_no_reads(tmp_path, monk
         patch.setattr(StoredReads, "clear", killed)
         KernelIsomap(**arguments(tmp_path / "r")).fit(X)
     left = RunStore(tmp_path / "r")
-    assert left.stage("reads")["count"] > 1 and left.stage("solve") is not None
+    assert left.needed(ReadsRecord).count > 1 and left.record(SolveRecord) is not None
     again = KernelIsomap(**arguments(tmp_path / "r")).fit(X)
-    assert not list((tmp_path / "r").glob("solver_*")) and RunStore(tmp_path / "r").stage("reads") is None
+    assert not list((tmp_path / "r").glob("solver_*")) and RunStore(tmp_path / "r").record(ReadsRecord) is None
     np.testing.assert_array_equal(again.embedding_, KernelIsomap(n_neighbors=8).fit(X).embedding_)
     assert verify(str(tmp_path / "r")).faults == ()
 
@@ -67,23 +68,6 @@ def test_what_a_killed_process_was_making_goes(tmp_path):
     assert len(list(run.rglob("*.partial"))) == 2, "those of tasks that may still be at work"
     KernelIsomap(**arguments(run)).fit(X)
     assert {str(path.relative_to(run)) for path in run.rglob("*")} == before
-
-
-def test_a_run_of_an_earlier_release_keeps_its_distances_when_it_is_changed(tmp_path):
-    """Its document records no arrays: what is there is recorded with the first change, not what was written since."""
-    X, run = roll(60), tmp_path / "r"
-    KernelIsomap(**arguments(run)).fit(X)
-    group = json.loads((run / "zarr.json").read_text())
-    document = group["attributes"]["scalemani"]
-    recorded = document.pop("arrays")
-    del document["crc32c"]
-    (run / "zarr.json").write_text(json.dumps(group))
-    (run / "document.json").unlink()
-    again = KernelIsomap(**{**arguments(run), "n_components": 3}).fit(X)
-    assert again.keep_distances and load(run).keep_distances
-    assert set(RunStore(run).document["arrays"]) == set(recorded)
-    assert verify(str(run)).faults == ()
-    KernelIsomap(**arguments(run), correction=None).fit(X)  # from the D that is there
 
 
 def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
@@ -129,7 +113,7 @@ def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
         patch.setattr(Calls, "check", check)
         KernelIsomap(**arguments(tmp_path / "r"), progress=lambda *said: seen.append(said)).fit(points)
     assert seen[-1][0] == "neighbors" and 0 < seen[-1][1] < 200
-    assert list((tmp_path / "r").glob("piece_*")) and RunStore(tmp_path / "r").stage("neighbors") is None
+    assert list((tmp_path / "r").glob("piece_*")) and "neighbors" not in RunStore(tmp_path / "r").document.stages
 
 
 # Each fit is a process, forked from one that has imported everything and has no threads: a kill is the process's end.

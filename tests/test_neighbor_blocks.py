@@ -23,6 +23,7 @@ from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.points.rows import read_points
 from scalemani.steps import inputs
+from scalemani.steps.records import NeighborsRecord
 from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.run import RunStore
 
@@ -284,7 +285,7 @@ def test_a_fit_keeps_its_pieces_goes_on_from_them_and_removes_them(work, tmp_pat
     store = RunStore(tmp_path / "r")
     for name in ("neighbors_indptr", "neighbors_indices", "neighbors_distances"):
         np.testing.assert_array_equal(store.read_array(name), whole.read_array(name))
-    assert store.stage("neighbors") == whole.stage("neighbors")
+    assert store.needed(NeighborsRecord) == whole.needed(NeighborsRecord)
 
 
 @pytest.mark.parametrize("change", [{"n_neighbors": 9}, {"metric": "manhattan"}, {"knn": "auto"}])

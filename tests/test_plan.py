@@ -24,6 +24,7 @@ from scalemani.planning import terms
 from scalemani.planning.needs import check_early, least_edges, work_of
 from scalemani.planning.plan import Plan
 from scalemani.steps import start
+from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 from scalemani.terminal.commands import cli
@@ -92,8 +93,8 @@ def test_the_fit_makes_the_plan_that_was_shown(tmp_path, plans, tasks):
     assert size_of(tmp_path / "run" / "distances" / "c") == shown.disk_distances
     assert shown.disk_distances < shown.disk
     assert size_of(tmp_path / "run") == pytest.approx(shown.disk, rel=0.15)
-    assert shown.n_edges == store.stage("graph")["n_edges"]
-    assert shown.method == store.stage("neighbors")["method"]
+    assert shown.n_edges == store.needed(GraphRecord).n_edges
+    assert shown.method == store.needed(NeighborsRecord).method
 
 
 @pytest.mark.parametrize(("n", "components", "columns"), [(303, 2, 96), (320, 54, 300), (320, 53, 300), (4000, 2, 96)])
@@ -105,7 +106,7 @@ def test_the_vertices_to_start_from_are_those_that_a_fit_asks_for(n, components,
         return np.ones((len(vertices), n), np.float32)
 
     monkeypatch.setattr(start, "scattered_rows", rows)
-    store = SimpleNamespace(stage=lambda name: {"n_vertices": n, "scale": 1.0})
+    store = SimpleNamespace(needed=lambda kind: SimpleNamespace(n_vertices=n, scale=1.0))
     start.starting_block(store, None, parameters, None, columns)
     assert start_count(n, parameters.n_components, columns) == sum(asked)
 

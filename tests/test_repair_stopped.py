@@ -1,6 +1,5 @@
 """A repair, or the fit that it leaves work to, may be stopped anywhere: the store says so, and the next one ends it."""
 
-import json
 
 import numpy as np
 import pytest
@@ -8,9 +7,9 @@ from stored_models import fitted, same
 
 from scalemani import load
 from scalemani.embedding.dimension import stored_histogram
-from scalemani.fitting import REDO
 from scalemani.integrity import needed_arrays, verify
 from scalemani.integrity import repair as mend
+from scalemani.steps.records import NamesRecord, RedoRecord
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -41,7 +40,7 @@ def marked(run):
     """A run whose graph was damaged, and is left to the fit."""
     flip(run, "graph_weights")
     mend(str(run))
-    assert RunStore(run).stage(REDO) is not None
+    assert RunStore(run).record(RedoRecord) is not None
     return run
 
 
@@ -52,7 +51,7 @@ def test_a_stop_while_the_graph_is_made_again(undisturbed, marked, monkeypatch, 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         Stop(patch, name, count)
         fitted(marked)
-    assert RunStore(marked).stage(REDO) is not None
+    assert RunStore(marked).record(RedoRecord) is not None
     same(fitted(marked), undisturbed)
     assert {file: file.stat().st_mtime_ns for file in marked.glob("distances/c/*/*")} == before
     assert verify(str(marked)).faults == ()
@@ -62,9 +61,8 @@ def test_a_stop_while_the_graph_is_made_again(undisturbed, marked, monkeypatch, 
 def test_another_graph_never_goes_with_the_old_distances(undisturbed, marked, monkeypatch, name, count):
     """As after an upgrade; the stop comes when the new graph is recorded and the old distances are still there."""
     store = RunStore(marked)
-    state = store.stage(REDO)
-    other = {name: value ^ 1 for name, value in state["fields"]["arrays"].items()}
-    store.finish(REDO, {**state["fields"], "arrays": other})
+    other = {name: value ^ 1 for name, value in store.needed(RedoRecord).arrays.items()}
+    store.finish(RedoRecord(arrays=other))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         Stop(patch, name, count)
         fitted(marked)
@@ -84,7 +82,7 @@ def test_a_repair_that_is_stopped_while_it_solves_leaves_the_fit_there(undisturb
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("scalemani.steps.axes.solve", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         mend(str(run))
-    assert RunStore(run).stage("fit") is not None and RunStore(run).stage("solve") is not None
+    assert {"fit", "solve"} <= RunStore(run).document.stages.keys()
     done, left = mend(str(run))
     assert any("solved again" in sentence for sentence in done) and not left.faults
     same(load(run), undisturbed)
@@ -107,7 +105,7 @@ def test_an_array_that_a_finished_stage_needs_is_missed_wherever_it_has_gone(run
     store = RunStore(run)
     needed = needed_arrays(store)
     assert needed >= {"vertex", "order", "graph_weights", "vectors", "distance_counts", "first_found"}
-    assert needed <= set(store.document["arrays"])
+    assert needed <= set(store.document.arrays)
     for name in ("vertex", "vectors", "distance_counts"):
         store.remove_array(name)
     assert {(fault.kind, fault.name) for fault in verify(str(run)).faults} == {
@@ -117,7 +115,7 @@ def test_an_array_that_a_finished_stage_needs_is_missed_wherever_it_has_gone(run
 
 def test_a_kill_between_the_documents_two_files_is_no_damage(undisturbed, run, capsys):
     before = (run / "document.json").read_bytes()
-    RunStore(run).finish("names", {"features": ["a", "b", "c"]})
+    RunStore(run).finish(NamesRecord(features=["a", "b", "c"]))
     (run / "document.json").write_bytes(before)
     found = verify(str(run))
     assert [fault.kind for fault in found.faults] == ["behind"] and not found.damaged
@@ -152,18 +150,3 @@ def test_a_repair_that_is_stopped_where_distances_were_dropped(undisturbed, tmp_
     store = RunStore(tmp_path / "r")
     store.forget("fit", "solve")  # as an earlier release's repair left it
     same(fitted(tmp_path / "r", keep_distances=False), undisturbed)
-
-
-def test_a_whole_store_of_an_earlier_release_is_whole(undisturbed, run):
-    """Its document names no arrays: what is there counts, and a repair changes nothing."""
-    document = RunStore(run).document
-    older = {key: value for key, value in document.items() if key not in ("arrays", "crc32c")}
-    group = {"attributes": {"scalemani": {**older, "format_version": 2}}, "node_type": "group", "zarr_format": 3}
-    (run / "zarr.json").write_text(json.dumps(group))
-    (run / "document.json").unlink()
-    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
-    assert verify(str(run)).faults == ()
-    done, left = mend(str(run))
-    assert done == [] and not left.faults
-    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
-    same(load(run), undisturbed)

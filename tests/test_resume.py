@@ -11,7 +11,8 @@ from scalemani.errors import DamagedStoreError, DisconnectedGraphError, Scaleman
 from scalemani.kernel import eigensolver
 from scalemani.parameters import Parameters
 from scalemani.steps.inputs import FeatureInput
-from scalemani.storage.records import versions
+from scalemani.storage.locations import place
+from scalemani.storage.records import RunDocument, versions
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
@@ -186,8 +187,7 @@ def test_a_fit_that_is_refused_does_not_say_that_it_goes_on(tmp_path, capsys):
 def begun_with(path, **releases):
     """Let an unfinished run have been begun under other releases."""
     store = RunStore(path)
-    changed = {**store.document, "versions": {**store.document["versions"], **releases}}
-    store._document.write(changed)
+    RunDocument(place(path)).write(store.document.changed(versions={**store.document.versions, **releases}))
 
 
 @pytest.mark.parametrize(

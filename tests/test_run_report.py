@@ -2,7 +2,6 @@
 
 import base64
 import html
-import json
 import re
 import shlex
 import shutil
@@ -148,26 +147,6 @@ def test_d_is_not_read_and_a_model_without_it_gives_the_same_page(place, undrawn
         page = run_page(Run(RunStore(place / "run.zarr")), name="it", seed=1)
     load(place / "run.zarr").export(place / "model.zarr")
     assert run_page(Run(RunStore(place / "model.zarr")), name="it", seed=1) == page
-
-
-def test_what_an_earlier_fit_did_not_record_is_left_out(place, undrawn, tmp_path):
-    shutil.copytree(place / "run.zarr", tmp_path / "old.zarr")
-    shutil.rmtree(tmp_path / "old.zarr" / "distance_counts")
-    document = json.loads((tmp_path / "old.zarr" / "zarr.json").read_text())
-    for name in ("crc32c", "arrays"):
-        del document["attributes"]["scalemani"][name]
-    spectrum = document["attributes"]["scalemani"]["stages"]["solve"]["spectrum"]
-    for name in (
-        "next_eigenvalue", "gap", "negative_mass", "most_negative_eigenvalue", "gof", "relative_eig", "rel_corr_eig",
-        "broken_stick", "share_of_squares", "reconstruction_error", "complete", "warnings", "lingoes_constant",
-    ):  # fmt: skip
-        spectrum.pop(name)
-    (tmp_path / "old.zarr" / "zarr.json").write_text(json.dumps(document))
-    page = run_page(Run(RunStore(tmp_path / "old.zarr")))
-    assert page.count("<img") == 5
-    said = text_of(page)
-    assert "stick" not in said
-    assert "dimension of the data" not in said
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -135,7 +135,7 @@ def test_zarr_metadata_that_stand_for_more_than_their_files_are_refused(tmp_path
     ):
         refused(zarr_3(tmp_path / f"{number}.zarr", bytes(16), **more))
     (tmp_path / "0.zarr" / "zarr.json").write_bytes(b"[" * 100_000)
-    assert "deeper" in refused(tmp_path / "0.zarr")
+    assert "too deeply" in refused(tmp_path / "0.zarr")
     os.mkfifo(zarr_3(tmp_path / "pipe.zarr") / "c/0/1")
     assert "plain file" in refused(tmp_path / "pipe.zarr")
     np.testing.assert_array_equal(open_points(str(zarr_3(tmp_path / "y.zarr", bytes(16)))).values[:], np.zeros((2, 1)))

@@ -28,6 +28,7 @@ from scalemani.planning import needs
 from scalemani.planning.needs import search_part_bytes
 from scalemani.points.rows import RowFile, held_bytes, map_of, read_points
 from scalemani.steps.inputs import read_input
+from scalemani.steps.records import NeighborsRecord
 from scalemani.storage.run import RunStore
 
 K = 7
@@ -358,8 +359,8 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
 
 def test_a_store_has_the_account_of_its_search(tmp_path):
     KernelIsomap(n_neighbors=6, store=tmp_path / "run", correction=None).fit(roll(200))
-    account = RunStore(tmp_path / "run").stage("neighbors")["account"]
-    assert account["n_distances"] > 200 and account["n_shards"] == 1 and account["counted"] is False
+    account = RunStore(tmp_path / "run").needed(NeighborsRecord).account
+    assert account.n_distances > 200 and account.n_shards == 1 and account.counted is False
 
 
 # ---- points that memory can't hold -------------------------------------------------------------------

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import zarr
 from data import random_distances, store_of
+from hostile import one_line, sealed_document
 
+from scalemani import load
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph, shared_paths
+from scalemani.integrity import verify
+from scalemani.steps.records import DistancesRecord, NamesRecord, ReadsRecord
 from scalemani.storage import tiles
 from scalemani.storage.files import checksum, put_once
 from scalemani.storage.place import check_writable, kind_of
@@ -120,13 +124,40 @@ def test_an_array_is_replaced_whole(tmp_path):
 
 
 def test_stages_are_recorded_forgotten_and_seen_by_another_opening(run):
-    run.finish("early", {"k": 3}, scale=0.5)
-    run.finish("late", {"tol": 1e-6})
+    run.finish(NamesRecord(features=["x"]))
+    run.finish(ReadsRecord(fields={"tol": 1e-6}, count=2))
     other = RunStore(run.path)
-    assert other.stage("early") == {"fields": {"k": 3}, "scale": 0.5}
-    other.forget("late", "never")
-    assert run.stage("late") is None
-    assert run.stage("early") is not None
+    assert other.record(NamesRecord) == NamesRecord(features=["x"])
+    other.forget("reads", "never")
+    assert run.record(ReadsRecord) is None
+    assert run.record(NamesRecord) is not None
+    with pytest.raises(DamagedStoreError, match="lacks its step 'reads'"):
+        run.needed(ReadsRecord)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
+def test_a_record_that_could_not_be_read_back_is_not_written(run, wrong):
+    before = tree(run.path)
+    with pytest.raises(DamagedStoreError, match="geodesics"):
+        run.finish(DistancesRecord(tile_size=3, median=wrong))
+    assert tree(run.path) == before
+
+
+def test_what_changes_nothing_writes_nothing(run):
+    run.finish(NamesRecord(features=["x"]))
+    before = {name: (Path(run.path) / name).stat().st_mtime_ns for name in ("zarr.json", "document.json")}
+    run.finish(NamesRecord(features=["x"]))
+    run.forget("solve", "fit")
+    run.remove_arrays("solver_")
+    assert before == {name: (Path(run.path) / name).stat().st_mtime_ns for name in before}
+
+
+def test_a_step_that_this_release_does_not_know_is_refused_by_its_name(run):
+    sealed_document(run.path, lambda found: found["stages"].update(weights={"fields": {}}))
+    for opened in (RunStore, load, lambda path: verify(str(path))):
+        with pytest.raises(ScalemaniError, match=r"step 'weights' that this scalemani does not know: a newer") as told:
+            opened(run.path)
+        one_line(told.value)
 
 
 def test_a_chunk_that_equals_the_fill_or_zero_is_still_written(tmp_path):
@@ -264,7 +295,7 @@ def test_a_missing_or_damaged_ledger_line_is_an_error(run, text):
 def test_another_format_version_is_refused_with_both_numbers(run):
     group = zarr.open_group(run.path, mode="r+")
     group.attrs["scalemani"] = {**group.attrs["scalemani"], "format_version": 99}
-    with pytest.raises(ScalemaniError, match=r"format version 99; this release reads 1 and 2 and 3:"):
+    with pytest.raises(ScalemaniError, match=r"format version 99; this release reads 1:"):
         RunStore(run.path)
 
 
@@ -306,7 +337,7 @@ def test_a_run_goes_only_when_replacing_is_asked_for(run):
     assert tree(run.path) == before
     new = RunStore.create(run.path, replace=True)
     assert not new.has_distances
-    assert new.document["stages"] == {}
+    assert new.document.stages == {}
 
 
 def test_an_empty_folder_may_become_a_run(tmp_path):
@@ -332,7 +363,7 @@ def test_checking_a_path_leaves_nothing_behind(tmp_path):
 
 
 def test_a_replaced_run_is_not_read_under_its_old_identity(run):
-    identity = run.document["id"]
+    identity = run.document.id
     assert shared_run(run.path, identity) is shared_run(run.path, identity)
     RunStore.create(run.path, replace=True)
     with pytest.raises(DamagedStoreError, match="was replaced"):
@@ -371,12 +402,12 @@ def test_nothing_on_disk_is_pickled_or_compressed(run):
 def test_a_copy_without_distances_has_the_rest_and_leaves_the_original(run, tmp_path):
     run.write_array("vectors", np.eye(3))
     run.write_array("neighbors_indices", np.arange(4))
-    run.finish("other", {"n_components": 3})
+    run.finish(NamesRecord(features=["x"]))
     before = tree(run.path)
     run.copy_without_distances(tmp_path / "model")
     model = RunStore(tmp_path / "model")
     np.testing.assert_array_equal(model.read_array("vectors"), np.eye(3))
-    assert model.stage("other") == run.stage("other")
+    assert model.needed(NamesRecord) == run.needed(NamesRecord)
     assert not model.has_distances
     assert not model.has_array("neighbors_indices")
     assert tree(run.path) == before
@@ -423,7 +454,7 @@ def test_a_process_takes_a_graph_that_was_made_again_for_what_it_is(run):
     def graph(length):
         for part, array in (("indptr", [0, 1, 2]), ("indices", [1, 0]), ("weights", [length, length])):
             run.write_array(f"graph_{part}", np.array(array, {"indptr": "i8", "indices": "i4"}.get(part, "f4")))
-        run.finish("other", {})
+        run.finish()
         return shared_graph(run.path, run.identity)
 
     first = graph(1.0)
@@ -448,7 +479,7 @@ def test_nothing_is_written_into_another_run_that_came_to_the_path(run, distance
     RunStore.create(run.path, replace=True).create_distances(N, TILE)
     before = tree(run.path)
     for change in (
-        lambda: run.finish("late", {}),
+        lambda: run.finish(NamesRecord(features=None)),
         lambda: run.forget("early"),
         lambda: run.write_array("a", np.arange(3)),
         lambda: run.remove_array("a"),
@@ -523,8 +554,8 @@ def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
     for number in range(3):
         store.write_array(f"{PIECE}{number}", np.arange(number))
     store.write_array("a", np.arange(3))
-    store.finish("neighbors_", {})
-    assert set(store.document["arrays"]) == {"a"}
+    store.finish()
+    assert set(store.document.arrays) == {"a"}
     assert store.read_array(f"{PIECE}2").tolist() == [0, 1]
     store.remove_arrays("piece_")
     assert not store.has_array(f"{PIECE}2")
@@ -532,6 +563,6 @@ def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
 
 def test_a_document_may_name_thousands_of_arrays(run):
     """Three of each read of D that is kept."""
-    document = {**run.document, "arrays": {f"solver_{number}": number for number in range(5000)}}
+    document = run.document.changed(arrays={f"solver_{number}": number for number in range(5000)})
     RunDocument(Path(run.path)).write(document)
-    assert len(RunStore(run.path).document["arrays"]) == 5000
+    assert len(RunStore(run.path).document.arrays) == 5000

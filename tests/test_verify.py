@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from corruption import changed, rows_of, tree
 from damaged_worlds import comparable, many_fits  # noqa: F401
+from msgspec.structs import replace
 from stored_models import fitted, same
 
 from scalemani import KernelIsomap, integrity, load
@@ -39,8 +40,9 @@ def flip(path, at=-1):
 def other_constant(run):
     """A document that is whole, and says what its arrays do not."""
     document = RunDocument(run).read()
-    solve = {**document["stages"]["solve"], "constant": document["stages"]["solve"]["constant"] * 1.01}
-    RunDocument(run).write({**document, "stages": {**document["stages"], "solve": solve}})
+    solve = document.stages["solve"]
+    other = replace(solve, constant=solve.constant * 1.01)
+    RunDocument(run).write(document.changed(stages={**document.stages, "solve": other}))
 
 
 LEFT_LINE = f"ledger/0.json.{'a' * 32}{PARTIAL}"
@@ -230,8 +232,8 @@ def test_a_lost_ledger_is_no_lost_run(undisturbed, run):
 def test_a_document_that_is_lost_or_another_runs_comes_from_the_other_file(run, tmp_path):
     """Of two whole documents the run's own is the one whose arrays are in place; either may be in either file."""
     mine, texts = RunStore(run).document, {name: (run / name).read_bytes() for name in ("zarr.json", "document.json")}
-    theirs = RunStore.create(tmp_path / "theirs", stages=mine["stages"])
-    RunDocument(tmp_path / "theirs").write({**theirs.document, "arrays": {**mine["arrays"], "vectors": 1}})
+    theirs = RunStore.create(tmp_path / "theirs", steps=mine.stages.values())
+    RunDocument(tmp_path / "theirs").write(theirs.document.changed(arrays={**mine.arrays, "vectors": 1}))
     other = (tmp_path / "theirs" / "zarr.json").read_bytes()
     for new in (
         {"zarr.json": b""},

@@ -21,6 +21,7 @@ from stored_models import X, fitted, same
 from scalemani import KernelIsomap
 from scalemani.errors import ScalemaniError, StoreInUseError
 from scalemani.integrity import repair
+from scalemani.steps.records import NamesRecord
 from scalemani.storage import files
 from scalemani.storage import writer as writer_module
 from scalemani.storage.files import beside, put_once
@@ -304,7 +305,7 @@ def test_names_are_recorded_by_a_writer_alone_and_in_the_fit_that_they_are_of(tm
     model = fitted(tmp_path / "run")
     with Writer(tmp_path / "run"), pytest.raises(StoreInUseError):
         model.name_features(["a"] * X.shape[1])
-    assert RunStore(tmp_path / "run").stage("names") is None
+    assert RunStore(tmp_path / "run").record(NamesRecord) is None
     model.name_features([f"x{i}" for i in range(X.shape[1])])
     assert model._run.feature_names[0] == "x0" and not object_of(tmp_path / "run").exists()
     RunStore.create(tmp_path / "run", replace=True)
@@ -316,7 +317,7 @@ def test_names_are_recorded_by_a_writer_alone_and_in_the_fit_that_they_are_of(tm
 def test_a_run_whose_overwriting_was_killed_is_at_its_path_again(tmp_path, monkeypatch):
     """At each rename; for who loads it, and for the next fit; the old one or the new one, and nothing beside."""
     store = RunStore.create(tmp_path / "run")
-    store.finish("first", {})
+    store.finish(NamesRecord(features=None))
     real = os.rename
     for stop in (1, 2):
         calls = []
@@ -334,7 +335,7 @@ def test_a_run_whose_overwriting_was_killed_is_at_its_path_again(tmp_path, monke
             new.moved_to(tmp_path / "run", replace=True)
         assert kind_of(tmp_path / "run") == ("run" if stop == 1 else "nothing")
         assert len(list(tmp_path.iterdir())) == 2
-        assert RunStore(tmp_path / "run").stage("first") is not None
+        assert RunStore(tmp_path / "run").record(NamesRecord) is not None
         with Writer(tmp_path / "run"):
             assert sorted(path.name for path in tmp_path.iterdir()) == [".run.writer.json", "run"]
 
@@ -370,7 +371,7 @@ def denied_rename(*_):
 def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monkeypatch, by):
     """Killed with half of it removed; then the user removes the store."""
     path = tmp_path / "run"
-    RunStore.create(path).finish("first", {})
+    RunStore.create(path).finish(NamesRecord(features=None))
 
     def killed(left):
         (Path(left) / "zarr.json").unlink()
@@ -396,7 +397,7 @@ def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monk
 @pytest.mark.parametrize("name", ["r" * 255, "ü" * 127, "r" + "ü" * 126])
 def test_a_name_as_long_as_the_file_system_takes(tmp_path, monkeypatch, name):
     path = tmp_path / name
-    RunStore.create(path).finish("first", {})
+    RunStore.create(path).finish(NamesRecord(features=None))
     new = RunStore.create(beside(path))
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(files, "discard", lambda *_: (_ for _ in ()).throw(Killed))

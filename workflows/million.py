@@ -179,7 +179,7 @@ def whole(options: argparse.Namespace, held: claims.Claims) -> dict[str, Any]:
         with stages.whole("report"):
             write_report(options, store, page, list(zip(arrays.NAMES[kind], places.T, strict=True)))
     found |= {"disk_bytes": disk_bytes(store), "spectrum": model.spectrum_, "machine": machine()}
-    found["neighbours"] = RunStore(str(store)).stage("neighbors").get("account")
+    found["neighbours"] = model.spectrum_["knn_account"]
     found["correlations"] = {options.correction: claims.correlation(model.embedding_, places)}
     model.set_params(progress=False)
     claims.check_fit(held, model, X)

@@ -182,13 +182,12 @@ class FirstRead:
         return DistanceSums(sums, squared, maxima, float(cubes.sum()), float(fourths.sum()))
 
     def save(self, store: RunStore) -> None:
-        """Write it beside D, with which it goes."""
-        store.write_array(FIRST_BLOCK, self.block)
+        """Write what was found beside the block, which the run has since before D was begun; both go with D."""
         store.write_array(FIRST_FOUND, self.found)
 
     @classmethod
     def load(cls, store: RunStore) -> "FirstRead | None":
-        """What :meth:`save` wrote, or None: a run without it, or with an earlier release's fewer sums, or damage.
+        """What :meth:`save` wrote, or None: a run without it, or with other sums, or damage.
 
         D is read again then.
         """

@@ -123,7 +123,7 @@ SHARES = (
 
 
 def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
-    """Eigenvalues, then shares by each definition, then the definitions; what an older fit lacks is left out."""
+    """Eigenvalues, then shares by each definition, then the definitions."""
     p = len(s["eigenvalues"])
     numbers = ("axis", [f"{a + 1}" for a in range(p)])
     values = [numbers, column("eigenvalue", s["eigenvalues"])]

@@ -228,7 +228,7 @@ UNCORRECTED = (None, "none")
 def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | None, idle_axes: int) -> list[Notice]:
     """What a reader of the map has to know: warnings, then remarks.
 
-    spectrum: ``spectrum_`` of the model; what an older fit lacks is passed over.
+    spectrum: ``spectrum_`` of the model.
     residual_variance: With all axes.
     idle_axes: Axes on which every point is at 0.
     """

@@ -308,7 +308,7 @@ class FitFields(NeighborsFields, frozen=True, kw_only=True):
     random_state: Seed
     projection: Plain
     keep_distances: bool
-    landmarks: int | list[Natural] | None
+    landmarks: int | list[int] | None
     landmark_method: Plain
 
 

@@ -173,14 +173,14 @@ class Sources(Step):
         store = work.store
         if waiting:
             return []
-        before = store.named_arrays().get(LANDMARKS)
+        before = store.document.arrays.get(LANDMARKS)
         if store.record(FitRecord) is not None and not work.given:
             order, vertex = store.read_array("order"), store.read_array("vertex")
             graph = shared_graph(store.path, store.identity)
             chosen, _ = choose_landmarks(None, work.parameters, graph, order, vertex)
             store.write_array(LANDMARKS, chosen)
             store.finish()
-            if before in (None, store.named_arrays()[LANDMARKS]):
+            if before in (None, store.document.arrays[LANDMARKS]):
                 return ["the landmarks were chosen again: they are those that they were"]
         layout = Layout.of(store)
         store.forget("fit", "coordinates", "solve", "geodesics", self.name)

@@ -13,9 +13,10 @@ import importlib
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
@@ -279,117 +280,46 @@ def versions() -> dict[str, str]:
 
 # ---- an array's metadata -----------------------------------------------------------------------------
 
-DTYPE_BYTES = {
-    "bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
-    "float16": 2, "float32": 4, "float64": 8,
-}  # fmt: skip
 
-
-class Chunks(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Chunks(Record, frozen=True, kw_only=True):
     """The sides of a chunk."""
 
     chunk_shape: Annotated[list[Rows], Meta(min_length=1, max_length=4)]
 
 
-class Grid(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Grid(Record, frozen=True, kw_only=True):
     """How an array is cut."""
 
-    name: Literal["regular"]
     configuration: Chunks
 
 
-class Separator(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is between the numbers of a chunk."""
+class ArrayMetadata(Record, frozen=True, kw_only=True):
+    """What is read of an array's `zarr.json`, whose whole text its reader then holds against the one that it is."""
 
-    separator: Literal["/"]
-
-
-class KeyEncoding(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the files of chunks are called."""
-
-    name: Literal["default"]
-    configuration: Separator = Separator(separator="/")
-
-
-class Endian(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The order of bytes."""
-
-    endian: Literal["little"]
-
-
-class Bytes(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="bytes"):
-    """Zarr's codec of plain numbers."""
-
-    configuration: Endian | None = None
-
-
-class BloscParts(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How Blosc compresses."""
-
-    cname: Literal["lz4", "zstd"]
-    clevel: Annotated[int, Meta(ge=0, le=9)] = 5
-    shuffle: Literal["noshuffle", "shuffle", "bitshuffle"] = "bitshuffle"
-    typesize: Annotated[int, Meta(ge=1, le=8)] = 4
-    blocksize: Annotated[int, Meta(ge=0, lt=2**31)] = 0
-
-
-class Blosc(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="blosc"):
-    """Zarr's codec of compressed bytes."""
-
-    configuration: BloscParts
-
-
-class Crc(Record, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="crc32c"):
-    """Zarr's codec of a checksum behind each chunk."""
-
-
-class ArrayMetadata(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `zarr.json` of an array of a run, as this package writes it: plain numbers, little-endian."""
-
-    zarr_format: Literal[3]
-    node_type: Literal["array"]
     shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(min_length=1, max_length=4)]
-    data_type: Literal[
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
-        "float64",
-    ]  # fmt: skip
+    data_type: Annotated[str, Meta(pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64))\Z")]
     chunk_grid: Grid
-    codecs: Annotated[list[Bytes | Blosc | Crc], Meta(min_length=1, max_length=2)]
-    attributes: Annotated[dict[str, int | str], Meta(max_length=16)]
-    fill_value: bool | float | str
-    chunk_key_encoding: KeyEncoding
-    storage_transformers: Annotated[list[Any], Meta(max_length=0)] = []
+    attributes: Annotated[dict[str, Crc32c | Plain], Meta(max_length=16)]
 
     @property
     def chunks(self) -> list[int]:
         """Sides of a chunk."""
         return self.chunk_grid.configuration.chunk_shape
 
-    @property
-    def item_bytes(self) -> int:
-        """Bytes of a number."""
-        return DTYPE_BYTES[self.data_type]
-
 
 def array_metadata(content: bytes, where: str, largest_bytes: int, *, tiles: bool = False) -> ArrayMetadata:
     """The metadata of one array of a run, of the text of its `zarr.json`.
 
     largest_bytes: What the array, and one chunk of it, may take in memory.
-    tiles: Whether it is D, square, with square chunks, which alone may be compressed; else the number of chunks is held
-        against the bytes, so that no file of a kilobyte stands for a billion chunks.
-    Raises DamagedStoreError: Another kind of node, dtype or codec, a storage transformer, an array or chunk that is too
-        large, or chunks that are too many.
+    tiles: Whether it is D, square, with square chunks; else the number of chunks is held against the bytes, so that no
+        file of a kilobyte stands for a billion chunks.
+    Raises DamagedStoreError: Another dtype, an array or chunk that is too large, or chunks that are too many.
     """
     found: ArrayMetadata = parsed(content, where, ArrayMetadata)
-    shape, chunks, item = found.shape, found.chunks, found.item_bytes
-    plain, *second = found.codecs
+    shape, chunks, item = found.shape, found.chunks, np.dtype(found.data_type).itemsize
     whole, chunk = item * math.prod(shape), item * math.prod(chunks)
     if len(shape) != len(chunks):
         raise damaged(where, f"an array of {len(shape)} axes has chunks of {len(chunks)}")
-    if not isinstance(plain, Bytes) or (item > 1 and plain.configuration is None):
-        raise damaged(where, "the first codec is not bytes with their order")
-    if second and not isinstance(second[0], Blosc if tiles else Crc):
-        raise damaged(where, f"its second codec is not for {'distances' if tiles else 'small arrays'}")
     if whole > largest_bytes or chunk > max(largest_bytes, item):
         raise damaged(
             where, f"says {whole:,} bytes in chunks of {chunk:,}, where at most {largest_bytes:,} are expected"

@@ -13,20 +13,12 @@ folder first; what it left there is removed in the same way.
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
 
 import msgspec
 
 from scalemani.errors import DamagedStoreError
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.json import parsed
-
-
-class Comes(msgspec.Struct, frozen=True, kw_only=True):
-    """The journal of a place that is being replaced: the name of what comes."""
-
-    comes: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]+\Z", max_length=64)]
-
 
 JOURNAL, MAKING = "replacing.json", "making.json"
 HEADS = ("document.json", "zarr.json")  # of a run or an array: removed first, copied last, in this order
@@ -48,7 +40,7 @@ def take_place(new: ObjectPath, target: ObjectPath) -> None:
 
     Raises StoreUnreachableError: The next to open it goes on from there.
     """
-    (workshop(target) / JOURNAL).write_bytes(msgspec.json.encode(Comes(comes=new.name)))
+    (workshop(target) / JOURNAL).write_bytes(msgspec.json.encode({"comes": new.name}))
     _bring(new, target)
 
 
@@ -56,10 +48,10 @@ def coming(target: ObjectPath) -> ObjectPath | None:
     """What is on its way to a place, if its process was killed, or is at it."""
     try:
         content = (workshop(target) / JOURNAL).read_up_to(MOST_BYTES)
-        said: Comes = parsed(content, str(target), Comes)
-    except (FileNotFoundError, ValueError, DamagedStoreError):
+        name: str = parsed(content, str(target), dict[str, str])["comes"]
+    except (FileNotFoundError, KeyError, ValueError, DamagedStoreError):
         return None
-    return workshop(target) / said.comes
+    return workshop(target) / name if name.isalnum() else None
 
 
 def settle(target: ObjectPath) -> None:

@@ -226,10 +226,6 @@ class RunStore(Tiles):
         if arrays is not None:
             self._remove_own(arrays)
 
-    def named_arrays(self) -> dict[str, int]:
-        """Arrays that are recorded, with the checksums of their metadata."""
-        return dict(self.document.arrays)
-
     def _without(self, gone: Callable[[str], bool]) -> dict[str, int]:
         """The arrays that are recorded, without some, of which those that were written are forgotten too."""
         self._written = {name: value for name, value in self._written.items() if not gone(name)}

@@ -37,7 +37,7 @@ from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.files import beside, checksum, checksum_of, discard, folder_at, put, put_once, room_for
 from scalemani.storage.json import REMEDY, check_inside, open_plain, read_into, read_json, read_plain
 from scalemani.storage.locations import Place, names_in, place
-from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Blosc, Line, array_metadata, canonical
+from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line, array_metadata, canonical
 
 MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
 RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
@@ -138,14 +138,14 @@ class TileFiles:
         if metadata_sum not in (None, self.metadata_sum):
             raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
         found = array_metadata(content, str(place), MOST_BYTES, tiles=True)
-        if found.data_type != "float32" or 4 * found.chunks[0] ** 2 > MOST_TILE:
+        n, tile = found.shape[0], found.chunks[0]
+        ways = [way for way in (None, *COMPRESSIONS) if content == metadata_text(n, tile, way)]
+        if not ways or 4 * tile**2 > MOST_TILE:
             raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; {REMEDY}")
-        self.blocks = Blocks(found.shape[0], found.chunks[0])
+        self.blocks = Blocks(n, tile)
         self._codec: Any = None
-        for codec in found.codecs:
-            if isinstance(codec, Blosc):
-                said = codec.configuration
-                self._codec = numcodecs.Blosc(said.cname, said.clevel, numcodecs.Blosc.BITSHUFFLE)
+        if ways[0] is not None:
+            self._codec = numcodecs.Blosc(ways[0], COMPRESSIONS[ways[0]], numcodecs.Blosc.BITSHUFFLE)
 
     @classmethod
     def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":

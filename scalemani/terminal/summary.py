@@ -165,7 +165,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
         *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
-        *(_share_lines(s) if all_shares and "gof" in s else []),  # a store of an earlier release has fewer
+        *(_share_lines(s) if all_shares else []),
         f"residuals        {numbers(s['residuals'])}",
         *reads,
         *(f"note             {sentence}" for sentence in s.get("notes", [])),

@@ -18,6 +18,7 @@ from scalemani.errors import AdditiveConstantWarning, SolverError
 from scalemani.formats.points import open_points
 from scalemani.kernel.constant import arnoldi_constant
 from scalemani.kernel.operators import CentredKernels
+from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 
 CORRECTIONS = ("cailliez", "lingoes", "flip", None)
@@ -83,7 +84,7 @@ def measure(
 def arnoldi(model: KernelIsomap, cores: int, most: int) -> dict[str, Any]:
     """ARPACK's `eigs`, which="LR", on the 2n operator over the tiles of a fit: reads, of one column each, and c*."""
     store = RunStore(model.store_)
-    scale = store.stage("graph")["scale"]
+    scale = store.needed(GraphRecord).scale
     started = time.perf_counter()
     with Cluster(threads=cores) as cluster:
         kernels = CentredKernels(cluster, store)
