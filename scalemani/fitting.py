@@ -32,7 +32,7 @@ known to be right: the new run is begun beside it.
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,24 +44,16 @@ from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, Sc
 from scalemani.geodesics import rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.graph.build import Graph
+from scalemani.methods.isomap import Isomap
 from scalemani.model import Run
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
-from scalemani.planning.needs import check_early, check_sizes, layout_of_store
-from scalemani.planning.needs import check_early_by_landmarks as check_early_by_landmarks
-from scalemani.planning.plan import (
-    LandmarkPlan,
-    Plan,
-    make_landmark_plan,
-    make_plan,
-    plan_of_store,
-    with_landmark_seconds,
-    with_seconds,
-)
+from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store, with_seconds
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.axes import solve_landmarks, solve_run
-from scalemani.steps.distances import compute_rows
-from scalemani.steps.inputs import GeodesicInput, Input, read_input
+from scalemani.steps.base import Step
+from scalemani.steps.inputs import GeodesicInput, Input, check_sizes, read_input
+from scalemani.steps.landmark_distances import compute_rows
 from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
@@ -95,7 +87,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
-                _check_early(given, parameters, cluster, limit, folder.path)
+                check_early(_steps(parameters), given, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, given)
             store.guarded(writer.check)
             fields = parameters.stage_fields(given.kind)
@@ -103,10 +95,10 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
                 planned = _graph_and_plan(store, given, parameters, cluster, limit, fields, report)
             store = RunStore(place).guarded(writer.check)
             cluster.give_back()
-            if isinstance(planned, Layout):
-                fit_landmarks(store, given, parameters, cluster, planned, fields, report)
+            if parameters.landmarks is not None:
+                fit_landmarks(store, given, parameters, cluster, planned.cut, fields, report)
             else:
-                columns = as_begun(store, parameters, planned).most_columns
+                columns = as_begun(store, parameters, planned.most_columns)
                 write_distances(store, given, parameters, cluster, planned.tile_size, columns, report)
                 cluster.give_back()
                 solve_run(store, given, parameters, cluster, columns, fields, report, keep_reads=not folder.temporary)
@@ -117,7 +109,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
     return Run(store, folder)
 
 
-def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan | LandmarkPlan:
+def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan:
     """What a fit of X takes, with the time by stage: neighbours and graph are made, the rest is arithmetic.
 
     Nothing stays on the disk. A run that is at the store's path already is not looked at.
@@ -130,7 +122,7 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
     parameters = parameters.seeded(None)
     with Cluster(parameters.scheduler) as cluster:
         begun = time.perf_counter()
-        _check_early(given, parameters, cluster, limit, folder)
+        check_early(_steps(parameters), given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
         lists = given.lists(parameters)
         report("neighbors", 1, 1)
@@ -140,12 +132,8 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
         n, edges, method = len(graph.order), int(graph.matrix.nnz), lists.method if lists else given.kind
-        matrix = None if given.kind == "geodesic" else graph.matrix
-        if parameters.landmarks is not None:
-            by = make_landmark_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
-            return with_landmark_seconds(by, parameters, cluster, matrix, spent)
-        made = make_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
-        return with_seconds(made, parameters, cluster, matrix, spent)
+        made = make_plan(_steps(parameters), given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
+        return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
 def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]:
@@ -165,10 +153,9 @@ def _folder_of_rows(store: Any) -> str | None:
     return None if store is None else named(store, "store")
 
 
-def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
-    """Refuse, before the neighbour search, what can't fit whatever that finds."""
-    check = check_early if parameters.landmarks is None else check_early_by_landmarks
-    check(given, parameters, cluster, limit, folder)
+def _steps(parameters: Parameters) -> Sequence[Step]:
+    """What a fit makes."""
+    return Isomap().steps(parameters)
 
 
 def _graph_and_plan(
@@ -179,18 +166,11 @@ def _graph_and_plan(
     limit: int,
     fields: dict[str, Any],
     report: Progress,
-) -> Plan | Layout:
+) -> Plan:
     """Stages 2 and 3, and the plan of the others; a new run that does not fit leaves no file."""
     new = store.stage("graph") is None
     _graph(store, given, _neighbors(store, given, parameters, fields, report), parameters, fields, report)
-    if parameters.landmarks is not None:
-        try:
-            return layout_of_store(store, given, parameters, cluster, limit)
-        except DoesNotFitError:
-            if new:
-                store.remove()
-            raise
-    made = plan_of_store(store, given, parameters, cluster, limit, fields, new=new)
+    made = plan_of_store(_steps(parameters), store, given, parameters, cluster, limit, fields, new=new)
     if made.refusal is not None:
         if new:
             store.remove()

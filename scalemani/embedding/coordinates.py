@@ -162,3 +162,8 @@ def load_embedding(store: RunStore, solved: dict[str, Any], scale: float) -> Emb
         counts=store.read_array(COUNTS).astype(np.float64) if store.stage(BY_LANDMARKS) else None,
         tolerance=float(solved.get("tolerance", RANK_TOLERANCE)),
     )
+
+
+def outputs_bytes(n: int, components: int) -> int:
+    """Vectors, coordinates and their copies in the user's order, and the training means."""
+    return 6 * 8 * n * components + 4 * 8 * n

@@ -6,8 +6,9 @@ from scalemani.methods.base import Method, register
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes
 from scalemani.steps.base import Step
-from scalemani.steps.distances import LandmarkDistances, TileDistances
+from scalemani.steps.distances import TileDistances
 from scalemani.steps.graph import Graph, Neighbors
+from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement
 from scalemani.steps.sources import Landmarks
 from scalemani.steps.start import Start

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.client import Cluster, tasks_in_flight
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.storage.audit import Fault
@@ -29,6 +29,8 @@ class FitSize:
     threads, workers: Tasks that a process of workers runs at once, and such processes.
     embedded: Whether a worker is threads of the client's process.
     done: Names of the steps that the store has.
+    begun: How D is cut where a store has begun it.
+    reads: Reads of D that a sample told of; 0 where none was asked.
     """
 
     n: int
@@ -42,6 +44,18 @@ class FitSize:
     workers: int = 1
     embedded: bool = True
     done: tuple[str, ...] = ()
+    begun: Any = None
+    reads: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Tasks that all workers run at once."""
+        return self.threads * self.workers
+
+    @property
+    def window(self) -> int:
+        """Tasks in flight, and the result that is being added."""
+        return tasks_in_flight(self.slots) + 1
 
 
 @dataclass
@@ -79,6 +93,17 @@ class Step:
 
     # ---- what it will take, from sizes alone ----
 
+    scratch_while = ""  # when its scratch is there, in words
+
+    @property
+    def in_memory(self) -> tuple[str, str]:
+        """Name and title of its line of memory."""
+        return self.name, self.title
+
+    def fewest(self, parameters: Parameters) -> int:
+        """Vertices that it needs at the least."""
+        return 1
+
     def cuts(self, size: FitSize) -> Iterator[Any]:
         """Ways to cut D, the best first; of the steps of a method one has them."""
         return iter(())
@@ -86,6 +111,10 @@ class Step:
     def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
         """Bytes that the client and each worker process hold at the most, by what holds them."""
         return {}, {}
+
+    def remedies(self, size: FitSize) -> list[str]:
+        """What to ask for instead, where it takes too much memory."""
+        return []
 
     def disk(self, size: FitSize, cut: Any) -> int:
         """Bytes that it leaves on the disk."""
@@ -95,9 +124,55 @@ class Step:
         """Bytes more that are on the disk while it is at work."""
         return 0
 
+    def disk_remedies(self, size: FitSize) -> list[str]:
+        """What to ask for instead, where it takes too much of the disk."""
+        return []
+
     def tasks(self, size: FitSize, cut: Any) -> int:
         """Pieces of work that it gives to the cluster."""
         return 0
+
+    def sampled(self, size: FitSize, cut: Any, rates: Any) -> FitSize:
+        """The sizes with what a sample of the user's own graph tells of them."""
+        return size
+
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float | None:
+        """Seconds that it takes; None where it has no line of its own.
+
+        rates: :class:`scalemani.planning.seconds.Rates`.
+        """
+        return None
+
+    # ---- what a plan says of it ----
+
+    def counted(self, size: FitSize) -> list[str]:
+        """What it counts besides vertices, such as "24 landmarks"."""
+        return []
+
+    def numbers(self, size: FitSize, cut: Any) -> dict[str, Any]:
+        """Attributes of the plan, which are keys of its record too."""
+        return {}
+
+    def lines(self, size: FitSize, cut: Any) -> list[tuple[str, str]]:
+        """Lines of the plan: what of, and what."""
+        return []
+
+    def pieces(self, size: FitSize, cut: Any) -> list[str]:
+        """Its pieces of work in words."""
+        return []
+
+    # ---- what a store has of it ----
+
+    def begun(self, store: RunStore) -> Any:
+        """How D is cut in a store that has begun it, else None."""
+        return None
+
+    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
+        """Whether a store has what is asked for.
+
+        fields: As :meth:`Parameters.stage_fields` gives them.
+        """
+        return store.stage(self.name) is not None
 
     # ---- the work ----
 

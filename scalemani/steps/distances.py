@@ -1,51 +1,46 @@
-"""Distances to landmarks: takes the graph (or a given D) and the landmarks, gives every point's distances to them.
+"""D in tiles, from the graph or from a given matrix; and rows of D of a few vertices.
 
-Rows of D are found by landmark, a task a block of landmarks that are near each other, and written as the matrix
-`landmark_rows` (m, n); then they are turned once into `distances_to_landmarks` (n, m), whose chunks hold some points'
-distances to all landmarks: what a point's placing reads is its neighbours' rows there, m numbers each. Both have a
-ledger, so that a stopped run goes on; the first goes when the second is whole. The square of the landmarks' own
-distances, from which everything else is solved, is taken from the rows as they are found (`landmark_square`), and the
-points that lie nearest to each are counted while they are turned (`landmark_counts`).
+A task finds a block of rows with the graph that its process has cached, writes the tiles at and behind the diagonal,
+and puts its line in the ledger. What a stopped run has finished is not done again. While the rows are in memory a
+:class:`Reader` takes from them what it asks for, so that the first read of D costs no reading, and the distances are
+counted by their size (:mod:`scalemani.geodesics.reads`). Rows that an earlier run finished are read back for both, and
+made again where they are damaged. Lengths in the store are divided by `scale`, a power of two that brings the median
+edge near 1. A given D is cut into tiles by the client, block by block.
 
-Stage 4: takes the graph (or a matrix of geodesic distances), gives D as tiles in the run's store.
-
-One task a block of sources: it looks in the ledger, computes its rows with the graph that its
-process has cached, writes the tiles at and behind the diagonal and puts its line in the ledger;
-each pair of blocks is written once, by one task. What a stopped run has finished is not done again.
-While a task has its rows in memory it takes from them what a :class:`Reader` asks for, so that the
-first read of D costs no reading, and counts the distances by their size (:mod:`scalemani.geodesics.reads`);
-rows that an earlier run finished are read back for both, and made again where they are not what was written.
-Lengths in the store are divided by `scale`, a power of two that brings the median edge near 1.
-
-Stage 4 where D is given: takes a matrix of geodesic distances by rows, gives it as tiles in the run's store.
-
-Stage 4 for a few sources: takes the graph, or a given D, and vertices, gives their rows of D; nothing is written.
-
-The sources may lie anywhere: a batch of them is swept in the graph's own orders (:mod:`scalemani.geodesics.lanes`).
+Scattered rows are for the solver's start: nothing of them is written.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
+from scalemani.cluster.tasks import waiting_bytes
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
-from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.batches import PathGraph, paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
-from scalemani.geodesics.rows import check_rows, shared_graph
+from scalemani.geodesics.rows import check_rows, graph_bytes, median_bytes, shared_graph
+from scalemani.kernel.operators import SUMS, first_read_bytes, number_bytes, panel_bytes, share_bytes
 from scalemani.points.given_matrix import DistanceMatrix
-from scalemani.progress import Progress
-from scalemani.steps.base import Step
-from scalemani.steps.inputs import GeodesicInput, Input
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, SQUARE, ChunkedMatrix, Layout
+from scalemani.progress import Progress, bytes_in_words
+from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.cuts import (
+    TileCut,
+    block_columns,
+    fewer_components,
+    geodesic_task_bytes,
+    given_task_bytes,
+    tile_cuts,
+)
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import Use
+from scalemani.storage.tiles import Blocks, Use, disk_bytes
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:
@@ -234,140 +229,76 @@ def given_rows(matrix: DistanceMatrix, order: I64, vertices: I64, scale: float) 
     return rows
 
 
-def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cluster, report: Progress) -> None:
-    """Fill both matrices, and `landmark_square` (m, m), float32 as found; what a stopped run finished stays.
-
-    given: X, needed where D was given.
-    Raises DamagedStoreError: If a landmark is not 0 from itself, or has no finite path to some point.
-    """
-    layout = Layout.of(store)
-    rows, points = layout.by_landmark(store), layout.by_point(store)
-    landmarks = store.read_array(LANDMARKS)
-    total = len(rows.rows) + len(points.rows)
-    rows.create()
-    done = total - len(rows.missing()) - len(points.rows)
-    square = np.empty((layout.m, layout.m), np.float32)
-    report("geodesics", done, total)
-    for block, part in enumerate(_row_blocks(store, given, scale, cluster, rows, landmarks)):
-        square[rows.rows[block]] = part
-        report("geodesics", max(done, block + 1), total)
-    store.write_array(SQUARE, square)
-    points.create()
-    turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
-    store.write_array(COUNTS, turned)
-    missing = points.missing()
-    if missing:
-        raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
-
-
-def count_cells(store: RunStore, cluster: Cluster, report: Callable[[int], None] = lambda done: None) -> I64:
-    """Turn the blocks of points that are not turned yet; the points of each landmark's cell, shape (m,)."""
-    layout = Layout.of(store)
-    counts = np.zeros(layout.m, np.int64)
-    tasks = [(store.path, store.identity, block) for block in range(len(layout.by_point(store).rows))]
-    for done, part in enumerate(cluster.map(_turn, tasks), 1):
-        counts += part
-        report(done)
-    return counts
-
-
-def _row_blocks(
-    store: RunStore,
-    given: Input | None,
-    scale: float,
-    cluster: Cluster,
-    rows: ChunkedMatrix,
-    landmarks: I64,
-) -> Iterator[F32]:
-    """The landmarks' columns of each block of rows, which are found and written where they are not there."""
-    if isinstance(given, GeodesicInput):
-        order = store.read_array("order")
-        for block, here in enumerate(rows.rows):
-            found = given_rows(given.checked, order, landmarks[here], scale)
-            _check(found, landmarks[here])
-            rows.write(block, found)
-            yield found[:, landmarks]
-        return
-    tasks = [(store.path, store.identity, block) for block in range(len(rows.rows))]
-    yield from cluster.map(_row_block, tasks, shared=RowMemory())
-
-
-def _row_block(path: str, identity: str, block: int, memory: RowMemory) -> F32:
-    """One task: rows of a block of landmarks; returns their distances to the landmarks."""
-    store = shared_run(path, identity)
-    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
-    rows = layout.by_landmark(store)
-    if rows.done(block):
-        try:
-            return _columns(rows, block, landmarks)
-        except DamagedStoreError:
-            rows.unfinish(block)
-    here = landmarks[rows.rows[block]]
-    out = memory.rows(len(here), layout.n)
-    found = geodesic_rows(memory.paths(path, identity), here, out=out)
-    _check(found, here)
-    rows.write(block, found)
-    return found[:, landmarks]
-
-
-def _check(found: F32, landmarks: I64) -> None:
-    if not np.isfinite(found.max()) or found[np.arange(len(found)), landmarks].any():
-        raise DamagedStoreError("rows of landmarks hold infinite distances, or none of 0 to themselves")
-
-
-def _columns(rows: ChunkedMatrix, block: int, landmarks: I64) -> F32:
-    """The landmarks' columns of a finished block, whose every chunk is read and checked."""
-    found = np.empty((rows.rows.length(block), len(landmarks)), np.float32)
-    buffer = np.empty(rows.chunk, np.float32)
-    for column, there in enumerate(rows.columns):
-        part = rows.read(block, column, buffer)
-        low, high = np.searchsorted(landmarks, (there.start, there.stop))
-        found[:, low:high] = part[:, landmarks[low:high] - there.start]
-    return found
-
-
-def _turn(path: str, identity: str, block: int) -> I64:
-    """One task: the distances of a block of points to all landmarks, from the rows of these; the points of each cell.
-
-    A point is of the landmark that is nearest, the first of several; a landmark is always of its own.
-    """
-    store = shared_run(path, identity)
-    layout = Layout.of(store)
-    rows, points = layout.by_landmark(store), layout.by_point(store)
-    turned = None
-    if points.done(block):
-        try:
-            turned = points.read(block, 0)
-        except DamagedStoreError:
-            points.unfinish(block)
-    if turned is None:
-        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
-        for row, here in enumerate(rows.rows):
-            turned[:, here] = rows.read(row, block, buffer).T
-        points.write(block, turned)
-    return cells(turned, points.rows[block], store.read_array(LANDMARKS))
-
-
-def cells(distances: F32, here: slice, landmarks: I64) -> I64:
-    """How many of some points are in the cell of each landmark, shape (m,).
-
-    distances (points, m)
-    here: Their vertices.
-    landmarks (m,)
-    """
-    nearest = distances.argmin(axis=1)
-    low, high = np.searchsorted(landmarks, (here.start, here.stop))
-    nearest[landmarks[low:high] - here.start] = np.arange(low, high)
-    return np.bincount(nearest, minlength=len(landmarks))
-
-
 class TileDistances(Step):
     """D, square, in tiles."""
 
     name, title = "geodesics", "geodesics"
 
+    # ---- what it will take ----
 
-class LandmarkDistances(Step):
-    """Distances of all points to the landmarks."""
+    def cuts(self, size: FitSize) -> Iterator[TileCut]:
+        """The largest basis and tiles first."""
+        return tile_cuts(size)
 
-    name, title = "geodesics", "geodesics"
+    def memory(self, size: FitSize, cut: TileCut) -> tuple[Parts, Parts]:
+        """Rows of D in tasks, and the first read, which is added up by the client."""
+        n, edges, m, each = size.n, size.edges, block_columns(size), number_bytes(size.n)
+        sums = {"sums of the first read": first_read_bytes(n, m, each)}
+        if size.given:
+            shares = share_bytes(n, m) + panel_bytes(cut.tile, m, each)
+            return {"rows on their way": given_task_bytes(n, cut.tile), "their shares": shares, **sums}, {}
+        tasks = size.threads * geodesic_task_bytes(n, edges, cut.tile, m, each, _compressed(size))
+        graph = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges)}
+        client = {"shares in flight": waiting_bytes(n, cut.tile, 2 * m + SUMS, size.window), **sums}
+        if size.embedded:  # the sampled rows come after the tasks
+            return client, {**graph, f"{size.threads} tasks": max(tasks, median_bytes(n, edges))}
+        client |= {**graph, "sampled rows": median_bytes(n, edges)}
+        return client, {**graph, f"{size.threads} tasks": tasks, "vectors": each * m * n}
+
+    def remedies(self, size: FitSize) -> list[str]:
+        """Fewer axes."""
+        return fewer_components(size)
+
+    def disk(self, size: FitSize, cut: TileCut) -> int:
+        """The tiles."""
+        return disk_bytes(size.n, cut.tile, _compressed(size))
+
+    def disk_remedies(self, size: FitSize) -> list[str]:
+        """Compression."""
+        return [] if _compressed(size) else ["compression"]
+
+    def tasks(self, size: FitSize, cut: TileCut) -> int:
+        """One a row of tiles; a given D is written by the client."""
+        return 0 if size.given else len(Blocks(size.n, cut.tile))
+
+    def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float:
+        """Rounds of rows of tiles, or the disk where that takes longer."""
+        n, slots, rows = size.n, size.slots, len(Blocks(size.n, cut.tile))
+        searched = 0.0 if size.given else n * rates.row
+        written = n * (n + cut.tile) / 2 * rates.entries(n, cut.tile, block_columns(size)).written
+        rounds = -(-rows // slots) * slots / rows
+        return float(max(rounds * (searched + written) / slots, self.disk(size, cut) / rates.disk))
+
+    def numbers(self, size: FitSize, cut: TileCut) -> dict[str, Any]:
+        """tile_size, tile_rows: Side of a tile of D, and rows of tiles."""
+        return {"tile_size": cut.tile, "tile_rows": len(Blocks(size.n, cut.tile))}
+
+    def lines(self, size: FitSize, cut: TileCut) -> list[tuple[str, str]]:
+        """The tiles."""
+        side, rows = f"{cut.tile:,}", len(Blocks(size.n, cut.tile))
+        held = bytes_in_words(self.disk(size, cut))
+        return [("distances D", f"{rows} rows of tiles (squares of {side} x {side}), {held}")]
+
+    def pieces(self, size: FitSize, cut: TileCut) -> list[str]:
+        """Rows of tiles."""
+        return [f"{self.tasks(size, cut)} for D"]
+
+    # ---- what a store has of it ----
+
+    def begun(self, store: RunStore) -> int | None:
+        """The side of its tiles."""
+        return store.blocks.size if store.has_distances else None
+
+
+def _compressed(size: FitSize) -> bool:
+    return size.parameters.compression is not None

@@ -30,7 +30,7 @@ from scalemani.progress import Progress
 from scalemani.projection.landmarks import LandmarkPlacer, place_all
 from scalemani.steps.axes import check_square, checked_landmarks, read_back, solve_landmarks
 from scalemani.steps.checks import check_centred, check_placed, check_same
-from scalemani.steps.distances import cells, compute_rows, count_cells
+from scalemani.steps.landmark_distances import cells, compute_rows, count_cells
 from scalemani.steps.sources import choose_landmarks
 from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
 from scalemani.storage.chunked_matrix import (

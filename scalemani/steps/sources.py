@@ -5,18 +5,23 @@ bounds how far any point is from a landmark; "random" draws them; or the user na
 order of the vertices, in which what is near in number is near in space: rows of near landmarks are found together.
 """
 
+import math
+import time
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from scalemani.aliases import F64, I64
+from scalemani.cluster.machine import FIRST_USE
 from scalemani.errors import ScalemaniError
-from scalemani.geodesics.farthest import farthest_points
+from scalemani.geodesics.farthest import farthest_points, farthest_points_bytes
+from scalemani.geodesics.rows import graph_bytes
 from scalemani.graph.build import Graph
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
-from scalemani.steps.base import Step
+from scalemani.steps.base import FitSize, Parts, Step
 from scalemani.steps.inputs import GeodesicInput, Input
 
 
@@ -100,3 +105,66 @@ class Landmarks(Step):
     """Which vertices are landmarks."""
 
     name, title = "landmarks", "landmarks"
+
+    # ---- what it will take ----
+
+    def fewest(self, parameters: Parameters) -> int:
+        """All landmarks are vertices."""
+        return landmark_count(parameters)
+
+    def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
+        """The graph and a search of it, or two rows of a given D."""
+        if size.given:
+            return {"choice": 2 * 8 * size.n}, {}
+        return {
+            "graph": graph_bytes(size.n, size.edges),
+            "choice": farthest_points_bytes(size.n, size.edges),
+        }, {}
+
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:
+        """About log m searches of the graph, of which the first are timed; no time where none is made."""
+        if size.given or _way(size.parameters) != "maxmin":
+            return 0.0
+        farthest_points(sp.diags_array([np.ones(3), np.ones(3)], offsets=[-1, 1], format="csr"), 2)  # compiled code
+        m = landmark_count(size.parameters)
+        few = min(FEW, m)
+        begun = time.perf_counter()
+        farthest_points(rates.scaled, few)
+        return (time.perf_counter() - begun) * (1 + _harmonic(m)) / (1 + _harmonic(few))
+
+    def counted(self, size: FitSize) -> list[str]:
+        """The landmarks."""
+        return [f"{landmark_count(size.parameters)} landmarks"]
+
+    def numbers(self, size: FitSize, cut: Any) -> dict[str, Any]:
+        """landmark_method: "maxmin", "random", or "given" of row numbers."""
+        return {"n_landmarks": landmark_count(size.parameters), "landmark_method": _way(size.parameters)}
+
+    def lines(self, size: FitSize, cut: Any) -> list[tuple[str, str]]:
+        """How many, and how they are chosen."""
+        how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
+        return [("landmarks", f"{landmark_count(size.parameters):,}, {how[_way(size.parameters)]}")]
+
+
+FEW = 8  # landmarks whose choice is timed: two and a half searches of the graph, and one for the first
+
+
+def _harmonic(m: int) -> float:
+    return math.log(m) + 0.5772
+
+
+def _way(parameters: Parameters) -> str:
+    """How landmarks are chosen."""
+    return parameters.landmark_method if isinstance(parameters.landmarks, Integral) else "given"
+
+
+def landmark_count(parameters: Parameters) -> int:
+    """Landmarks that are asked for."""
+    asked = parameters.landmarks
+    return int(asked) if isinstance(asked, Integral) else len(asked)
+
+
+def fewer_landmarks(size: FitSize) -> list[str]:
+    """The remedy where many landmarks are what takes the memory."""
+    m = landmark_count(size.parameters)
+    return [f"ask for fewer landmarks than {m}"] if 8 * m**2 > FIRST_USE // 10 else []

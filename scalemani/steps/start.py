@@ -17,15 +17,17 @@ from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import rows
+from scalemani.geodesics.batches import paths_bytes
+from scalemani.geodesics.rows import graph_bytes
 from scalemani.kernel.eigensolver import first_block, start_block
 from scalemani.kernel.operators import FIRST_BLOCK, FirstRead, first_reader
-from scalemani.kernel.start import nystrom_block, start_count, start_vertices
+from scalemani.kernel.start import nystrom_block, start_block_bytes, start_count, start_vertices
 from scalemani.parameters import Parameters
-from scalemani.planning.plan import Plan
 from scalemani.progress import Progress
 from scalemani.steps import distances
-from scalemani.steps.base import Step
-from scalemani.steps.distances import given_rows, scattered_rows, write_given
+from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.cuts import TileCut, block_columns, fewer_components, given_row_bytes, scattered_task_bytes
+from scalemani.steps.distances import SOURCES_A_TASK, given_rows, scattered_rows, write_given
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.storage.run import RunStore
 
@@ -70,15 +72,15 @@ def begun_block(
     return starting_block(store, given, parameters, cluster, most_columns)
 
 
-def as_begun(store: RunStore, parameters: Parameters, planned: Plan) -> Plan:
-    """The plan with the basis that a stopped run of the same solve began with, where memory allows that still.
+def as_begun(store: RunStore, parameters: Parameters, most_columns: int) -> int:
+    """The basis that a stopped run of the same solve began with, where memory allows that still; else the planned one.
 
     Another basis would be right too, but end with other last bits.
     """
     state = store.stage(STAGE)
     if state is None or state["fields"] != _fields(parameters):
-        return planned
-    return replace(planned, most_columns=min(planned.most_columns, int(state["most_columns"])))
+        return most_columns
+    return min(most_columns, int(state["most_columns"]))
 
 
 def kept_block(
@@ -152,3 +154,54 @@ class Start(Step):
     """The block of vectors that the solver begins with."""
 
     name, title = "start", "the solver's start"
+
+    # ---- what it will take ----
+
+    def memory(self, size: FitSize, cut: TileCut) -> tuple[Parts, Parts]:
+        """Rows of D, then the block; nothing where the block is a random one."""
+        n, edges, vertices = size.n, size.edges, self._vertices(size, cut)
+        if not vertices:
+            return {}, {}
+        rows, task = 4 * n * vertices, 4 * n * SOURCES_A_TASK
+        flying = given_row_bytes(n) if size.given else min(size.window, self.tasks(size, cut)) * task
+        block = start_block_bytes(n, vertices, block_columns(size))
+        client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
+        if size.given:
+            return client, {}
+        tasks = size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK)
+        return client, {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"{size.threads} tasks": tasks}
+
+    def remedies(self, size: FitSize) -> list[str]:
+        """Fewer axes."""
+        return fewer_components(size)
+
+    def tasks(self, size: FitSize, cut: TileCut) -> int:
+        """One for some of the rows; a given D is read by the client."""
+        return 0 if size.given else -(-self._vertices(size, cut) // SOURCES_A_TASK)
+
+    def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float | None:
+        """Rounds of tasks."""
+        tasks = self.tasks(size, cut)
+        return -(-tasks // size.slots) * SOURCES_A_TASK * float(rates.sample.row) if tasks else None
+
+    def numbers(self, size: FitSize, cut: TileCut) -> dict[str, Any]:
+        """start_vertices: Points whose rows of D are found before the others, for the solver's first block."""
+        return {"start_vertices": self._vertices(size, cut)}
+
+    def pieces(self, size: FitSize, cut: TileCut) -> list[str]:
+        """If any."""
+        tasks = self.tasks(size, cut)
+        return [f"{tasks} to start from"] if tasks else []
+
+    def _vertices(self, size: FitSize, cut: TileCut) -> int:
+        done = self.name in size.done
+        return 0 if done else start_count(size.n, size.parameters.n_components, cut.most_columns)
+
+    # ---- what a store has of it ----
+
+    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
+        """Nothing is begun from it once D is there.
+
+        A wider block, for more axes, is begun again from rows of D: they take less than the basis does then.
+        """
+        return store.stage("geodesics") is not None
