@@ -231,9 +231,11 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
 
     def counted(**more):
         asked = fit(n, reads=reads, components=1, **more)
-        return sum(step.tasks(asked, TileCut(blocks.size, 32)) for step in STEPS)  # 64 vertices to start from, 2 tasks
+        return sum(
+            step.needs(asked, TileCut(blocks.size, 32)).tasks for step in STEPS
+        )
 
-    starting = 2 if start_count(n, 1, 32) else 0
+    starting = 2 if start_count(n, 1, 32) else 0  # tasks, for 64 vertices
     assert counted() == starting + len(list(blocks)) + reads * runs
     assert counted(done=("start",)) == len(list(blocks)) + reads * runs
     assert counted(given=True) == reads * runs
@@ -241,7 +243,7 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
 
 def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeypatch):
     asked, cut = fit(1000), TileCut(64, 96)
-    needed = free = sum(step.disk(asked, cut) for step in STEPS)
+    needed = free = sum(step.needs(asked, cut).disk for step in STEPS)
     assert needed > disk_bytes(1000, 64)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
     check_disk(tmp_path / "run", STEPS, asked, cut)

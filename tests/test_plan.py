@@ -24,6 +24,7 @@ from scalemani.neighbors import choice as ways
 from scalemani.parameters import Parameters
 from scalemani.planning.plan import check_early, make_plan
 from scalemani.steps import start
+from scalemani.steps.base import Needs
 from scalemani.steps.distances import TileDistances
 from scalemani.steps.graph import Graph
 from scalemani.storage.run import RunStore
@@ -149,7 +150,7 @@ def test_a_fit_is_not_refused_for_edges_that_it_may_not_have(monkeypatch):
     X = roll(100)
     edges = 2 * Isomap(n_neighbors=K).plan(X).n_edges
     assert edges + 128 < 2 * len(X) * K
-    monkeypatch.setattr(Graph, "memory", lambda self, size, cut: ({"graph": size.edges << 24}, {}))
+    monkeypatch.setattr(Graph, "needs", lambda self, size, cut: Needs(client={"graph": size.edges << 24}))
     Isomap(n_neighbors=K, memory_limit=(edges + 64) << 24).fit(X)
 
 
@@ -222,13 +223,13 @@ def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, 
     assert shown.refusal is None
     held = dict[str, int]()
     for step in steps:
-        parts = {**step.memory(shown.size, shown.cut)[0], **step.memory(shown.size, shown.cut)[1]}
+        needs = step.needs(shown.size, shown.cut)
+        parts = {**needs.client, **needs.worker}
         assert all(part and isinstance(part, str) and count >= 0 for part, count in parts.items())
         if parts:
             held[step.in_memory[0]] = sum(parts.values()) + given.held() + machine.FIRST_USE
-        counts = [count(shown.size, shown.cut) for count in (step.disk, step.scratch, step.tasks)]
-        assert min(counts) >= 0
-        assert all(getattr(shown, name) == value for name, value in step.numbers(shown.size, shown.cut).items())
+        assert min(needs.disk, needs.scratch, needs.tasks) >= 0
+        assert all(getattr(shown, name) == value for name, value in needs.numbers.items())
     assert {name: sum(parts.values()) for name, parts in shown.memory.items()} == held
     assert shown.memory_peak == max(held.values()) == held[shown.memory_stage]
 
@@ -256,7 +257,7 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
     if there:
         Isomap(store=path).fit(roll(60))
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(Graph, "memory", lambda self, size, cut: ({"graph": size.edges << 40}, {}))
+    monkeypatch.setattr(Graph, "needs", lambda self, size, cut: Needs(client={"graph": size.edges << 40}))
     if "radius" not in options:
         monkeypatch.setattr(fitting, "check_early", lambda *_: None)
     with pytest.raises(DoesNotFitError, match="for graph"):
@@ -284,7 +285,9 @@ def test_a_stopped_run_goes_on_with_less_memory(tmp_path, monkeypatch):
     X, path = roll(700), tmp_path / "run"
     first = Isomap(n_neighbors=K, store=path).fit(X)
     tile = RunStore(path).blocks.size
-    monkeypatch.setattr(TileDistances, "memory", lambda self, size, cut: ({"rows": 1 << 50}, {}))
+    needs = TileDistances.needs
+    dear = {"rows": 1 << 50}
+    monkeypatch.setattr(TileDistances, "needs", lambda *sizes: replace(needs(*sizes), client=dear))
     again = Isomap(n_neighbors=K, n_components=1, store=path, memory_limit="1GB").fit(X)
     assert RunStore(path).blocks.size == tile
     np.testing.assert_allclose(again.eigenvalues_, first.eigenvalues_[:1], rtol=1e-5)

@@ -20,7 +20,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import DoesNotFitError
 from scalemani.parameters import Parameters
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Parts, Step
 from scalemani.storage.locations import free_disk
 
 
@@ -80,12 +80,11 @@ class MemoryLimit:
 class Holding:
     """What the two kinds of process hold during a step; `worker` is empty where there is one process.
 
-    name, title: Of the line in a plan.
+    name: Of the line in a plan.
     """
 
-    step: Step
     name: str
-    title: str
+    needs: Needs
     client: Parts
     worker: Parts
 
@@ -104,12 +103,11 @@ def holdings(steps: Sequence[Step], size: FitSize, cut: Any) -> list[Holding]:
     """What is held during each step that is to be done and holds anything."""
     code, found = {"cluster and code": machine.FIRST_USE}, []
     for step in steps:
-        client, worker = ({}, {}) if step.name in size.done else step.memory(size, cut)
-        if not client and not worker:
-            continue
-        threads = size.embedded  # the workers are threads of the client
-        client = {"points": size.points, **client, **(worker if threads else {}), **code}
-        found.append(Holding(step, *step.in_memory, client, {**worker, **code} if worker and not threads else {}))
+        needs = Needs() if step.name in size.done else step.needs(size, cut)
+        if needs.client or needs.worker:
+            apart = {} if size.embedded else needs.worker
+            client = {"points": size.points, **needs.client, **(needs.worker if size.embedded else {}), **code}
+            found.append(Holding(step.in_memory[0], needs, client, {**apart, **code} if apart else {}))
     return found
 
 
@@ -134,9 +132,9 @@ def refusal(steps: Sequence[Step], size: FitSize, limit: MemoryLimit, cut: Any) 
     """Why a cut does not fit, and what would: one line."""
     most = max(holdings(steps, size, cut), key=limit.excess)
     said, change = limit.in_words(most, size.threads)
-    if size.threads > 1 and most.step.memory(size, cut)[1]:
+    if size.threads > 1 and most.needs.worker:
         change.append("give a Dask scheduler whose workers have fewer threads")
-    return f"{counted(steps, size)} need {said}: {_or([*change, *most.step.remedies(size)])}"
+    return f"{counted(steps, size, cut)} need {said}: {_or([*change, *most.needs.remedies])}"
 
 
 def check_disk(folder: str | os.PathLike[str], steps: Sequence[Step], size: FitSize, cut: Any) -> None:
@@ -144,20 +142,20 @@ def check_disk(folder: str | os.PathLike[str], steps: Sequence[Step], size: FitS
 
     Raises DoesNotFitError: Naming what is needed and what is free.
     """
-    scratch = {step.scratch_while: step.scratch(size, cut) for step in steps}
-    needed, free = sum(step.disk(size, cut) for step in steps) + sum(scratch.values()), free_disk(folder)
+    asked = {step: step.needs(size, cut) for step in steps}
+    needed, free = sum(needs.disk + needs.scratch for needs in asked.values()), free_disk(folder)
     if needed > free:
-        more = "".join(f" ({held:,} of them {when})" for when, held in scratch.items() if held)
-        change = [remedy for step in steps for remedy in step.disk_remedies(size)]
+        more = [f" ({needs.scratch:,} of them {step.scratch_while})" for step, needs in asked.items() if needs.scratch]
+        change = [remedy for needs in asked.values() for remedy in needs.disk_remedies]
         raise DoesNotFitError(
-            f"the files of {counted(steps, size)} need {needed:,} bytes{more} and {free:,} are free at "
+            f"the files of {counted(steps, size, cut)} need {needed:,} bytes{''.join(more)} and {free:,} are free at "
             f"{str(folder)!r}: give {_or(['a store on a larger disk', *change, 'free some space'])}"
         )
 
 
-def counted(steps: Sequence[Step], size: FitSize) -> str:
+def counted(steps: Sequence[Step], size: FitSize, cut: Any) -> str:
     """What the fit is of, such as "300 vertices and 24 landmarks"."""
-    return " and ".join([f"{size.n} vertices", *(words for step in steps for words in step.counted(size))])
+    return " and ".join([f"{size.n} vertices", *(words for step in steps for words in step.needs(size, cut).counted)])
 
 
 def _or(words: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ The fit makes the same plan and obeys it. Memory, disk and tasks are arithmetic 
 (:mod:`scalemani.planning.memory`); time is arithmetic on rates that :mod:`scalemani.planning.seconds` measures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from scalemani.parameters import Parameters
 from scalemani.planning.memory import MemoryLimit, check_disk, choose, distances_of, holdings
 from scalemani.planning.seconds import STARTING, Rates
 from scalemani.progress import bytes_in_words, duration
-from scalemani.steps.base import FitSize, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.inputs import Input
 from scalemani.storage.locations import ENDLESS, free_disk
 from scalemani.storage.run import RunStore
@@ -24,7 +25,7 @@ SEARCHES = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit takes. Each number of its steps (:meth:`Step.numbers` has their names) is an attribute, too.
+    """What a fit takes. `numbers` are attributes, too.
 
     n_rows, n_distinct, n_vertices, n_edges: Rows of X, distinct ones, those in the graph, edges of the graph.
     method: How neighbours are searched for.
@@ -34,7 +35,13 @@ class Plan:
     disk, disk_distances, disk_free: Bytes of the store, of the distances in it, and free there.
     refusal: Why the fit can't run, in one line.
     seconds: Step -> seconds, where time was asked for.
-    cut: How D is cut.
+    cut: How D is cut: by tile_size, tile_rows (side of a tile, rows of tiles) and most_columns (at which the solver's
+        basis restarts); or by landmarks_a_task, points_a_chunk (rows that a task finds together, points of a chunk).
+    numbers: Those and, of a fit on all points, start_vertices (points whose rows of D are found before the others, for
+        the solver's first block), reads (of D that are expected after it is written), tasks_a_read, and disk_solving
+        (bytes more on the disk while it is solved: reads that are kept until then); of one by landmarks n_landmarks,
+        landmark_method ("maxmin", "random", or "given" of row numbers), and disk_turning (bytes more while the
+        distances are turned).
     """
 
     n_rows: int
@@ -53,16 +60,15 @@ class Plan:
     folder: str
     refusal: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     steps: Sequence[Step] = field(repr=False)
     size: FitSize = field(repr=False)
     cut: Any = field(repr=False)
 
     def __getattr__(self, name: str) -> Any:
         """A number of one of the steps."""
-        if "cut" in vars(self):
-            for step in self.steps:
-                if name in (numbers := step.numbers(self.size, self.cut)):
-                    return numbers[name]
+        if name in vars(self).get("numbers", {}):
+            return self.numbers[name]
         raise AttributeError(f"the plan has no {name!r}")
 
     @property
@@ -77,12 +83,9 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        own = [one.name for one in fields(self) if one.name not in ("steps", "size", "cut")]
-        found = {name: getattr(self, name) for name in own}
-        for step in self.steps:
-            found |= step.numbers(self.size, self.cut)
-        copied = {"memory": {name: dict(parts) for name, parts in self.memory.items()}, "seconds": dict(self.seconds)}
-        return {**found, **copied, "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
+        own = [one.name for one in fields(self) if one.name not in ("steps", "size", "cut", "numbers")]
+        found = {**deepcopy({name: getattr(self, name) for name in own}), **self.numbers}
+        return {**found, "memory_peak": self.memory_peak, "memory_stage": self.memory_stage}
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -166,26 +169,32 @@ def make_plan(
             check_disk(folder, steps, size, cut)
         except DoesNotFitError as error:
             refusal = str(error)
+    needs = {step: step.needs(size, cut) for step in steps}
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),
         n_vertices=n,
         n_edges=edges // 2,
         method=method,
-        tasks=sum(step.tasks(size, cut) for step in steps),
+        tasks=sum(asked.tasks for asked in needs.values()),
         threads=size.threads,
         workers=size.workers,
         memory_limit=limit,
         memory={holding.name: holding.parts for holding in holdings(steps, size, cut)},
-        disk=sum(step.disk(size, cut) for step in steps),
-        disk_distances=distances_of(steps).disk(size, cut),
+        disk=sum(asked.disk for asked in needs.values()),
+        disk_distances=needs[distances_of(steps)].disk,
         disk_free=free_disk(folder),
         folder=folder,
         refusal=refusal,
+        numbers=_numbers(needs.values()),
         steps=steps,
         size=size,
         cut=cut,
     )
+
+
+def _numbers(needs: Iterable[Needs]) -> dict[str, Any]:
+    return {name: value for asked in needs for name, value in asked.numbers.items()}
 
 
 def plan_of_store(
@@ -229,7 +238,9 @@ def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, 
         size = step.sampled(size, cut, rates)
     told = {step.name: step.seconds(size, cut, rates) for step in steps}
     seconds = {**spent, **{name: taken for name, taken in told.items() if taken is not None}, "starting": STARTING}
-    return replace(plan, seconds=seconds, size=size, tasks=sum(step.tasks(size, cut) for step in steps))
+    needs = [step.needs(size, cut) for step in steps]
+    tasks = sum(asked.tasks for asked in needs)
+    return replace(plan, seconds=seconds, size=size, tasks=tasks, numbers=_numbers(needs))
 
 
 # ---- in words ------------------------------------------------------------------------------------------
@@ -237,11 +248,11 @@ def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, 
 
 def _lines(plan: Plan) -> list[str]:
     """The lines of ``scalemani plan``."""
-    steps, sizes = plan.steps, (plan.size, plan.cut)
-    scratch = {step.scratch_while: held for step in steps if (held := step.scratch(*sizes))}
+    needs = {step: step.needs(plan.size, plan.cut) for step in plan.steps}
+    scratch = {step.scratch_while: asked.scratch for step, asked in needs.items() if asked.scratch}
     merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices
     points = f"{plan.n_rows:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
-    pieces = ", ".join(words for step in steps for words in step.pieces(*sizes))
+    pieces = ", ".join(words for asked in needs.values() for words in asked.pieces)
     where = "" if plan.workers == 1 else f" on each of {plan.workers} workers"
     peak, allowed = bytes_in_words(plan.memory_peak), bytes_in_words(plan.memory_limit)
     free = f"and {bytes_in_words(plan.disk_free)} is free at" if plan.disk_free < ENDLESS else "in object storage, at"
@@ -249,7 +260,7 @@ def _lines(plan: Plan) -> list[str]:
         ("verdict", _verdict(plan, sum(scratch.values()))),
         ("points", points + (f", {outside:,} outside the largest component" if outside else "")),
         ("neighbours", SEARCHES.get(plan.method, plan.method)),
-        *(line for step in steps for line in step.lines(*sizes)),
+        *(line for asked in needs.values() for line in asked.lines),
         ("pieces of work", f"{plan.tasks:,} ({pieces}), {plan.threads} at once{where}"),
         ("memory a process", f"{peak} above its size at the start; {allowed} is allowed"),
         ("disk", f"{bytes_in_words(plan.disk)}, {free} {plan.folder}"),

@@ -41,10 +41,10 @@ from scalemani.kernel.operators import (
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
 from scalemani.projection.landmarks import place_all
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.checks import CHECKED, check_fit, check_landmark_fit, checked_vertices
 from scalemani.steps.cuts import TileCut, block_columns, fewer_components, geodesic_task_bytes, sweep_task_bytes
-from scalemani.steps.distances import TileDistances, given_rows
+from scalemani.steps.distances import given_rows
 from scalemani.steps.expected_reads import expected_reads, sampled_reads
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.sources import fewer_landmarks
@@ -53,7 +53,7 @@ from scalemani.storage.chunked_matrix import COORDINATES, COUNTS, LANDMARKS, SQU
 from scalemani.storage.files import checksum
 from scalemani.storage.pieces import StoredReads, drop_reads
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import Blocks
+from scalemani.storage.tiles import Blocks, disk_bytes
 
 
 def solve_run(
@@ -262,41 +262,37 @@ class TileAxes(Step):
         """One more than axes."""
         return parameters.n_components + 1
 
-    def memory(self, size: FitSize, cut: TileCut) -> tuple[Parts, Parts]:
-        """The basis with a read of D or its own growth, then the self-check and the outputs."""
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
+        """The basis with a read of D or its own growth, then the self-check and the outputs.
+
+        Of each read a block of vectors with both images stays in the store, which a stopped run goes on from.
+        """
         n, edges, m, each = size.n, size.edges, block_columns(size), number_bytes(size.n)
-        compressed = size.parameters.compression is not None
-        waiting = waiting_bytes(n, 0, 2 * m, min(size.window, Blocks(n, cut.tile).read_runs + 1))
-        reading = waiting + each * m * n + products_bytes(n, m)
+        compressed, components = size.parameters.compression is not None, size.parameters.n_components
+        reads, runs = self._reads(size, cut), Blocks(n, cut.tile).read_runs
+        kept = 0 if size.parameters.store is None else 3 * 8 * n * m * reads
+        reading = waiting_bytes(n, 0, 2 * m, min(size.window, runs + 1)) + each * m * n + products_bytes(n, m)
         task = sweep_task_bytes(n, cut.tile, m, each, compressed)
         if not size.given and "geodesics" not in size.done:
             task = max(task, left_bytes(geodesic_task_bytes(n, edges, cut.tile, m, each)))
         graph = {} if size.given else {"graph": graph_bytes(n, edges)}
-        client = {
-            **graph,  # the basis is gone when it is checked
-            "basis and images": max(basis_bytes(n, cut.most_columns), again_bytes(n, edges, 2 * CHECKED)),
-            "a read, or the basis growing": max(reading, growth_bytes(n, m)),
-            "outputs": outputs_bytes(n, size.parameters.n_components),
-        }
         vectors = {} if size.embedded else {"vectors": each * m * n}
-        return client, {**graph, f"{size.threads} tasks": size.threads * task, **vectors}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer axes."""
-        return fewer_components(size)
-
-    def disk(self, size: FitSize, cut: TileCut) -> int:
-        """The first read, vectors and maps."""
-        return 8 * size.n * (3 * block_columns(size) + SUMS + size.parameters.n_components + 4)
-
-    def scratch(self, size: FitSize, cut: TileCut) -> int:
-        """Of each read a block of vectors with both images, which a stopped run goes on from."""
-        reads = 0 if size.parameters.store is None else self._reads(size, cut)
-        return 3 * 8 * size.n * block_columns(size) * reads
-
-    def tasks(self, size: FitSize, cut: TileCut) -> int:
-        """The runs of every read."""
-        return self._reads(size, cut) * Blocks(size.n, cut.tile).read_runs
+        return Needs(
+            client={
+                **graph,  # the basis is gone when it is checked
+                "basis and images": max(basis_bytes(n, cut.most_columns), again_bytes(n, edges, 2 * CHECKED)),
+                "a read, or the basis growing": max(reading, growth_bytes(n, m)),
+                "outputs": outputs_bytes(n, components),
+            },
+            worker={**graph, f"{size.threads} tasks": size.threads * task, **vectors},
+            remedies=fewer_components(size),
+            disk=8 * n * (3 * m + SUMS + components + 4),  # the first read, vectors and maps
+            scratch=kept,
+            tasks=reads * runs,
+            pieces=[f"{runs} a read"],
+            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'}, besides the one while it is written")],
+            numbers={"most_columns": cut.most_columns, "reads": reads, "tasks_a_read": runs, "disk_solving": kept},
+        )
 
     def sampled(self, size: FitSize, cut: TileCut, rates: Any) -> FitSize:
         """With the reads that a sample takes."""
@@ -307,39 +303,16 @@ class TileAxes(Step):
 
     def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float:
         """Reads of D, from memory or from the disk, and the solver's own work after each."""
-        n, reads, disk = size.n, self._reads(size, cut), TileDistances().disk(size, cut)
+        n, reads = size.n, self._reads(size, cut)
         if not reads:
             return 0.0
         read = n * (n + cut.tile) / 2 * rates.entries(n, cut.tile, block_columns(size)).read / size.slots
+        disk = disk_bytes(n, cut.tile, size.parameters.compression is not None)
         uncached = disk / rates.disk if disk > free_memory() else 0.0
         return float(reads * (max(read, uncached) + rates.algebra(n, min(cut.most_columns // 2, 8 * reads))))
 
-    def numbers(self, size: FitSize, cut: TileCut) -> dict[str, Any]:
-        """most_columns: Columns at which the solver's basis restarts.
-
-        reads, tasks_a_read: Reads of D that are expected after it is written, and pieces of work of each.
-        disk_solving: Bytes more on the disk while it is solved: reads that are kept until then.
-        """
-        reads = {"reads": self._reads(size, cut), "tasks_a_read": Blocks(size.n, cut.tile).read_runs}
-        return {"most_columns": cut.most_columns, **reads, "disk_solving": self.scratch(size, cut)}
-
-    def lines(self, size: FitSize, cut: TileCut) -> list[tuple[str, str]]:
-        """How many reads."""
-        reads = self._reads(size, cut)
-        return [("reads of D", f"{f'about {reads}' if reads else 'none'}, besides the one while it is written")]
-
-    def pieces(self, size: FitSize, cut: TileCut) -> list[str]:
-        """Of a read."""
-        return [f"{Blocks(size.n, cut.tile).read_runs} a read"]
-
     def _reads(self, size: FitSize, cut: TileCut) -> int:
         return size.reads or expected_reads(size.parameters, size.n, cut.most_columns)
-
-    # ---- what a store has of it ----
-
-    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
-        """Solved for what is asked for."""
-        return solved(store, fields)
 
 
 class LandmarkAxes(Step):
@@ -349,19 +322,14 @@ class LandmarkAxes(Step):
 
     # ---- what it will take ----
 
-    def memory(self, size: FitSize, cut: Layout) -> tuple[Parts, Parts]:
-        """All of it is in the client."""
-        square = 8 * cut.m**2
-        graph = {} if size.given else {"graph": graph_bytes(size.n, size.edges)}
-        return {**graph, "square, its kernels and basis": 2 * square + kernels_bytes(cut.m) + 4 * square}, {}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer landmarks."""
-        return fewer_landmarks(size)
-
-    def disk(self, size: FitSize, cut: Layout) -> int:
-        """The square."""
-        return 4 * cut.m**2
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
+        """The square, which is in the client alone."""
+        square, graph = 8 * cut.m**2, {} if size.given else {"graph": graph_bytes(size.n, size.edges)}
+        return Needs(
+            client={**graph, "square, its kernels and basis": 6 * square + kernels_bytes(cut.m)},
+            remedies=fewer_landmarks(size),
+            disk=4 * cut.m**2,
+        )
 
     def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
         """Products of a square like this or smaller, and what is made before them."""
@@ -374,18 +342,6 @@ class LandmarkAxes(Step):
         product = rates.median(lambda: kernels.products(np.ones((side, width))))
         return float((made + PRODUCTS * product) * (cut.m / side) ** 2)
 
-    # ---- what a store has of it ----
-
-    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
-        """Solved for what is asked for."""
-        return solved(store, fields)
-
 
 SIDE = 512  # of the square whose products are timed
 PRODUCTS = 24  # of the solver, about: 12 blocks of vectors, each by both kernels
-
-
-def solved(store: RunStore, fields: dict[str, Any]) -> bool:
-    """Whether a store has the axes that are asked for."""
-    state = store.stage("solve")
-    return state is not None and bool(state["fields"] == fields["solve"])

@@ -58,6 +58,33 @@ class FitSize:
         return tasks_in_flight(self.slots) + 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a step takes, and what a plan says of it.
+
+    client, worker: Bytes that the client and each worker process hold at the most, by what holds them.
+    remedies: What to ask for instead, where that is too much.
+    disk, scratch: Bytes that it leaves on the disk, and that are there besides while it is at work.
+    disk_remedies: What to ask for instead, where they are too much.
+    tasks, pieces: Pieces of work that it gives to the cluster, and these in words.
+    lines: Of the plan: what of, and what.
+    numbers: Attributes of the plan, which are keys of its record too.
+    counted: What it counts besides vertices, such as "24 landmarks".
+    """
+
+    client: Parts = field(default_factory=dict)
+    worker: Parts = field(default_factory=dict)
+    remedies: Sequence[str] = ()
+    disk: int = 0
+    scratch: int = 0
+    disk_remedies: Sequence[str] = ()
+    tasks: int = 0
+    pieces: Sequence[str] = ()
+    lines: Sequence[tuple[str, str]] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    counted: Sequence[str] = ()
+
+
 @dataclass
 class Work:
     """All that a step works with.
@@ -94,6 +121,7 @@ class Step:
     # ---- what it will take, from sizes alone ----
 
     scratch_while = ""  # when its scratch is there, in words
+    recorded = ""  # name of the record that says that it is done, if not its own
 
     @property
     def in_memory(self) -> tuple[str, str]:
@@ -108,29 +136,9 @@ class Step:
         """Ways to cut D, the best first; of the steps of a method one has them."""
         return iter(())
 
-    def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
-        """Bytes that the client and each worker process hold at the most, by what holds them."""
-        return {}, {}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """What to ask for instead, where it takes too much memory."""
-        return []
-
-    def disk(self, size: FitSize, cut: Any) -> int:
-        """Bytes that it leaves on the disk."""
-        return 0
-
-    def scratch(self, size: FitSize, cut: Any) -> int:
-        """Bytes more that are on the disk while it is at work."""
-        return 0
-
-    def disk_remedies(self, size: FitSize) -> list[str]:
-        """What to ask for instead, where it takes too much of the disk."""
-        return []
-
-    def tasks(self, size: FitSize, cut: Any) -> int:
-        """Pieces of work that it gives to the cluster."""
-        return 0
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """Memory, disk and tasks."""
+        return Needs()
 
     def sampled(self, size: FitSize, cut: Any, rates: Any) -> FitSize:
         """The sizes with what a sample of the user's own graph tells of them."""
@@ -143,26 +151,6 @@ class Step:
         """
         return None
 
-    # ---- what a plan says of it ----
-
-    def counted(self, size: FitSize) -> list[str]:
-        """What it counts besides vertices, such as "24 landmarks"."""
-        return []
-
-    def numbers(self, size: FitSize, cut: Any) -> dict[str, Any]:
-        """Attributes of the plan, which are keys of its record too."""
-        return {}
-
-    def lines(self, size: FitSize, cut: Any) -> list[tuple[str, str]]:
-        """Lines of the plan: what of, and what."""
-        return []
-
-    def pieces(self, size: FitSize, cut: Any) -> list[str]:
-        """Its pieces of work in words."""
-        return []
-
-    # ---- what a store has of it ----
-
     def begun(self, store: RunStore) -> Any:
         """How D is cut in a store that has begun it, else None."""
         return None
@@ -172,7 +160,9 @@ class Step:
 
         fields: As :meth:`Parameters.stage_fields` gives them.
         """
-        return store.stage(self.name) is not None
+        name = self.recorded or self.name
+        state = store.stage(name)
+        return state is not None and bool(state["fields"] == fields.get(name, state["fields"]))
 
     # ---- the work ----
 

@@ -119,11 +119,3 @@ def given_task_bytes(n: int, tile: int) -> int:
 def given_row_bytes(n: int) -> int:
     """A row of a given D for one of some vertices: three times in float64, and what is read at once."""
     return 3 * 8 * n + min(8 * n * n, GATHERED)
-
-
-def turning_bytes(layout: Layout) -> int:
-    """One task that turns a chunk of points: their distances by point and as they are written, and a block by landmark.
-
-    It is made beside the rows of a block of landmarks, never at once.
-    """
-    return 4 * layout.points_a_chunk * (2 * layout.m + layout.landmarks_a_task)

@@ -29,7 +29,7 @@ from scalemani.geodesics.rows import check_rows, graph_bytes, median_bytes, shar
 from scalemani.kernel.operators import SUMS, first_read_bytes, number_bytes, panel_bytes, share_bytes
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.progress import Progress, bytes_in_words
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.cuts import (
     TileCut,
     block_columns,
@@ -240,36 +240,36 @@ class TileDistances(Step):
         """The largest basis and tiles first."""
         return tile_cuts(size)
 
-    def memory(self, size: FitSize, cut: TileCut) -> tuple[Parts, Parts]:
-        """Rows of D in tasks, and the first read, which is added up by the client."""
-        n, edges, m, each = size.n, size.edges, block_columns(size), number_bytes(size.n)
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
+        """Rows of D in tasks, and the first read, which the client adds up; a given D is cut by the client."""
+        n, edges, m, each, threads = size.n, size.edges, block_columns(size), number_bytes(size.n), size.threads
+        compressed, rows, side = size.parameters.compression is not None, len(Blocks(n, cut.tile)), f"{cut.tile:,}"
+        disk, tasks = disk_bytes(n, cut.tile, compressed), 0 if size.given else rows
         sums = {"sums of the first read": first_read_bytes(n, m, each)}
         if size.given:
             shares = share_bytes(n, m) + panel_bytes(cut.tile, m, each)
-            return {"rows on their way": given_task_bytes(n, cut.tile), "their shares": shares, **sums}, {}
-        tasks = size.threads * geodesic_task_bytes(n, edges, cut.tile, m, each, _compressed(size))
-        graph = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges)}
-        client = {"shares in flight": waiting_bytes(n, cut.tile, 2 * m + SUMS, size.window), **sums}
-        if size.embedded:  # the sampled rows come after the tasks
-            return client, {**graph, f"{size.threads} tasks": max(tasks, median_bytes(n, edges))}
-        client |= {**graph, "sampled rows": median_bytes(n, edges)}
-        return client, {**graph, f"{size.threads} tasks": tasks, "vectors": each * m * n}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer axes."""
-        return fewer_components(size)
-
-    def disk(self, size: FitSize, cut: TileCut) -> int:
-        """The tiles."""
-        return disk_bytes(size.n, cut.tile, _compressed(size))
-
-    def disk_remedies(self, size: FitSize) -> list[str]:
-        """Compression."""
-        return [] if _compressed(size) else ["compression"]
-
-    def tasks(self, size: FitSize, cut: TileCut) -> int:
-        """One a row of tiles; a given D is written by the client."""
-        return 0 if size.given else len(Blocks(size.n, cut.tile))
+            client = {"rows on their way": given_task_bytes(n, cut.tile), "their shares": shares, **sums}
+            worker = {}
+        else:
+            graph, median = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges)}, median_bytes(n, edges)
+            working = threads * geodesic_task_bytes(n, edges, cut.tile, m, each, compressed)
+            client = {"shares in flight": waiting_bytes(n, cut.tile, 2 * m + SUMS, size.window), **sums}
+            if size.embedded:  # the sampled rows come after the tasks
+                worker = {**graph, f"{threads} tasks": max(working, median)}
+            else:
+                client |= {**graph, "sampled rows": median}
+                worker = {**graph, f"{threads} tasks": working, "vectors": each * m * n}
+        return Needs(
+            client=client,
+            worker=worker,
+            remedies=fewer_components(size),
+            disk=disk,
+            disk_remedies=[] if compressed else ["compression"],
+            tasks=tasks,
+            pieces=[f"{tasks} for D"],
+            lines=[("distances D", f"{rows} rows of tiles (squares of {side} x {side}), {bytes_in_words(disk)}")],
+            numbers={"tile_size": cut.tile, "tile_rows": rows},
+        )
 
     def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float:
         """Rounds of rows of tiles, or the disk where that takes longer."""
@@ -277,28 +277,9 @@ class TileDistances(Step):
         searched = 0.0 if size.given else n * rates.row
         written = n * (n + cut.tile) / 2 * rates.entries(n, cut.tile, block_columns(size)).written
         rounds = -(-rows // slots) * slots / rows
-        return float(max(rounds * (searched + written) / slots, self.disk(size, cut) / rates.disk))
-
-    def numbers(self, size: FitSize, cut: TileCut) -> dict[str, Any]:
-        """tile_size, tile_rows: Side of a tile of D, and rows of tiles."""
-        return {"tile_size": cut.tile, "tile_rows": len(Blocks(size.n, cut.tile))}
-
-    def lines(self, size: FitSize, cut: TileCut) -> list[tuple[str, str]]:
-        """The tiles."""
-        side, rows = f"{cut.tile:,}", len(Blocks(size.n, cut.tile))
-        held = bytes_in_words(self.disk(size, cut))
-        return [("distances D", f"{rows} rows of tiles (squares of {side} x {side}), {held}")]
-
-    def pieces(self, size: FitSize, cut: TileCut) -> list[str]:
-        """Rows of tiles."""
-        return [f"{self.tasks(size, cut)} for D"]
-
-    # ---- what a store has of it ----
+        reaching = disk_bytes(n, cut.tile, size.parameters.compression is not None) / rates.disk
+        return float(max(rounds * (searched + written) / slots, reaching))
 
     def begun(self, store: RunStore) -> int | None:
         """The side of its tiles."""
         return store.blocks.size if store.has_distances else None
-
-
-def _compressed(size: FitSize) -> bool:
-    return size.parameters.compression is not None

@@ -4,7 +4,7 @@ from typing import Any
 
 from scalemani.geodesics.rows import graph_bytes
 from scalemani.neighbors.choice import lists_bytes
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 
 
 class Neighbors(Step):
@@ -14,9 +14,9 @@ class Neighbors(Step):
 
     # ---- what it will take ----
 
-    def disk(self, size: FitSize, cut: Any) -> int:
-        """The lists."""
-        return lists_bytes(size.n, size.listed)
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The lists; the memory of the search counts with the graph's."""
+        return Needs(disk=lists_bytes(size.n, size.listed))
 
 
 class Graph(Step):
@@ -31,14 +31,10 @@ class Graph(Step):
         """The search counts here: one comes after the other, and a fit that has a graph needs neither."""
         return "search", "neighbours and graph"
 
-    def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
-        """Of the search or the making of the graph, whichever is more."""
-        return {"search and graph": size.search}, {}
-
-    def disk(self, size: FitSize, cut: Any) -> int:
-        """The graph, and the points."""
-        return graph_bytes(size.n, size.edges) + size.points
-
-    def lines(self, size: FitSize, cut: Any) -> list[tuple[str, str]]:
-        """How many edges."""
-        return [("graph", f"{size.edges // 2:,} edges")]
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The search or the making of the graph, whichever is more; the graph and the points on the disk."""
+        return Needs(
+            client={"search and graph": size.search},
+            disk=graph_bytes(size.n, size.edges) + size.points,
+            lines=[("graph", f"{size.edges // 2:,} edges")],
+        )

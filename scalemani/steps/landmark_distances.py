@@ -20,8 +20,8 @@ from scalemani.geodesics.batches import paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import graph_bytes
 from scalemani.progress import Progress, bytes_in_words
-from scalemani.steps.base import FitSize, Parts, Step
-from scalemani.steps.cuts import layouts, sample_points, scattered_task_bytes, turning_bytes
+from scalemani.steps.base import FitSize, Needs, Step
+from scalemani.steps.cuts import layouts, sample_points, scattered_task_bytes
 from scalemani.steps.distances import RowMemory, given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.sources import fewer_landmarks, landmark_count
@@ -170,71 +170,39 @@ class LandmarkDistances(Step):
         begun = size.begun
         return layouts(size.n, landmark_count(size.parameters), size.slots) if begun is None else iter([begun])
 
-    def memory(self, size: FitSize, cut: Layout) -> tuple[Parts, Parts]:
-        """Rows of a block of landmarks in each task, or a chunk that is turned."""
-        n, edges, here, threads = cut.n, size.edges, cut.landmarks_a_task, 1 if size.given else size.threads
-        rows = scattered_task_bytes(n, edges, here) if not size.given else 4 * here * n
-        tasks = {f"{threads} tasks": threads * max(rows + 4 * cut.points_a_chunk * here, turning_bytes(cut))}
-        graph = {} if size.given else {"graph, twice": graph_bytes(n, edges) + paths_bytes(n, edges)}
-        return {"square": 8 * cut.m**2}, {**graph, **tasks}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer landmarks."""
-        return fewer_landmarks(size)
-
-    def disk(self, size: FitSize, cut: Layout) -> int:
-        """Of all points, by point."""
-        chunk = cut.points_a_chunk
-        return 4 * cut.m * (-(-cut.n // chunk) * chunk)
-
-    def scratch(self, size: FitSize, cut: Layout) -> int:
-        """The same by landmark, until they are turned."""
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
+        """Rows of a block of landmarks in each task, or a chunk that is turned; a given D is read by the client."""
+        n, m, edges, threads = cut.n, cut.m, size.edges, 1 if size.given else size.threads
         here, chunk = cut.landmarks_a_task, cut.points_a_chunk
-        return 4 * (-(-cut.m // here) * here) * (-(-cut.n // chunk) * chunk)
-
-    def disk_remedies(self, size: FitSize) -> list[str]:
-        """Fewer landmarks."""
-        return ["fewer landmarks"]
-
-    def tasks(self, size: FitSize, cut: Layout) -> int:
-        """One a block of landmarks, unless the client reads them of a given D; and one a chunk to turn."""
-        return self._found(size, cut) + -(-cut.n // cut.points_a_chunk)
+        found, chunks = 0 if size.given else -(-m // here), -(-n // chunk)
+        rows = 4 * here * n if size.given else scattered_task_bytes(n, edges, here)
+        graph = {} if size.given else {"graph, twice": graph_bytes(n, edges) + paths_bytes(n, edges)}
+        turned = 4 * chunk * (2 * m + here)  # by point, as they are written, and a block by landmark
+        searched = [f"{found} of {here} landmarks or fewer"] if found else []
+        disk, scratch = 4 * m * chunks * chunk, 4 * (-(-m // here) * here) * chunks * chunk
+        blocks = f"{chunks:,} block{'' if chunks == 1 else 's'} of {chunk:,} points"
+        return Needs(
+            client={"square": 8 * m**2},
+            worker={**graph, f"{threads} tasks": threads * max(rows + 4 * chunk * here, turned)},
+            remedies=fewer_landmarks(size),
+            disk=disk,
+            scratch=scratch,
+            disk_remedies=["fewer landmarks"],
+            tasks=found + chunks,
+            pieces=[*searched, f"{chunks} to turn a block of points"],
+            lines=[("their distances", f"{n:,} x {m:,}, {bytes_in_words(disk)} in {blocks}")],
+            numbers={"landmarks_a_task": here, "points_a_chunk": chunk, "disk_turning": scratch},
+        )
 
     def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
         """Rows found in rounds, then each entry written, read, turned, held against the others and written again."""
-        n, m, here, slots = cut.n, cut.m, cut.landmarks_a_task, size.slots
+        n, m, here, slots, needs = cut.n, cut.m, cut.landmarks_a_task, size.slots, self.needs(size, cut)
         finding = 0.0 if size.given else -(-m // (here * slots)) * here * rates.scattered(m)
         rows = np.random.default_rng(0).random((m, sample_points(cut)), np.float32)
         written, read = rates.on_disk(rows)
         turned = rates.median(lambda: np.ascontiguousarray(rows.T).argmin(axis=1))
         each = (2 * written + read + turned) / rows.size
-        reaching = (self.disk(size, cut) + self.scratch(size, cut)) / rates.disk
-        return float(max(finding + n * m * each / slots, reaching))
-
-    def numbers(self, size: FitSize, cut: Layout) -> dict[str, Any]:
-        """landmarks_a_task, points_a_chunk: Rows that a task finds together, and points of a chunk of the distances.
-
-        disk_turning: Bytes more on the disk while the distances are turned.
-        """
-        sizes = {"landmarks_a_task": cut.landmarks_a_task, "points_a_chunk": cut.points_a_chunk}
-        return {**sizes, "disk_turning": self.scratch(size, cut)}
-
-    def lines(self, size: FitSize, cut: Layout) -> list[tuple[str, str]]:
-        """The matrix and its chunks."""
-        chunks, held = -(-cut.n // cut.points_a_chunk), bytes_in_words(self.disk(size, cut))
-        blocks = f"{chunks:,} block{'' if chunks == 1 else 's'} of {cut.points_a_chunk:,} points"
-        return [("their distances", f"{cut.n:,} x {cut.m:,}, {held} in {blocks}")]
-
-    def pieces(self, size: FitSize, cut: Layout) -> list[str]:
-        """Blocks of landmarks, and chunks of points."""
-        found, chunks = self._found(size, cut), -(-cut.n // cut.points_a_chunk)
-        found_in = [f"{found} of {cut.landmarks_a_task} landmarks or fewer"] if found else []
-        return [*found_in, f"{chunks} to turn a block of points"]
-
-    def _found(self, size: FitSize, cut: Layout) -> int:
-        return 0 if size.given else -(-cut.m // cut.landmarks_a_task)
-
-    # ---- what a store has of it ----
+        return float(max(finding + n * m * each / slots, (needs.disk + needs.scratch) / rates.disk))
 
     def begun(self, store: RunStore) -> Layout | None:
         """The layout that was recorded with the landmarks."""

@@ -7,12 +7,10 @@ import numpy as np
 from scalemani.geodesics.lanes import row_products
 from scalemani.geodesics.rows import graph_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
-from scalemani.steps.axes import solved
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.cuts import sample_points
 from scalemani.steps.sources import fewer_landmarks
 from scalemani.storage.chunked_matrix import Layout
-from scalemani.storage.run import RunStore
 
 
 class Placement(Step):
@@ -22,25 +20,21 @@ class Placement(Step):
 
     # ---- what it will take ----
 
-    def memory(self, size: FitSize, cut: Layout) -> tuple[Parts, Parts]:
+    recorded = "solve"  # with the axes
+
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
         """Chunks of distances in each task, and some that the process keeps."""
-        n, m, components = cut.n, cut.m, size.parameters.n_components
+        n, m, components, chunks = cut.n, cut.m, size.parameters.n_components, -(-cut.n // cut.points_a_chunk)
         graph = {} if size.given else {"graph": graph_bytes(n, size.edges)}
         tasks = size.threads * (BATCH_BYTES + 2 * 4 * cut.points_a_chunk * m)
-        client = {"square": 8 * m * m, "outputs": 3 * 8 * n * components + 3 * 8 * n}
-        return client, {**graph, f"{size.threads} tasks": tasks, "chunks kept": KEPT_BYTES}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer landmarks."""
-        return fewer_landmarks(size)
-
-    def disk(self, size: FitSize, cut: Layout) -> int:
-        """Coordinates and maps."""
-        return 8 * size.n * (size.parameters.n_components + 4)
-
-    def tasks(self, size: FitSize, cut: Layout) -> int:
-        """One a chunk of points."""
-        return -(-cut.n // cut.points_a_chunk)
+        return Needs(
+            client={"square": 8 * m * m, "outputs": 3 * 8 * n * components + 3 * 8 * n},
+            worker={**graph, f"{size.threads} tasks": tasks, "chunks kept": KEPT_BYTES},
+            remedies=fewer_landmarks(size),
+            disk=8 * n * (components + 4),
+            tasks=chunks,
+            pieces=[f"{chunks} to place one"],
+        )
 
     def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
         """Each entry read and multiplied with the axes."""
@@ -51,13 +45,3 @@ class Placement(Step):
         row_products(rows.T[:2].copy(), axes, nearest[:2], found[:2], second[:2])  # loads compiled code
         placed = rates.median(lambda: row_products(rows.T.copy(), axes, nearest, found, second))
         return float(cut.n * m * (rates.on_disk(rows)[1] + placed) / rows.size / size.slots)
-
-    def pieces(self, size: FitSize, cut: Layout) -> list[str]:
-        """Chunks of points."""
-        return [f"{self.tasks(size, cut)} to place one"]
-
-    # ---- what a store has of it ----
-
-    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
-        """Coordinates are recorded with the axes."""
-        return solved(store, fields)

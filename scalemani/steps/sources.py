@@ -21,7 +21,7 @@ from scalemani.geodesics.rows import graph_bytes
 from scalemani.graph.build import Graph
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.inputs import GeodesicInput, Input
 
 
@@ -112,14 +112,17 @@ class Landmarks(Step):
         """All landmarks are vertices."""
         return landmark_count(parameters)
 
-    def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
+    def needs(self, size: FitSize, cut: Any) -> Needs:
         """The graph and a search of it, or two rows of a given D."""
-        if size.given:
-            return {"choice": 2 * 8 * size.n}, {}
-        return {
-            "graph": graph_bytes(size.n, size.edges),
-            "choice": farthest_points_bytes(size.n, size.edges),
-        }, {}
+        m, way = landmark_count(size.parameters), _way(size.parameters)
+        how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
+        search = {"graph": graph_bytes(size.n, size.edges), "choice": farthest_points_bytes(size.n, size.edges)}
+        return Needs(
+            client={"choice": 2 * 8 * size.n} if size.given else search,
+            lines=[("landmarks", f"{m:,}, {how[way]}")],
+            numbers={"n_landmarks": m, "landmark_method": way},
+            counted=[f"{m} landmarks"],
+        )
 
     def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:
         """About log m searches of the graph, of which the first are timed; no time where none is made."""
@@ -131,19 +134,6 @@ class Landmarks(Step):
         begun = time.perf_counter()
         farthest_points(rates.scaled, few)
         return (time.perf_counter() - begun) * (1 + _harmonic(m)) / (1 + _harmonic(few))
-
-    def counted(self, size: FitSize) -> list[str]:
-        """The landmarks."""
-        return [f"{landmark_count(size.parameters)} landmarks"]
-
-    def numbers(self, size: FitSize, cut: Any) -> dict[str, Any]:
-        """landmark_method: "maxmin", "random", or "given" of row numbers."""
-        return {"n_landmarks": landmark_count(size.parameters), "landmark_method": _way(size.parameters)}
-
-    def lines(self, size: FitSize, cut: Any) -> list[tuple[str, str]]:
-        """How many, and how they are chosen."""
-        how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
-        return [("landmarks", f"{landmark_count(size.parameters):,}, {how[_way(size.parameters)]}")]
 
 
 FEW = 8  # landmarks whose choice is timed: two and a half searches of the graph, and one for the first

@@ -25,7 +25,7 @@ from scalemani.kernel.start import nystrom_block, start_block_bytes, start_count
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
 from scalemani.steps import distances
-from scalemani.steps.base import FitSize, Parts, Step
+from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.cuts import TileCut, block_columns, fewer_components, given_row_bytes, scattered_task_bytes
 from scalemani.steps.distances import SOURCES_A_TASK, given_rows, scattered_rows, write_given
 from scalemani.steps.inputs import GeodesicInput, Input
@@ -157,51 +157,39 @@ class Start(Step):
 
     # ---- what it will take ----
 
-    def memory(self, size: FitSize, cut: TileCut) -> tuple[Parts, Parts]:
+    recorded = "geodesics"  # nothing is begun from it once D is there: for more axes it takes less than the basis then
+
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
         """Rows of D, then the block; nothing where the block is a random one."""
         n, edges, vertices = size.n, size.edges, self._vertices(size, cut)
+        numbers = {"start_vertices": vertices}
         if not vertices:
-            return {}, {}
-        rows, task = 4 * n * vertices, 4 * n * SOURCES_A_TASK
-        flying = given_row_bytes(n) if size.given else min(size.window, self.tasks(size, cut)) * task
+            return Needs(numbers=numbers)
+        rows, task, tasks = 4 * n * vertices, 4 * n * SOURCES_A_TASK, self._tasks(size, cut)
+        flying = given_row_bytes(n) if size.given else min(size.window, tasks) * task
         block = start_block_bytes(n, vertices, block_columns(size))
         client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
-        if size.given:
-            return client, {}
-        tasks = size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK)
-        return client, {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"{size.threads} tasks": tasks}
-
-    def remedies(self, size: FitSize) -> list[str]:
-        """Fewer axes."""
-        return fewer_components(size)
-
-    def tasks(self, size: FitSize, cut: TileCut) -> int:
-        """One for some of the rows; a given D is read by the client."""
-        return 0 if size.given else -(-self._vertices(size, cut) // SOURCES_A_TASK)
+        searched = size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK)
+        worker = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"{size.threads} tasks": searched}
+        return Needs(
+            client=client,
+            worker={} if size.given else worker,
+            remedies=fewer_components(size),
+            tasks=tasks,
+            pieces=[f"{tasks} to start from"] if tasks else [],
+            numbers=numbers,
+        )
 
     def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float | None:
         """Rounds of tasks."""
-        tasks = self.tasks(size, cut)
+        tasks = self._tasks(size, cut)
         return -(-tasks // size.slots) * SOURCES_A_TASK * float(rates.sample.row) if tasks else None
 
-    def numbers(self, size: FitSize, cut: TileCut) -> dict[str, Any]:
-        """start_vertices: Points whose rows of D are found before the others, for the solver's first block."""
-        return {"start_vertices": self._vertices(size, cut)}
-
-    def pieces(self, size: FitSize, cut: TileCut) -> list[str]:
-        """If any."""
-        tasks = self.tasks(size, cut)
-        return [f"{tasks} to start from"] if tasks else []
+    def _tasks(self, size: FitSize, cut: TileCut) -> int:
+        """One for some of the rows; a given D is read by the client."""
+        return 0 if size.given else -(-self._vertices(size, cut) // SOURCES_A_TASK)
 
     def _vertices(self, size: FitSize, cut: TileCut) -> int:
+        """Points whose rows of D are found before the others."""
         done = self.name in size.done
         return 0 if done else start_count(size.n, size.parameters.n_components, cut.most_columns)
-
-    # ---- what a store has of it ----
-
-    def finished(self, store: RunStore, fields: dict[str, Any]) -> bool:
-        """Nothing is begun from it once D is there.
-
-        A wider block, for more axes, is begun again from rows of D: they take less than the basis does then.
-        """
-        return store.stage("geodesics") is not None
