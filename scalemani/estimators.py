@@ -17,7 +17,7 @@ from scalemani.model import Run
 from scalemani.neighbors.functions import function_of, is_function_name
 from scalemani.neighbors.metrics import GIVEN_METRICS
 from scalemani.parameters import Parameters
-from scalemani.planning.plan import LandmarkPlan, Plan
+from scalemani.planning.plan import Plan
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
 from scalemani.storage.locations import named
@@ -243,14 +243,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.name_features(names)
         return self
 
-    def plan(self, X: Any) -> Plan | LandmarkPlan:
+    def plan(self, X: Any) -> Plan:
         """What `fit` takes on this machine: memory by parts, disk, tasks, reads of D and time by stage.
 
         Neighbours and graph are made, a few seconds of the rest are timed, and nothing is left on the disk.
 
         Returns
         -------
-        scalemani.planning.plan.Plan or scalemani.planning.plan.LandmarkPlan
+        scalemani.planning.plan.Plan
             With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
 
         Raises
@@ -259,7 +259,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             If the fit can't fit whatever its graph is.
         """
         with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
-            return fitting.plan(X, self._parameters(), report)
+            return fitting.plan(X, self._parameters(), report, type(self))
 
     def _parameters(self) -> Parameters:
         arguments = self.get_params(deep=False)

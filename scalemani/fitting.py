@@ -26,21 +26,11 @@ from scalemani.methods.base import record_method
 from scalemani.model import Run
 from scalemani.neighbors.choice import DESCENT
 from scalemani.parameters import Parameters, plain
-from scalemani.planning.needs import check_early, check_early_by_landmarks, check_sizes, layout_of_store
-from scalemani.planning.plan import (
-    LandmarkPlan,
-    Plan,
-    make_landmark_plan,
-    make_plan,
-    plan_of_store,
-    with_landmark_seconds,
-    with_seconds,
-)
+from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store, with_seconds
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
-from scalemani.steps.distances import TileCut
 from scalemani.steps.graph import connected, differing
-from scalemani.steps.inputs import Input, read_input
+from scalemani.steps.inputs import Input, check_sizes, read_input
 from scalemani.steps.records import (
     DataFields,
     DataRecord,
@@ -81,7 +71,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
-                _check_early(points, parameters, cluster, limit, folder.path)
+                check_early(steps, points, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, points, steps)
             store.guarded(writer.check)
             record_method(store, kind)
@@ -91,7 +81,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
                 for step in steps:
                     if step.before_plan:
                         step.run(work)
-                work.cut = _cut(work, limit, new=new)
+                work.cut = _cut(work, steps, limit, new=new)
             work.store = store = RunStore(place).guarded(writer.check)
             for step in steps:
                 if not step.before_plan:
@@ -104,20 +94,14 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
     return Run(store, folder)
 
 
-def _cut(work: Work, limit: int, *, new: bool) -> Any:
+def _cut(work: Work, steps: Sequence[Step], limit: int, *, new: bool) -> Any:
     """How D is cut; a new run that does not fit leaves no file."""
-    store, points, parameters = work.store, work.points, work.parameters
-    try:
-        if parameters.landmarks is not None:
-            return layout_of_store(store, points, parameters, work.cluster, limit)
-        made = plan_of_store(store, points, parameters, work.cluster, limit, new=new)
-        if made.refusal is not None:
-            raise DoesNotFitError(made.refusal)
-    except DoesNotFitError:
+    made = plan_of_store(steps, work.store, work.points, work.parameters, work.cluster, limit, new=new)
+    if made.refusal is not None:
         if new:
-            store.remove()
-        raise
-    return TileCut(made.tile_size, made.most_columns)
+            work.store.remove()
+        raise DoesNotFitError(made.refusal)
+    return made.cut
 
 
 def _finish(work: Work, steps: Sequence[Step]) -> None:
@@ -134,7 +118,7 @@ def _finish(work: Work, steps: Sequence[Step]) -> None:
     store.finish(FitRecord(fields=FitFields(**{**asked, "keep_distances": kept})))
 
 
-def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan | LandmarkPlan:
+def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None) -> Plan:
     """What a fit of X takes, with the time by stage: neighbours and graph are made, the rest is arithmetic.
 
     Nothing stays on the disk. A run that is at the store's path already is not looked at.
@@ -143,11 +127,12 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
         `refusal` where that depends on the graph.
     """
     limit, given = _read(X, parameters, report)
+    steps = (estimator or REGISTRY["kernel-isomap"].load()).method.steps(parameters)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
     with Cluster(parameters.scheduler) as cluster:
         begun = time.perf_counter()
-        _check_early(given, parameters, cluster, limit, folder)
+        check_early(steps, given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
         lists = given.lists(parameters)
         report("neighbors", 1, 1)
@@ -157,12 +142,8 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
         n, edges, method = len(graph.order), int(graph.matrix.nnz), lists.method if lists else given.kind
-        matrix = None if given.kind == "geodesic" else graph.matrix
-        if parameters.landmarks is not None:
-            by = make_landmark_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
-            return with_landmark_seconds(by, parameters, cluster, matrix, spent)
-        made = make_plan(given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
-        return with_seconds(made, parameters, cluster, matrix, spent)
+        made = make_plan(steps, given, parameters, cluster, limit, folder, n=n, edges=edges, method=method)
+        return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
 def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]:
@@ -180,12 +161,6 @@ def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]
 def _folder_of_rows(store: Any) -> str | None:
     """Where points may be that memory can't hold: beside the store, if that is on a disk."""
     return None if store is None else named(store, "store")
-
-
-def _check_early(given: Input, parameters: Parameters, cluster: Cluster, limit: int, folder: str) -> None:
-    """Refuse, before the neighbour search, what can't fit whatever that finds."""
-    check = check_early if parameters.landmarks is None else check_early_by_landmarks
-    check(given, parameters, cluster, limit, folder)
 
 
 def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[Step]) -> tuple[Parameters, RunStore]:

@@ -36,6 +36,19 @@ def duration(seconds: float, tenths: bool = False) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def bytes_in_words(count: float) -> str:
+    """Bytes in the unit that leaves a few digits.
+
+    >>> bytes_in_words(512), bytes_in_words(7_123_456), bytes_in_words(1.5e12)
+    ('512 B', '7.1 MB', '1.5 TB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit in ("B", "kB") or count >= 99.5 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
 def terminal_reporter() -> "TerminalReporter | LineReporter":
     """The library's own progress, as ``progress=True`` asks for: bars on a terminal, lines elsewhere."""
     return TerminalReporter() if sys.stderr is not None and sys.stderr.isatty() else LineReporter()

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 
 from scalemani.geodesics import reads
-from scalemani.steps import distances
+from scalemani.steps import distances, landmark_distances
 
 GATE = Path(os.environ["SCALEMANI_GATE"])
 
@@ -55,4 +55,5 @@ def put_up(module, name, gate):
 
 
 put_up(distances, "geodesic_rows", geodesic_rows)
+put_up(landmark_distances, "geodesic_rows", geodesic_rows)
 put_up(reads, "_read", read)

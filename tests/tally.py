@@ -18,7 +18,7 @@ from scalemani.neighbors.exact import BruteSearch
 from scalemani.projection import long
 from scalemani.projection import long as projection_tasks
 from scalemani.steps import distances
-from scalemani.steps import distances as scattered_rows
+from scalemani.steps import rows as scattered_rows
 from scalemani.storage.run import RunStore
 
 LOG = os.environ["SCALEMANI_TALLY"]

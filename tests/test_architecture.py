@@ -94,10 +94,8 @@ def test_every_folder_has_its_place_and_says_in_three_lines_what_lives_there():
 @each(MODULES)
 def test_a_module_imports_its_own_folder_and_those_before_it(name):
     later = {other for other in own(name) if ORDER.index(room(other)) > ORDER.index(room(name))}
-    assert not later - BACK.get(name, set())
+    assert not later
 
-
-BACK: dict[str, set[str]] = {}  # imports still to be cut
 
 
 def test_only_the_program_knows_the_command_line():

@@ -1,13 +1,18 @@
 """When a cluster is lost: a clock that the test moves, and what a scheduler may say of its workers."""
 
+from types import SimpleNamespace
+
 import dask
 import pytest
 
 from scalemani.cluster import health
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.health import LOOK_SECONDS, NO_WORKER_KEY, NO_WORKER_SECONDS, Watch
-from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.planning.memory import Allowance, Work, choose, peak_bytes, stages
+from scalemani.errors import ScalemaniError
+from scalemani.methods.isomap import IsomapMethod
+from scalemani.parameters import Parameters
+from scalemani.planning.memory import MemoryLimit, choose, holdings
+from scalemani.steps.base import FitSize
 
 RUNNING, PAUSED = {"status": "running"}, {"status": "paused"}
 BUSY = {"status": "paused", "metrics": {"task_counts": {"executing": 1}}}
@@ -87,33 +92,52 @@ def test_what_is_no_time_is_refused_in_a_line_before_anything_is_done(asked):
 
 # ---- the workers' own memory -------------------------------------------------------------------
 
+STEPS, ENDLESS = IsomapMethod().steps(Parameters()), 1 << 40
 
-def work(**more):
-    return Work(
-        n=100_000, edges=10**6, columns=16, components=2, threads=2, size=4, least_columns=64, usual_columns=160, **more
-    )
+
+def fit(**more):
+    return FitSize(n=100_000, edges=10**6, parameters=Parameters(), threads=2, **more)
+
+
+def allowed(limit, room=None, memory=0, *, one_process, asked=None):
+    """The limit of a client, and of one worker that says what room it has and of which limit."""
+    said = [SimpleNamespace(host="a", process=1, room=room, limit=memory, free=ENDLESS)]
+    cluster = SimpleNamespace(accounts=said, shares_process=one_process)
+    return MemoryLimit.of(Parameters(memory_limit=asked), cluster, limit)
 
 
 def test_client_and_worker_keep_to_a_limit_of_their_own():
     """A client with plenty of memory, and a worker with little: the worker's stages fit, and those alone are small."""
-    asked = work(embedded=False, worker_limit=500 << 20, worker_memory=1 << 30)
-    chosen = choose(asked, 1 << 40)
-    made = stages(asked, chosen.tile, chosen.most_columns).values()
-    assert max(sum(stage.worker.values()) for stage in made) <= 500 << 20 < max(sum(s.client.values()) for s in made)
-    assert choose(work(embedded=False), 1 << 40).tile > chosen.tile
+    apart = fit(embedded=False)
+    small, refusal = choose(STEPS, apart, allowed(ENDLESS, 500 << 20, 1 << 30, one_process=False))
+    assert refusal is None
+    made = holdings(STEPS, apart, small)
+    assert (
+        max(sum(held.worker.values()) for held in made) <= 500 << 20 < max(sum(held.client.values()) for held in made)
+    )
+    assert choose(STEPS, apart, MemoryLimit(ENDLESS, ENDLESS))[0].tile > small.tile
 
 
 def test_one_process_keeps_to_both_limits():
-    asked = work(worker_limit=1 << 30)
-    chosen = choose(asked, 1 << 40)
-    assert peak_bytes(asked, chosen.tile, chosen.most_columns) <= 1 << 30
-    assert chosen == choose(work(), 1 << 30) == choose(work(worker_limit=1 << 40), 1 << 30)
+    one = fit()
+    cut, _ = choose(STEPS, one, allowed(ENDLESS, 2 << 30, 4 << 30, one_process=True))
+    assert max(held.peak for held in holdings(STEPS, one, cut)) <= 2 << 30
+    assert cut == choose(STEPS, one, MemoryLimit(2 << 30, 2 << 30))[0]
+    assert cut == choose(STEPS, one, allowed(2 << 30, ENDLESS, ENDLESS, one_process=True))[0]
+    assert allowed(10, 20, 99, one_process=True) == MemoryLimit(10, 10)
+    assert allowed(20, 10, 99, one_process=True) == MemoryLimit(10, 10, 99)
+
+
+def test_what_the_user_allows_holds_for_the_workers_too():
+    assert allowed(50, 20, 99, one_process=False, asked=15) == MemoryLimit(50, 15)
+    assert allowed(50, 20, 99, one_process=False, asked=50) == MemoryLimit(50, 20, 99)
+    assert allowed(50, one_process=False) == MemoryLimit(50, ENDLESS // 2)  # half of what is free on its host
 
 
 def test_a_refusal_names_the_limit_that_it_follows_from():
-    asked = work(embedded=False, worker_limit=50 << 20, worker_memory=256 << 20)
-    with pytest.raises(DoesNotFitError, match=r"memory limit of 268,435,456 bytes allows 52,428,800, .*--memory-limit"):
-        choose(asked, 1 << 40)
-    with pytest.raises(DoesNotFitError, match=r"memory_limit allows 10,485,760: raise memory_limit"):
-        choose(asked, 10 << 20)
-    assert Allowance.of(10, 20, 99, one_process=True) == Allowance(10, 10, 0)
+    small = allowed(ENDLESS, 50 << 20, 256 << 20, one_process=False)
+    _, refusal = choose(STEPS, fit(embedded=False), small)
+    assert "memory limit of 268,435,456 bytes allows 52,428,800, " in refusal and "--memory-limit" in refusal
+    small = allowed(10 << 20, 50 << 20, 256 << 20, one_process=False)
+    _, refusal = choose(STEPS, fit(embedded=False), small)
+    assert "memory_limit allows 10,485,760: raise memory_limit" in refusal

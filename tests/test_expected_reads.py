@@ -11,7 +11,7 @@ from scalemani.kernel.eigensolver import first_block
 from scalemani.kernel.operators import DenseKernels
 from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
-from scalemani.planning.seconds import READS_SAMPLE, expected_reads, sampled_reads
+from scalemani.steps.expected_reads import READS_SAMPLE, expected_reads, sampled_reads
 
 K = 8
 USUAL = 10**6  # columns of a basis that is never restarted

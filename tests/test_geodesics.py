@@ -20,7 +20,8 @@ from scalemani.geodesics.rows import power_of_two_scale, sampled_median, save_gr
 from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import first_reader
 from scalemani.steps import distances
-from scalemani.steps.distances import RowMemory, RowWork, write_given
+from scalemani.steps.distances import RowWork, write_given
+from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore
 
 N = 120

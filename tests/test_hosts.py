@@ -15,7 +15,7 @@ from data import roll
 from processes import Fleet
 
 from scalemani import KernelIsomap, load
-from scalemani.planning import memory
+from scalemani.steps import cuts
 
 pytestmark = [
     pytest.mark.slow,
@@ -93,7 +93,7 @@ def test_a_host_that_is_cut_off_in_the_middle_of_a_run_is_done_without(hosts, tm
         fleet.hold("geodesics", 3 * TILE)
         client = fleet.client(
             *("fit", tmp_path / "x.npy", tmp_path / "r", "-k8", "--knn", "exact", "--method", "kernel-isomap", "-q"),
-            settings={"scalemani.planning.memory.LARGEST_TILE": TILE},
+            settings={"scalemani.steps.cuts.LARGEST_TILE": TILE},
             prefix=hosts.on(1),
         )
         fleet.held(2)
@@ -103,7 +103,7 @@ def test_a_host_that_is_cut_off_in_the_middle_of_a_run_is_done_without(hosts, tm
         assert fleet.scheduler.said(f"Remove worker addr: tcp://{hosts.address(3)}:")
     finally:
         fleet.__exit__(None, None, None)
-    monkeypatch.setattr(memory, "LARGEST_TILE", TILE)
+    monkeypatch.setattr(cuts, "LARGEST_TILE", TILE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         here, there = KernelIsomap(n_neighbors=8, knn="exact").fit(X), load(tmp_path / "r")

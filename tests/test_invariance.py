@@ -27,7 +27,7 @@ from scipy.spatial.distance import cdist
 from scalemani import Isomap, KernelIsomap, fitting
 from scalemani.cluster import machine
 from scalemani.parameters import Parameters
-from scalemani.planning.memory import LARGEST_TILE
+from scalemani.steps.cuts import LARGEST_TILE
 from scalemani.steps.records import DistancesRecord
 from scalemani.storage.run import RunStore
 

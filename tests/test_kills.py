@@ -22,7 +22,7 @@ from processes import HERE, Fleet, until
 from scalemani import KernelIsomap, load
 from scalemani.cluster.client import cores, tasks_in_flight
 from scalemani.integrity import verify
-from scalemani.planning import memory
+from scalemani.steps import cuts
 
 PACE = 0.03  # seconds before each block: stages last, and a kill falls within them
 WRITTEN = ("graph_indptr", "graph_indices", "graph_weights", "order", "vertex_of_distinct", "vertex", "bridge_lengths")
@@ -103,7 +103,7 @@ class Run:
         project = ("project", self.store, self.fleet.folder / "t.npy", self.out)
         settings = {
             "tally.ON": True,
-            "scalemani.planning.memory.LARGEST_TILE": self.size.tile,
+            "scalemani.steps.cuts.LARGEST_TILE": self.size.tile,
             "scalemani.neighbors.exact._TABLE_ROWS": self.size.search,
             "scalemani.neighbors.lists.PIECE_SECONDS": 0.0,
             "scalemani.neighbors.lists.BYTES_A_SECOND": 1e300,
@@ -195,7 +195,7 @@ class Size:
 
 def undisturbed(size, test, monkeypatch):
     """A model of the same points, on the embedded cluster, and where it places test points."""
-    monkeypatch.setattr(memory, "LARGEST_TILE", size.tile)
+    monkeypatch.setattr(cuts, "LARGEST_TILE", size.tile)
     model = KernelIsomap(n_neighbors=8, knn="exact").fit(size.points())
     return model, model.transform(test)
 

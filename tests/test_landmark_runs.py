@@ -19,9 +19,9 @@ from scalemani import KernelIsomap, fitting, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.integrity import remedy, repair, verify
-from scalemani.planning import needs
-from scalemani.steps import distances
-from scalemani.storage.chunked_matrix import Layout
+from scalemani.planning import memory
+from scalemani.steps import cuts, landmark_distances
+from scalemani.steps.sources import Layout
 from scalemani.storage.files import PARTIAL
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
@@ -42,7 +42,7 @@ DOCUMENTS = ("zarr.json", "document.json")
 def small_blocks():
     """Five blocks of points, eight of landmarks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needs, "MOST_POINTS", 64)
+        patch.setattr(cuts, "MOST_POINTS", 64)
         yield
 
 
@@ -140,7 +140,7 @@ def test_each_damage_is_mended_alone(run, made, name):
 def test_repair_makes_no_row_of_a_graph_for_what_the_matrix_says(run, monkeypatch):
     flip(run / "landmark_square/c/0/0")
     flip(run / "coordinates/c/0/0")
-    monkeypatch.setattr(distances, "geodesic_rows", None)
+    monkeypatch.setattr(landmark_distances, "geodesic_rows", None)
     before = tree(run / MATRIX)
     assert not repair(str(run))[1].faults
     assert tree(run / MATRIX) == before
@@ -238,13 +238,13 @@ class Stop(Exception):
 def found(monkeypatch):
     """Landmarks whose rows are found from the graph."""
     sources = []
-    real = distances.geodesic_rows
+    real = landmark_distances.geodesic_rows
 
     def counted(graph, here, **more):
         sources.extend(here.tolist())
         return real(graph, here, **more)
 
-    monkeypatch.setattr(distances, "geodesic_rows", counted)
+    monkeypatch.setattr(landmark_distances, "geodesic_rows", counted)
     return sources
 
 
@@ -313,7 +313,7 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
     monkeypatch.setattr(Cluster, "map", counted)
     estimator(tmp_path / "r").fit(POINTS)
     store = RunStore(tmp_path / "r")
-    assert shown.layout == Layout.of(store)
+    assert shown.cut == Layout.of(store)
     assert sum(counts) == shown.tasks
     held = sum(file.stat().st_size for file in (tmp_path / "r" / MATRIX / "c").rglob("*/0"))
     assert shown.disk_distances == held
@@ -324,12 +324,12 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
 
 
 def test_what_does_not_fit_is_a_line_and_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(needs, "free_disk", lambda path: 20_000)
+    monkeypatch.setattr(memory, "free_disk", lambda path: 20_000)
     with pytest.raises(DoesNotFitError, match="24 landmarks need") as said:
         estimator(tmp_path / "r").fit(POINTS)
     assert "\n" not in str(said.value)
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(fitting, "check_early_by_landmarks", lambda *_: None)
+    monkeypatch.setattr(fitting, "check_early", lambda *_: None)
     shown = estimator(tmp_path / "r").plan(POINTS)
     assert "24 landmarks need" in shown.refusal
     assert str(shown).startswith("verdict          does not fit")

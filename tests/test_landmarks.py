@@ -22,7 +22,7 @@ from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels, LandmarkKernels
-from scalemani.storage.chunked_matrix import Layout, symmetric_square
+from scalemani.steps.sources import Layout, symmetric_square
 from scalemani.storage.run import RunStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")

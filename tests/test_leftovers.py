@@ -124,7 +124,7 @@ import scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
 from data import roll
 from scalemani import KernelIsomap, eigensolver
-from scalemani.planning import memory as budget
+from scalemani.steps import cuts as budget
 from scalemani.geodesics.reads import count_distances, new_counts
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.neighbors.search import lists as kept_blocks, brute

@@ -13,14 +13,14 @@ pytestmark = pytest.mark.slow
 FIT = """
 import json, sys, warnings
 import numpy as np
-from scalemani import KernelIsomap, pipeline
+from scalemani import KernelIsomap, fitting
 
 n, limit = int(sys.argv[1]), sys.argv[2]
 rng = np.random.default_rng(0)
 turn = 1.5 * np.pi * (1 + 2 * rng.random(n))
 X = np.column_stack([turn * np.cos(turn), 21 * rng.random(n), turn * np.sin(turn)])
-plans, original = [], pipeline.plan_of_store
-pipeline.plan_of_store = lambda *a, **k: plans.append(original(*a, **k)) or plans[-1]
+plans, original = [], fitting.plan_of_store
+fitting.plan_of_store = lambda *a, **k: plans.append(original(*a, **k)) or plans[-1]
 
 def resident(field):  # ru_maxrss would be at least the size of the process that started this one
     with open("/proc/self/status") as status:

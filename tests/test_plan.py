@@ -17,13 +17,16 @@ from scalemani.errors import DoesNotFitError
 from scalemani.kernel import constant
 from scalemani.kernel.eigensolver import block_rayleigh_ritz
 from scalemani.kernel.start import start_count
+from scalemani.methods.base import REGISTRY
+from scalemani.methods.isomap import Isomap as Steps
 from scalemani.neighbors import choice
 from scalemani.neighbors import choice as ways
 from scalemani.parameters import Parameters
-from scalemani.planning import terms
-from scalemani.planning.needs import check_early, least_edges, work_of
-from scalemani.planning.plan import Plan
+from scalemani.planning.plan import check_early, make_plan
 from scalemani.steps import start
+from scalemani.steps.base import Needs
+from scalemani.steps.distances import TileDistances
+from scalemani.steps.graph import GraphStep
 from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
@@ -31,6 +34,7 @@ from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 K = 8
+STEPS = Steps().steps(Parameters())
 pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
     pytest.mark.usefixtures("quick_calibration"),
@@ -139,7 +143,7 @@ def test_no_graph_has_fewer_edges_than_it_may_be_refused_for(kind):
         parameters = Parameters(n_neighbors=4, graph=kind, disconnected="join")
         given = fitting.read_input(X, "euclidean")
         graph = given.graph(parameters, given.lists(parameters))
-        assert (0 if kind == "mutual" else 4 * len(X)) == least_edges(given, parameters, len(X)) <= graph.matrix.nnz
+        assert (0 if kind == "mutual" else 4 * len(X)) == given.least_edges(parameters, len(X)) <= graph.matrix.nnz
 
 
 def test_a_fit_is_not_refused_for_edges_that_it_may_not_have(monkeypatch):
@@ -147,7 +151,7 @@ def test_a_fit_is_not_refused_for_edges_that_it_may_not_have(monkeypatch):
     X = roll(100)
     edges = 2 * Isomap(n_neighbors=K).plan(X).n_edges
     assert edges + 128 < 2 * len(X) * K
-    monkeypatch.setattr(terms, "graph_bytes", lambda n, edges: edges << 24)
+    monkeypatch.setattr(GraphStep, "needs", lambda self, size, cut: Needs(client={"graph": size.edges << 24}))
     Isomap(n_neighbors=K, memory_limit=(edges + 64) << 24).fit(X)
 
 
@@ -165,9 +169,9 @@ def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypat
     monkeypatch.setattr(choice, "search_bytes", lambda n, width, k, name, threads: counted.append(name) or 0)
     parameters = Parameters(n_neighbors=K, **options)
     given = fitting.read_input(roll(300), parameters.metric, parameters.metric_params)
-    check_early(given, parameters, cluster, 1 << 40, ".")
+    check_early(STEPS, given, parameters, cluster, 1 << 40, ".")
     counted.clear()
-    work_of(given, parameters, cluster, 300, 3000)
+    given.search_bytes(parameters, 3000)
     assert counted[-1] == method
     if method != "nndescent":
         assert given.lists(parameters).method == method
@@ -177,10 +181,10 @@ def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypat
 def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
     """knn="auto", where the exact search would take longer."""
     parameters, given = Parameters(n_neighbors=K), fitting.read_input(roll(300), "euclidean")
-    check_early(given, parameters, cluster, 640 << 20, ".")
+    check_early(STEPS, given, parameters, cluster, 640 << 20, ".")
     monkeypatch.setattr(ways, "exact_seconds", lambda *_: 1e9)
     with pytest.raises(DoesNotFitError, match="for search and graph"):
-        check_early(given, parameters, cluster, 640 << 20, ".")
+        check_early(STEPS, given, parameters, cluster, 640 << 20, ".")
 
 
 def test_a_given_matrix_is_written_without_tasks(tasks):
@@ -210,6 +214,27 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
     assert widest[1] < widest[0]
 
 
+@pytest.mark.parametrize("landmarks", [None, 20])
+@pytest.mark.parametrize("X", [roll(400), ring_distances(400)], ids=["features", "geodesic"])
+@pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
+def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
+    parameters = Parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
+    given, steps = fitting.read_input(X, parameters.metric), method.steps(parameters)
+    shown = make_plan(steps, given, parameters, cluster, 1 << 36, ".", n=400, edges=5000, method="kdtree")
+    assert shown.refusal is None
+    held = dict[str, int]()
+    for step in steps:
+        needs = step.needs(shown.size, shown.cut)
+        parts = {**needs.client, **needs.worker}
+        assert all(part and isinstance(part, str) and count >= 0 for part, count in parts.items())
+        if parts:
+            held[step.in_memory[0]] = sum(parts.values()) + given.held() + machine.FIRST_USE
+        assert min(needs.disk, needs.scratch, needs.tasks) >= 0
+        assert all(getattr(shown, name) == value for name, value in needs.numbers.items())
+    assert {name: sum(parts.values()) for name, parts in shown.memory.items()} == held
+    assert shown.memory_peak == max(held.values()) == held[shown.memory_stage]
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -233,8 +258,7 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
     if there:
         Isomap(store=path).fit(roll(60))
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(terms, "graph_bytes", lambda n, edges: edges << 40)
-    monkeypatch.setattr(terms, "symmetric_bytes", lambda n, edges: 0)
+    monkeypatch.setattr(GraphStep, "needs", lambda self, size, cut: Needs(client={"graph": size.edges << 40}))
     if "radius" not in options:
         monkeypatch.setattr(fitting, "check_early", lambda *_: None)
     with pytest.raises(DoesNotFitError, match="for graph"):
@@ -262,7 +286,9 @@ def test_a_stopped_run_goes_on_with_less_memory(tmp_path, monkeypatch):
     X, path = roll(700), tmp_path / "run"
     first = Isomap(n_neighbors=K, store=path).fit(X)
     tile = RunStore(path).blocks.size
-    monkeypatch.setattr(terms, "rows_bytes", lambda n, tile: 1 << 50)
+    needs = TileDistances.needs
+    dear = {"rows": 1 << 50}
+    monkeypatch.setattr(TileDistances, "needs", lambda *sizes: replace(needs(*sizes), client=dear))
     again = Isomap(n_neighbors=K, n_components=1, store=path, memory_limit="1GB").fit(X)
     assert RunStore(path).blocks.size == tile
     np.testing.assert_allclose(again.eigenvalues_, first.eigenvalues_[:1], rtol=1e-5)
@@ -302,7 +328,12 @@ def test_a_plan_for_programs_is_the_record(program):
     shown = KernelIsomap(n_neighbors=8, memory_limit="4GB").plan(np.load("points.npy")).record()
     assert found.keys() == shown.keys()
     assert {**found, "seconds": 0, "disk_free": 0} == json.loads(json.dumps({**shown, "seconds": 0, "disk_free": 0}))
-    assert set(found) >= set(Plan.__dataclass_fields__)
+    assert set(found) == {
+        *("n_rows", "n_distinct", "n_vertices", "n_edges", "method", "tasks", "threads", "workers", "memory_limit"),
+        *("memory", "memory_peak", "memory_stage", "disk", "disk_distances", "disk_free", "folder", "refusal"),
+        *("seconds", "tile_size", "tile_rows", "most_columns", "start_vertices", "reads", "tasks_a_read"),
+        "disk_solving",
+    }
 
 
 def test_a_plan_that_does_not_fit_is_code_1_with_one_line(tmp_path, program):

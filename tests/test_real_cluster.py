@@ -19,7 +19,7 @@ from processes import Fleet, until
 from scalemani import KernelIsomap, load
 from scalemani.cluster import health
 from scalemani.errors import BlindWorkerWarning, ClusterLostError, DoesNotFitError
-from scalemani.planning import memory
+from scalemani.steps import cuts
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,12 +28,12 @@ pytestmark = [
 ]
 N, TILE, LATE = 600, 64, 5 * 64  # ten rows of tiles; a task is held in the middle of the stage
 X = roll(N)
-SMALL = {"scalemani.planning.memory.LARGEST_TILE": TILE}
+SMALL = {"scalemani.steps.cuts.LARGEST_TILE": TILE}
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(memory, "LARGEST_TILE", TILE)
+    monkeypatch.setattr(cuts, "LARGEST_TILE", TILE)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def fleet(tmp_path_factory):
 def expected():
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a module's fixture comes before a test's filters
-        patch.setattr(memory, "LARGEST_TILE", TILE)
+        patch.setattr(cuts, "LARGEST_TILE", TILE)
         return KernelIsomap(n_neighbors=8, knn="exact").fit(X)
 
 

@@ -24,9 +24,8 @@ from scalemani.neighbors.prepared import leaf_rows
 from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.neighbors.shard_searches import DescentInShards, PartsInShards, TreesInShards
 from scalemani.parameters import Parameters
-from scalemani.planning import needs
-from scalemani.planning.needs import search_part_bytes
 from scalemani.points.rows import RowFile, held_bytes, map_of, read_points
+from scalemani.steps import inputs
 from scalemani.steps.inputs import read_input
 from scalemani.steps.records import NeighborsRecord
 from scalemani.storage.run import RunStore
@@ -349,11 +348,11 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
     for memory in (1 << 34, 1050 << 20):
         read = read_input(np.arange(120_000.0).reshape(-1, 3), "euclidean", None, memory)
         read._search = read._make_search(parameters)
-        monkeypatch.setattr(needs.terms, "symmetric_bytes", lambda n, edges: 0)
+        monkeypatch.setattr(inputs, "symmetric_bytes", lambda n, edges: 0)
         monkeypatch.setattr(
             choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
         )
-        needed.append(search_part_bytes(read, parameters, 0))
+        needed.append(read.search_bytes(parameters, 0))
     assert needed[1] < 1050 << 20 < needed[0]
 
 

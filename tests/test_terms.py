@@ -11,24 +11,31 @@ from data import line_graph
 from test_budget import SLACK, empty_run, peak
 
 from scalemani.cluster.client import Cluster
-from scalemani.geodesics.batches import PathGraph
+from scalemani.cluster.tasks import waiting_bytes
+from scalemani.geodesics.batches import PathGraph, paths_bytes
 from scalemani.geodesics.lanes import LINE
-from scalemani.geodesics.rows import sampled_median
-from scalemani.graph.build import symmetric_graph
+from scalemani.geodesics.rows import median_bytes, sampled_median
+from scalemani.graph.build import symmetric_bytes, symmetric_graph
 from scalemani.graph.order import vertex_order
 from scalemani.kernel import operators
-from scalemani.kernel import start as nystrom_start_module
 from scalemani.kernel.eigensolver import start_block
-from scalemani.kernel.operators import CentredKernels, first_reader
-from scalemani.kernel.start import nystrom_block, start_vertices
+from scalemani.kernel.operators import (
+    CentredKernels,
+    first_read_bytes,
+    first_reader,
+    panel_bytes,
+    products_bytes,
+    share_bytes,
+)
+from scalemani.kernel.start import nystrom_block, start_block_bytes, start_vertices
 from scalemani.neighbors import choice
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import NeighborLists
-from scalemani.planning import terms
 from scalemani.points.given_matrix import DistanceMatrix
-from scalemani.steps import distances as scattered_rows
-from scalemani.steps.checks import CHECKED
-from scalemani.steps.distances import _some_rows, write_given
+from scalemani.steps import rows as scattered_rows
+from scalemani.steps.cuts import given_task_bytes, scattered_task_bytes, sweep_task_bytes
+from scalemani.steps.distances import write_given
+from scalemani.steps.rows import _some_rows
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 
@@ -42,7 +49,7 @@ def close(measured, projected, share=0.5):
 def test_the_sampled_median():
     n = 50_000
     graph = line_graph(n)
-    close(peak(sampled_median, graph, 0), terms.median_bytes(n, graph.nnz))
+    close(peak(sampled_median, graph, 0), median_bytes(n, graph.nnz))
 
 
 @pytest.mark.parametrize("columns", [16, 100])
@@ -53,7 +60,7 @@ def test_the_clients_part_in_a_read_of_d(columns, monkeypatch):
     kernels._sums = object()
     monkeypatch.setattr(operators, "sweep", lambda cluster, store, reader: np.zeros((n, reader.width)))
     measured = peak(kernels.products, np.ones((n, columns)))
-    close(measured, terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8))
+    close(measured, products_bytes(n, columns) + 8 * columns * n)
 
 
 def test_the_first_block_and_its_sums():
@@ -64,7 +71,7 @@ def test_the_first_block_and_its_sums():
         reader = first_reader(block, "float64")
         return block, reader, np.zeros((n, reader.width))
 
-    close(peak(begin), terms.start_bytes(n, m, 8))
+    close(peak(begin), first_read_bytes(n, m, 8))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_the_block_that_a_few_rows_give(n, width, n_top, columns, one_thread):
     points = np.sort(np.random.default_rng(0).random((n, 3)), axis=0).astype(np.float32)
     rows = np.sqrt(sum((points[vertices, i, None] - points[:, i]) ** 2 for i in range(3)))
     measured = peak(nystrom_block, rows, vertices, width, n_top, "cailliez", 0)
-    close(measured, terms.start_block_bytes(n, len(vertices), width))
+    close(measured, start_block_bytes(n, len(vertices), width))
 
 
 def test_a_task_of_scattered_rows():
@@ -92,19 +99,17 @@ def test_a_task_of_scattered_rows():
         return _some_rows("", "", sources, memory)
 
     measured = peak(task)
-    close(measured, terms.start_task_bytes(n, graph.nnz) + terms.paths_bytes(n, graph.nnz), 0.4)
+    close(measured, scattered_task_bytes(n, graph.nnz, count) + paths_bytes(n, graph.nnz), 0.4)
 
 
-def test_sizes_that_stages_set_are_what_the_terms_say():
+def test_a_task_of_scattered_rows_fills_the_lanes_of_a_batch():
     assert scattered_rows.SOURCES_A_TASK == LINE // np.dtype(np.float32).itemsize
-    assert terms.START_PANEL == nystrom_start_module.PANEL
-    assert terms.CHECKED == CHECKED
 
 
 def test_the_graph_as_the_kernels_take_it():
     n = 50_000
     graph = line_graph(n)
-    close(peak(PathGraph, graph), terms.paths_bytes(n, graph.nnz), 0.4)
+    close(peak(PathGraph, graph), paths_bytes(n, graph.nnz), 0.4)
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +130,9 @@ def test_a_read_of_d(stored, columns):
         kernels = CentredKernels(cluster, store, "float64")
         measured = peak(kernels.products, vectors)
     window = min(2 * 2 + 5, store.blocks.read_runs + 1)
-    own = terms.products_bytes(n, columns) + terms.operand_bytes(n, columns, 8)
-    flying = terms.waiting_bytes(n, 0, 2 * columns, window)
-    close(measured, own + flying + 2 * terms.sweep_task_bytes(n, tile, columns, 8), 0.3)
+    own = products_bytes(n, columns) + 8 * columns * n
+    flying = waiting_bytes(n, 0, 2 * columns, window)
+    close(measured, own + flying + 2 * sweep_task_bytes(n, tile, columns, 8), 0.3)
 
 
 def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
@@ -141,9 +146,9 @@ def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
         return matrix.part(where.astype(int)[here], where.astype(int)[here.start :])
 
     measured = peak(write_given, store, read, 1.0, lambda *_: None, reader)
-    shares = 2 * terms.share_bytes(n, columns) + terms.panel_bytes(tile, columns, 8)
+    shares = 2 * share_bytes(n, columns) + panel_bytes(tile, columns, 8)
     gathered = min(8 * n * n, choice.GATHERED)  # of what is not in memory; this matrix is
-    close(measured, terms.given_task_bytes(n, tile) - gathered + shares)
+    close(measured, given_task_bytes(n, tile) - gathered + shares)
 
 
 def test_the_making_of_the_graph():
@@ -154,7 +159,7 @@ def test_the_making_of_the_graph():
     lists = NeighborLists(np.arange(0, n * k + 1, k), indices.ravel(), distances, "brute", 1.0)
     edges = symmetric_graph(lists).nnz
     assert edges == 2 * n * k
-    close(peak(lambda: vertex_order(symmetric_graph(lists))), terms.symmetric_bytes(n, edges))
+    close(peak(lambda: vertex_order(symmetric_graph(lists))), symmetric_bytes(n, edges))
 
 
 @pytest.mark.parametrize(

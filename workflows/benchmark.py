@@ -34,8 +34,9 @@ import numpy as np
 from benchmarking import checks, children, fits, graphs, machine, rates, reads
 from benchmarking.machine import amount, say, table
 
-from scalemani.errors import DoesNotFitError
-from scalemani.planning.memory import check_disk, tile_sizes
+from scalemani.steps.cuts import tile_sizes
+from scalemani.storage.locations import free_disk
+from scalemani.storage.tiles import disk_bytes
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}
 SMALL |= {"transform_size": 400, "transform_rows": 60, "repeats": 1, "block": 96, "few": 16}
@@ -113,11 +114,12 @@ def check_room(options: argparse.Namespace, folder: Path) -> None:
     if wanted:
         file = options.images_rows if options.images and wanted - {"reads"} else 0
         n = max(file, *(sizes[name] for name in wanted))
-        try:
-            check_disk(folder, n, options.tile or next(tile_sizes(n)))
-        except DoesNotFitError as error:
-            parts = ", ".join(sorted(wanted))
-            raise SystemExit(f"parts {parts}: {error} (--scratch), or ask for fewer points") from None
+        needed, free = disk_bytes(n, options.tile or next(tile_sizes(n))), free_disk(folder)
+        if needed > free:
+            raise SystemExit(
+                f"parts {', '.join(sorted(wanted))}: the distances of {n} points need {needed:,} bytes and {free:,} "
+                f"are free at {str(folder)!r}: give a larger disk (--scratch), or ask for fewer points"
+            )
 
 
 # ---- a new process -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ On paper: 100,000,000 points
 Of 3 features, k = 10, 1,000 landmarks, on 100 machines of 16 cores, 128 GB and 10 Gbit/s that share 20 GB/s of storage.
 100,000 points took on two busy cores: points 0.9 s, neighbours 3.5, graph 2.3, landmarks 0.5, geodesics 4.9, turning
 3.8, solve 0.9, coordinates 1.3. Ten times as many take 15 times as long where the caches are left behind (graph and
-geodesics), and else 11 times. Memory is the arithmetic by which a fit is refused (:mod:`scalemani.planning.needs`),
+geodesics), and else 11 times. Memory is the arithmetic by which a fit is refused (:mod:`scalemani.planning.memory`),
 for the 12.1 entries a point that such a roll's graph has; neighbours have up to 20, and then it is half as much again.
 
 ===========  ================  ==============  ==========================================  ============================
@@ -70,7 +70,7 @@ from scalemani.errors import AdditiveConstantWarning
 from scalemani.formats.outputs import write_page
 from scalemani.model import Run
 from scalemani.report.sections import run_page
-from scalemani.storage.chunked_matrix import Layout
+from scalemani.steps.sources import Layout
 from scalemani.storage.run import RunStore
 
 SMALL = {"points": 5000, "tests": 5000, "landmarks": 100}

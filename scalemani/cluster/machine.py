@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from scalemani.errors import ScalemaniError
 
+KEPT = 32 << 20  # freed arrays up to this size stay with the C library, and twice that with each thread (glibc)
 FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here and now: 130 MiB were measured
 
 
@@ -94,3 +95,8 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):
         return
+
+
+def left_bytes(task: int) -> int:
+    """What a thread's arena still holds of a task that is over; the next one on that thread uses it."""
+    return min(task, 2 * KEPT)

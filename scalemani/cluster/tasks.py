@@ -236,3 +236,9 @@ class TaskWindow:
         if not any(seen.values()):
             self._calls.wait()
         self._submitted(piece)
+
+
+def waiting_bytes(n: int, step: int, width: int, window: int) -> int:
+    """Results (n - start, width) in float64 of `window` tasks that start `step` vertices apart, not yet added up."""
+    count = min(window, -(-n // step)) if step else window
+    return 8 * width * (count * n - step * count * (count - 1) // 2)

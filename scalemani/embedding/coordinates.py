@@ -109,3 +109,8 @@ def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embe
     if said is not None:
         warn(said, RankWarning)
     return embedding
+
+
+def outputs_bytes(n: int, components: int) -> int:
+    """Vectors, coordinates and their copies in the user's order, and the training means."""
+    return 6 * 8 * n * components + 4 * 8 * n

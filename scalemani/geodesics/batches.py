@@ -141,6 +141,11 @@ def workspace_bytes(n: int, edges: int, sources: int = 4096) -> int:
     return (LINE + 1 + 8 + 16 + 8 + 4 * ORDERS + 24) * n + (12 + 12 + 1) * edges + 64 * sources
 
 
+def paths_bytes(n: int, edges: int) -> int:
+    """A :class:`PathGraph`: float32 weights, int32 indices, int64 pointers; 4 an entry spare."""
+    return 12 * edges + 8 * (n + 1)
+
+
 def _lines(n: int, lanes: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised (n, lanes) array whose rows begin on multiples of LINE bytes."""
     raw = np.empty(n * LINE + LINE, np.uint8)

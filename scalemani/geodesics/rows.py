@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.batches import PathGraph, paths_bytes, workspace_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.json import REMEDY
@@ -129,3 +129,26 @@ def _same_in_float64(graph: sp.csr_array, pair: I64, found: F64) -> bool:
         abs(exact[0] - exact[1]) <= MOST_ASYMMETRY * exact.max()
         and (np.abs(found - exact) <= 2 * ROUNDING * graph.shape[0] * exact).all()
     )
+
+
+# ---- bytes -----------------------------------------------------------------------------------------
+
+
+def graph_bytes(n: int, edges: int) -> int:
+    """The graph that a process keeps: float32 weights, indices and pointers as int64."""
+    return 12 * edges + 8 * (n + 1)
+
+
+def median_bytes(n: int, edges: int) -> int:
+    """The sampled rows that give the median distance: found, picked, and copied to be partitioned."""
+    return paths_bytes(n, edges) + workspace_bytes(n, edges) + 13 * min(n, SAMPLED_ROWS) * n
+
+
+def again_bytes(n: int, edges: int, count: int) -> int:
+    """So many rows, copies counted, that are found again in one thread, on a graph and a workspace of their own."""
+    return paths_bytes(n, edges) + workspace_bytes(n, edges) + 4 * count * n
+
+
+def check_bytes(n: int, edges: int, tile: int) -> int:
+    """The check of a block of rows: six copies of a panel of the diagonal tile, or two rows searched again."""
+    return max(6 * 4 * min(tile, PANEL) * tile, again_bytes(n, edges, 2))

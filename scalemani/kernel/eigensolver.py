@@ -436,3 +436,13 @@ def _kept(u: F64, ranked: NDArray[np.intp], n_high: int, n_low: int) -> F64:
     """Ritz vectors that a restart keeps: twice as many of either end as are followed."""
     high = ranked[: 2 * n_high]
     return np.concatenate([u[:, high], u[:, ranked[len(high) :][::-1][: 2 * n_low]]], axis=1)
+
+
+def basis_bytes(n: int, most_columns: int) -> int:
+    """The orthonormal basis and its two images."""
+    return 3 * 8 * n * most_columns
+
+
+def growth_bytes(n: int, columns: int) -> int:
+    """Eight blocks: residuals, those that are appended, and their copies on the way to orthonormal directions."""
+    return 8 * 8 * n * columns

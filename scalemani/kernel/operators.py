@@ -438,3 +438,36 @@ class LandmarkKernels:
 def kernels_bytes(m: int) -> int:
     """The two scaled matrices, and copies while they are made."""
     return 6 * 8 * m * m
+
+
+# ---- bytes: n vertices, tiles of b, blocks of m columns ----------------------------------------------
+
+
+def number_bytes(n: int) -> int:
+    """Of a number in the products."""
+    return np.dtype(usual_precision(n)).itemsize
+
+
+def panel_bytes(tile: int, columns: int, size: int) -> int:
+    """Products of one tile: 128 of its rows and their squares, the rows in float64 for the sums, and both results.
+
+    The results are float64, with a block's product in the products' precision and what says where they are NaN.
+
+    size: Bytes of a number in the products.
+    """
+    return min(tile, PANEL) * tile * (2 * size + 8) + (2 * 8 + size + 1) * tile * (2 * columns + SUMS)
+
+
+def share_bytes(n: int, columns: int) -> int:
+    """A tile row's share of the first read: D Ω, (D∘D) Ω, sums and maxima for n rows."""
+    return 8 * (2 * columns + SUMS) * n
+
+
+def first_read_bytes(n: int, columns: int, size: int) -> int:
+    """What the client holds while D is made: Ω, its centred copies, and the sums of the shares."""
+    return (16 + size) * columns * n + share_bytes(n, columns)
+
+
+def products_bytes(n: int, columns: int) -> int:
+    """The client's part in a read of D: the vectors centred, the sums of both products, and the two centred images."""
+    return 8 * columns * n + 16 * columns * n + 24 * columns * n

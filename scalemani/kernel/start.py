@@ -88,3 +88,9 @@ def _centred_kernel(a: F64) -> F64:
     means = a.mean(axis=0)
     centred: F64 = -0.5 * (a - means - means[:, None] + means.mean())
     return centred
+
+
+def start_block_bytes(n: int, vertices: int, columns: int) -> int:
+    """The block from its rows: eight small matrices, two panels of rows in float64, the block and noise."""
+    carrying = 2 * 8 * vertices * min(n, PANEL) + 8 * n * columns
+    return 8 * 8 * vertices**2 + max(carrying, 7 * 8 * n * columns)

@@ -4,6 +4,7 @@ From tiles of D the solver begins with what was read of D while it was written. 
 distances is in memory, and the same solver works on it, to a tolerance that its cheap products allow.
 """
 
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,17 +15,27 @@ import numpy as np
 from msgspec.structs import asdict
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import Embedding, make_embedding
+from scalemani.cluster.machine import free_memory, left_bytes
+from scalemani.cluster.tasks import waiting_bytes
+from scalemani.embedding.coordinates import Embedding, make_embedding, outputs_bytes
 from scalemani.embedding.spectrum import Remark, spectrum_account
 from scalemani.errors import FarRowsWarning, SelfCheckError
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.rows import shared_graph
+from scalemani.geodesics.rows import again_bytes, graph_bytes, shared_graph
 from scalemani.kernel.constant import Solution, solve
-from scalemani.kernel.eigensolver import basis_limits, first_block
+from scalemani.kernel.eigensolver import basis_bytes, basis_limits, first_block, growth_bytes
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
-from scalemani.kernel.operators import CentredKernels, FirstRead, LandmarkKernels
+from scalemani.kernel.operators import (
+    SUMS,
+    CentredKernels,
+    FirstRead,
+    LandmarkKernels,
+    kernels_bytes,
+    number_bytes,
+    products_bytes,
+)
 from scalemani.parameters import Parameters
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import (
     CHECKED,
     check_centred,
@@ -34,7 +45,9 @@ from scalemani.steps.checks import (
     check_stored,
     checked_vertices,
 )
-from scalemani.steps.distances import TileCut, drop_contradicting
+from scalemani.steps.cuts import TileCut, block_columns, fewer_components, geodesic_task_bytes, sweep_task_bytes
+from scalemani.steps.distances import drop_contradicting
+from scalemani.steps.expected_reads import expected_reads, sampled_reads
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.landmark_distances import read_back
 from scalemani.steps.records import (
@@ -48,12 +61,13 @@ from scalemani.steps.records import (
     StartRecord,
 )
 from scalemani.steps.rows import given_rows
-from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, has_landmarks, symmetric_square
+from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, fewer_landmarks, has_landmarks, symmetric_square
 from scalemani.steps.start import begun_block
 from scalemani.storage.audit import Fault
 from scalemani.storage.files import checksum
 from scalemani.storage.pieces import ReadsRecord, StoredReads, drop_reads
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Blocks, disk_bytes
 
 MODEL = ("vectors", "eigenvalues", "means")
 TIGHTER = 1e-3  # of the tolerance that is asked for: products of the square cost next to nothing
@@ -255,6 +269,66 @@ class TileAxes(Axes):
             return drop_contradicting(store)
         return ["the model was solved again from D"]
 
+    # ---- what it will take ----
+
+    scratch_while = "while it is solved"
+
+    def fewest(self, parameters: Parameters) -> int:
+        """One more than axes."""
+        return parameters.n_components + 1
+
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
+        """The basis with a read of D or its own growth, then the self-check and the outputs.
+
+        Of each read a block of vectors with both images stays in the store, which a stopped run goes on from.
+        """
+        n, edges, m, each = size.n, size.edges, block_columns(size), number_bytes(size.n)
+        compressed, components = size.parameters.compression is not None, size.parameters.n_components
+        reads, runs = self._reads(size, cut), Blocks(n, cut.tile).read_runs
+        kept = 0 if size.parameters.store is None else 3 * 8 * n * m * reads
+        reading = waiting_bytes(n, 0, 2 * m, min(size.window, runs + 1)) + each * m * n + products_bytes(n, m)
+        task = sweep_task_bytes(n, cut.tile, m, each, compressed)
+        if not size.given and "geodesics" not in size.done:
+            task = max(task, left_bytes(geodesic_task_bytes(n, edges, cut.tile, m, each)))
+        graph = {} if size.given else {"graph": graph_bytes(n, edges)}
+        vectors = {} if size.embedded else {"vectors": each * m * n}
+        return Needs(
+            client={
+                **graph,  # the basis is gone when it is checked
+                "basis and images": max(basis_bytes(n, cut.most_columns), again_bytes(n, edges, 2 * CHECKED)),
+                "a read, or the basis growing": max(reading, growth_bytes(n, m)),
+                "outputs": outputs_bytes(n, components),
+            },
+            worker={**graph, f"{size.threads} tasks": size.threads * task, **vectors},
+            remedies=fewer_components(size),
+            disk=8 * n * (3 * m + SUMS + components + 4),  # the first read, vectors and maps
+            scratch=kept,
+            tasks=reads * runs,
+            pieces=[f"{runs} a read"],
+            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'}, besides the one while it is written")],
+            numbers={"most_columns": cut.most_columns, "reads": reads, "tasks_a_read": runs, "disk_solving": kept},
+        )
+
+    def sampled(self, size: FitSize, cut: TileCut, rates: Any) -> FitSize:
+        """With the reads that a sample takes."""
+        if size.given or not self._reads(size, cut):
+            return size
+        told = sampled_reads(rates.sample.distances, size.parameters, size.n, cut.most_columns, rates.scale)
+        return replace(size, reads=told or 0)
+
+    def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float:
+        """Reads of D, from memory or from the disk, and the solver's own work after each."""
+        n, reads = size.n, self._reads(size, cut)
+        if not reads:
+            return 0.0
+        read = n * (n + cut.tile) / 2 * rates.entries(n, cut.tile, block_columns(size)).read / size.slots
+        disk = disk_bytes(n, cut.tile, size.parameters.compression is not None)
+        uncached = disk / rates.disk if disk > free_memory() else 0.0
+        return float(reads * (max(read, uncached) + rates.algebra(n, min(cut.most_columns // 2, 8 * reads))))
+
+    def _reads(self, size: FitSize, cut: TileCut) -> int:
+        return size.reads or expected_reads(size.parameters, size.n, cut.most_columns)
+
 
 class LandmarkAxes(Axes):
     """Constant and axes from the landmarks' own distances."""
@@ -331,6 +405,28 @@ class LandmarkAxes(Axes):
         """None: the axes are the landmarks', and all points are placed by them."""
         return None
 
+    # ---- what it will take ----
+
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
+        """The square, which is in the client alone."""
+        square, graph = 8 * cut.m**2, {} if size.given else {"graph": graph_bytes(size.n, size.edges)}
+        return Needs(
+            client={**graph, "square, its kernels and basis": 6 * square + kernels_bytes(cut.m)},
+            remedies=fewer_landmarks(size),
+            disk=4 * cut.m**2,
+        )
+
+    def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
+        """Products of a square like this or smaller, and what is made before them."""
+        side = min(cut.m, SIDE)
+        square = np.random.default_rng(0).random((side, side))
+        width = max(1, min(first_block(side, size.parameters.n_components), side - 1))
+        begun = time.perf_counter()
+        kernels = LandmarkKernels(square + square.T, np.ones(side, np.int64))
+        made = time.perf_counter() - begun
+        product = rates.median(lambda: kernels.products(np.ones((side, width))))
+        return float((made + PRODUCTS * product) * (cut.m / side) ** 2)
+
 
 def _said_of(given: Input | None) -> list[Remark]:
     """What was said of given distances."""
@@ -381,3 +477,7 @@ def _tolerance(parameters: Parameters) -> float:
 def checked_landmarks(m: int, seed: int) -> I64:
     """The landmarks by which a solution is checked, ascending."""
     return np.sort(np.random.default_rng(seed).choice(m, min(CHECKED, m), replace=False))
+
+
+SIDE = 512  # of the square whose products are timed
+PRODUCTS = 24  # of the solver, about: 12 blocks of vectors, each by both kernels

@@ -4,12 +4,12 @@ A method is a sequence of steps (:mod:`scalemani.methods`). Fit, resume, plan, v
 over them and know none by name. A step that has nothing to say about a question inherits the answer here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalemani.aliases import F32, F64, I64
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.client import Cluster, tasks_in_flight
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.records import DataRecord
@@ -34,6 +34,8 @@ class FitSize:
     threads, workers: Tasks that a process of workers runs at once, and such processes.
     embedded: Whether a worker is threads of the client's process.
     done: Names of the steps that the store has.
+    begun: How D is cut where a store has begun it.
+    reads: Reads of D that a sample told of; 0 where none was asked.
     """
 
     n: int
@@ -47,6 +49,45 @@ class FitSize:
     workers: int = 1
     embedded: bool = True
     done: tuple[str, ...] = ()
+    begun: Any = None
+    reads: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Tasks that all workers run at once."""
+        return self.threads * self.workers
+
+    @property
+    def window(self) -> int:
+        """Tasks in flight, and the result that is being added."""
+        return tasks_in_flight(self.slots) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a step takes, and what a plan says of it.
+
+    client, worker: Bytes that the client and each worker process hold at the most, by what holds them.
+    remedies: What to ask for instead, where that is too much.
+    disk, scratch: Bytes that it leaves on the disk, and that are there besides while it is at work.
+    disk_remedies: What to ask for instead, where they are too much.
+    tasks, pieces: Pieces of work that it gives to the cluster, and these in words.
+    lines: Of the plan: what of, and what.
+    numbers: Attributes of the plan, which are keys of its record too.
+    counted: What it counts besides vertices, such as "24 landmarks".
+    """
+
+    client: Parts = field(default_factory=dict)
+    worker: Parts = field(default_factory=dict)
+    remedies: Sequence[str] = ()
+    disk: int = 0
+    scratch: int = 0
+    disk_remedies: Sequence[str] = ()
+    tasks: int = 0
+    pieces: Sequence[str] = ()
+    lines: Sequence[tuple[str, str]] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    counted: Sequence[str] = ()
 
 
 @dataclass
@@ -105,25 +146,44 @@ class Step:
 
     # ---- what it will take, from sizes alone ----
 
+    scratch_while = ""  # when its scratch is there, in words
+
+    @property
+    def in_memory(self) -> tuple[str, str]:
+        """Name and title of its line of memory."""
+        return self.name, self.title
+
+    def fewest(self, parameters: Parameters) -> int:
+        """Vertices that it needs at the least."""
+        return 1
+
     def cuts(self, size: FitSize) -> Iterator[Any]:
         """Ways to cut D, the best first; of the steps of a method one has them."""
         return iter(())
 
-    def memory(self, size: FitSize, cut: Any) -> tuple[Parts, Parts]:
-        """Bytes that the client and each worker process hold at the most, by what holds them."""
-        return {}, {}
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """Memory, disk and tasks."""
+        return Needs()
 
-    def disk(self, size: FitSize, cut: Any) -> int:
-        """Bytes that it leaves on the disk."""
-        return 0
+    def sampled(self, size: FitSize, cut: Any, rates: Any) -> FitSize:
+        """The sizes with what a sample of the user's own graph tells of them."""
+        return size
 
-    def scratch(self, size: FitSize, cut: Any) -> int:
-        """Bytes more that are on the disk while it is at work."""
-        return 0
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float | None:
+        """Seconds that it takes; None where it has no line of its own.
 
-    def tasks(self, size: FitSize, cut: Any) -> int:
-        """Pieces of work that it gives to the cluster."""
-        return 0
+        rates: :class:`scalemani.planning.seconds.Rates`.
+        """
+        return None
+
+    def cut_in(self, store: RunStore) -> Any:
+        """How D is cut in a store that has begun it, else None."""
+        return None
+
+    def finished(self, store: RunStore, parameters: Parameters) -> bool:
+        """Whether a store has what is asked for, as far as memory goes."""
+        state: Any = store.record(self.record)
+        return state is not None and (not self.late or state.fields == self.fields(parameters, "features"))
 
     # ---- the work ----
 
@@ -138,8 +198,7 @@ class Step:
 
     def done(self, work: Work) -> bool:
         """Whether the store has it, as it is asked for."""
-        state: Any = work.store.record(self.record)
-        return state is not None and (not self.late or state.fields == self.fields(work.parameters, "features"))
+        return self.finished(work.store, work.parameters)
 
     def run(self, work: Work) -> None:
         """Make it and record it; nothing where it is there."""

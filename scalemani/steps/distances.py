@@ -12,20 +12,41 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
+from scalemani.cluster.tasks import waiting_bytes
 from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
+from scalemani.geodesics.batches import paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
-from scalemani.geodesics.rows import check_rows, sampled_median, shared_graph
-from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, FirstRead, first_reader
-from scalemani.progress import Progress
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.geodesics.rows import check_rows, graph_bytes, median_bytes, sampled_median, shared_graph
+from scalemani.kernel.operators import (
+    FIRST_BLOCK,
+    FIRST_FOUND,
+    SUMS,
+    FirstRead,
+    first_read_bytes,
+    first_reader,
+    number_bytes,
+    panel_bytes,
+    share_bytes,
+)
+from scalemani.progress import Progress, bytes_in_words
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
+from scalemani.steps.cuts import (
+    TileCut,
+    block_columns,
+    fewer_components,
+    geodesic_task_bytes,
+    given_task_bytes,
+    tile_cuts,
+)
 from scalemani.steps.inputs import GeodesicInput
 from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartRecord
 from scalemani.steps.rows import RowMemory
@@ -35,7 +56,7 @@ from scalemani.storage.files import checksum_of, discard, folder_at, put
 from scalemani.storage.json import REMEDY
 from scalemani.storage.locations import place
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import COMPRESSIONS, Use, metadata_text
+from scalemani.storage.tiles import COMPRESSIONS, Blocks, Use, disk_bytes, metadata_text
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:
@@ -165,14 +186,6 @@ def write_given(
     return found
 
 
-@dataclass(frozen=True)
-class TileCut:
-    """How D is cut, and read: the side of a tile, and the columns at which the solver's basis restarts."""
-
-    tile: int
-    most_columns: int
-
-
 class TileDistances(Step):
     """D, square, in tiles, and what was taken of it while it was written."""
 
@@ -275,6 +288,56 @@ class TileDistances(Step):
     def rows(self, store: RunStore, vertices: I64) -> F32 | None:
         """Rows of D, where it is kept."""
         return store.read_rows(vertices) if store.has_distances else None
+
+    # ---- what it will take ----
+
+    def cuts(self, size: FitSize) -> Iterator[TileCut]:
+        """The largest basis and tiles first."""
+        return tile_cuts(size)
+
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
+        """Rows of D in tasks, and the first read, which the client adds up; a given D is cut by the client."""
+        n, edges, m, each, threads = size.n, size.edges, block_columns(size), number_bytes(size.n), size.threads
+        compressed, rows, side = size.parameters.compression is not None, len(Blocks(n, cut.tile)), f"{cut.tile:,}"
+        disk, tasks = disk_bytes(n, cut.tile, compressed), 0 if size.given else rows
+        sums = {"sums of the first read": first_read_bytes(n, m, each)}
+        if size.given:
+            shares = share_bytes(n, m) + panel_bytes(cut.tile, m, each)
+            client = {"rows on their way": given_task_bytes(n, cut.tile), "their shares": shares, **sums}
+            worker = {}
+        else:
+            graph, median = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges)}, median_bytes(n, edges)
+            working = threads * geodesic_task_bytes(n, edges, cut.tile, m, each, compressed)
+            client = {"shares in flight": waiting_bytes(n, cut.tile, 2 * m + SUMS, size.window), **sums}
+            if size.embedded:  # the sampled rows come after the tasks
+                worker = {**graph, f"{threads} tasks": max(working, median)}
+            else:
+                client |= {**graph, "sampled rows": median}
+                worker = {**graph, f"{threads} tasks": working, "vectors": each * m * n}
+        return Needs(
+            client=client,
+            worker=worker,
+            remedies=fewer_components(size),
+            disk=disk,
+            disk_remedies=[] if compressed else ["compression"],
+            tasks=tasks,
+            pieces=[f"{tasks} for D"],
+            lines=[("distances D", f"{rows} rows of tiles (squares of {side} x {side}), {bytes_in_words(disk)}")],
+            numbers={"tile_size": cut.tile, "tile_rows": rows},
+        )
+
+    def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float:
+        """Rounds of rows of tiles, or the disk where that takes longer."""
+        n, slots, rows = size.n, size.slots, len(Blocks(size.n, cut.tile))
+        searched = 0.0 if size.given else n * rates.row
+        written = n * (n + cut.tile) / 2 * rates.entries(n, cut.tile, block_columns(size)).written
+        rounds = -(-rows // slots) * slots / rows
+        reaching = disk_bytes(n, cut.tile, size.parameters.compression is not None) / rates.disk
+        return float(max(rounds * (searched + written) / slots, reaching))
+
+    def cut_in(self, store: RunStore) -> int | None:
+        """The side of its tiles."""
+        return store.blocks.size if store.has_distances else None
 
 
 def _read_again(work: Work) -> list[str]:

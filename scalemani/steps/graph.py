@@ -6,13 +6,13 @@ import numpy as np
 from msgspec.structs import asdict
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.geodesics.rows import power_of_two_scale, save_graph, shared_graph
+from scalemani.geodesics.rows import graph_bytes, power_of_two_scale, save_graph, shared_graph
 from scalemani.graph.build import Graph
-from scalemani.neighbors.choice import DESCENT
+from scalemani.neighbors.choice import DESCENT, lists_bytes
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters, metric_name, plain
 from scalemani.projection.projector import Trained
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.inputs import Input
 from scalemani.steps.records import (
     DataRecord,
@@ -110,6 +110,12 @@ class NeighborsStep(Step):
             "knn_left_out": state.left_out,
             "knn_account": asdict(state.account) if state.account else None,
         }
+
+    # ---- what it will take ----
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The lists; the memory of the search counts with the graph's."""
+        return Needs(disk=lists_bytes(size.n, size.listed))
 
 
 class GraphStep(Step):
@@ -217,6 +223,21 @@ class GraphStep(Step):
             "component_sizes": state.component_sizes,
             "n_bridges": state.n_bridges,
         }
+
+    # ---- what it will take ----
+
+    @property
+    def in_memory(self) -> tuple[str, str]:
+        """The search counts here: one comes after the other, and a fit that has a graph needs neither."""
+        return "search", "neighbours and graph"
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The search or the making of the graph, whichever is more; the graph and the points on the disk."""
+        return Needs(
+            client={"search and graph": size.search},
+            disk=graph_bytes(size.n, size.edges) + size.points,
+            lines=[("graph", f"{size.edges // 2:,} edges")],
+        )
 
 
 KEPT = ("method", "data", "neighbors", "graph", "names", RedoRecord.STEP)  # stages that do not hang on D

@@ -16,18 +16,25 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.client import cores
 from scalemani.errors import DisconnectedGraphError, NoPathLengthsWarning, NothingInCommonWarning, ScalemaniError, warn
 from scalemani.geodesics.rows import check_reach, power_of_two_scale
-from scalemani.graph.build import Graph, given_edges, make_graph, symmetric_graph
+from scalemani.graph.build import Graph, given_edges, make_graph, symmetric_bytes, symmetric_graph
 from scalemani.graph.edges import row_numbers, two_directions
-from scalemani.neighbors.choice import search_room
+from scalemani.neighbors.choice import lists_bytes, needed_bytes, search_room, takes_descent
+from scalemani.neighbors.exact import TREE_FEATURES
 from scalemani.neighbors.lists import Kept, NeighborLists
-from scalemani.neighbors.metric_forms import BOTH_WAYS
-from scalemani.neighbors.metrics import GIVEN_METRICS, domain_check
+from scalemani.neighbors.metric_forms import BOTH_WAYS, check_function
+from scalemani.neighbors.metrics import (
+    GIVEN_METRICS,
+    canonical_name,
+    checked_parameters,
+    domain_check,
+    function_parameters,
+)
 from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.neighbors.search import Done, find_neighbors, search_for, silent
 from scalemani.parameters import Parameters
 from scalemani.points.cells import SAME, check_magnitude, typical_distance
 from scalemani.points.given_matrix import DistanceMatrix
-from scalemani.points.rows import Points, read_points, save_rows, warn_of_distances
+from scalemani.points.rows import Points, held_bytes, read_points, save_rows, warn_of_distances
 from scalemani.storage.run import RunStore
 
 
@@ -55,9 +62,44 @@ class Input(Protocol):
 
     def save(self, store: RunStore) -> None: ...
 
+    def held(self) -> int:
+        """Bytes of X that the client holds all along: rows, digests and maps, and what the search made of them."""
+
+    def search_bytes(self, parameters: Parameters, edges: int) -> int:
+        """Bytes of the search and of the making of a graph of `edges` stored entries, one after the other."""
+
+    def make_search(self, parameters: Parameters) -> bool:
+        """Make what the search keeps, which takes memory; whether there was none yet."""
+
+    def least_edges(self, parameters: Parameters, n: int) -> int:
+        """Stored entries of a graph of n vertices at least, before it is made; 0 where nothing is known."""
+
 
 class _ByEdges:
     """Inputs with a graph: its edges give the scale."""
+
+    n_rows: int
+    n_distinct: int
+    matrix: Any  # of given distances
+
+    def held(self) -> int:
+        """The given distances, and a number a row."""
+        return 8 * self.n_rows + held_bytes(self.matrix)
+
+    def search_bytes(self, parameters: Parameters, edges: int) -> int:
+        """Lists and graph."""
+        n = self.n_distinct
+        listed = n * _neighbors(parameters, edges, n)
+        return symmetric_bytes(n, max(edges, listed)) + lists_bytes(n, listed)
+
+    def make_search(self, parameters: Parameters) -> bool:
+        """None is needed, or it is there."""
+        return False
+
+    def least_edges(self, parameters: Parameters, n: int) -> int:
+        """Each vertex has its neighbours, unless edges may be one-sided and go."""
+        k = parameters.n_neighbors
+        return 0 if k is None or parameters.graph == "mutual" else min(n * (n - 1), n * k)
 
     def lengths(self, graph: Graph) -> F64:
         """Lengths whose median sets the scale of the store."""
@@ -70,10 +112,14 @@ class _ByEdges:
         return graph
 
 
+def _neighbors(parameters: Parameters, edges: int, n: int) -> int:
+    """Neighbours of a row; within a radius as many as the edges tell."""
+    return parameters.n_neighbors or max(1, edges // max(n, 1))
+
+
 class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
 
-    n_distinct: int
     distinct: I64
     _searched: Any  # what find_neighbors takes
     _search: Any = None
@@ -185,6 +231,41 @@ class FeatureInput(_Searched):
             return None
         return search_room(self.memory, self.points.rows, self.n_rows, self.n_distinct, n_neighbors)
 
+    def held(self) -> int:
+        """Rows, maps and digests; the rows once more in a tree."""
+        total = 8 * self.n_rows + held_bytes(self.points.rows) + 32 * self.n_distinct
+        tree = self.n_features <= TREE_FEATURES and self.holds
+        return total + self.n_distinct * (8 * self.n_features + 24) if tree else total
+
+    def search_bytes(self, parameters: Parameters, edges: int) -> int:
+        """The search, or the making of the graph, or the rows on their way to the store."""
+        n, k, threads = self.n_distinct, _neighbors(parameters, edges, self.n_distinct), cores()
+        width = self.n_features if self._search is None else self._search.prepared.width
+        room = self.room(parameters.n_neighbors or 0)
+        searching = min(
+            max(needed_bytes(room, n, width, k, name, threads) for name in names) for names in self._ways(parameters)
+        )
+        rows = 2 * held_bytes(self.points.rows)
+        return max(super().search_bytes(parameters, edges), searching + 2 * lists_bytes(n, n * k), rows)
+
+    def _ways(self, parameters: Parameters) -> list[tuple[str, ...]]:
+        """What the search may be, each with what it works with: several before it is made, then one."""
+        search, k = self._search, parameters.n_neighbors
+        if search is None:
+            low = self.n_features <= TREE_FEATURES
+            exact: list[tuple[str, ...]] = [("kdtree",), ("brute",)] if low else [("brute",)]
+            return [(*names, "nndescent") for names in exact] if parameters.knn == "nndescent" else exact
+        exactly = "kdtree" if search.low else search.method
+        if parameters.radius is None and k is not None and takes_descent(parameters.knn, search, k):
+            return [(exactly, "nndescent")]  # what NN-descent leaves out is searched for exactly
+        return [(exactly,)]
+
+    def make_search(self, parameters: Parameters) -> bool:
+        """A tree, or rows as the metric takes them."""
+        there = self._search is not None
+        self._search = self._search if there else self._make_search(parameters)
+        return not there
+
     def _make_search(self, parameters: Parameters) -> Any:
         return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores(), hold=self.holds)
 
@@ -233,6 +314,16 @@ class GraphInput(_ByEdges):
             digest.update(np.ascontiguousarray(part, kind).tobytes())
         self.fingerprint = digest.hexdigest()
 
+    def search_bytes(self, parameters: Parameters, edges: int) -> int:
+        """The making of the graph, and the directions that are held beside it."""
+        n = self.n_distinct
+        more = 0 if self.edges is None else 32 * len(self.edges.rows)
+        return symmetric_bytes(n, edges) + lists_bytes(n, 0) + more
+
+    def least_edges(self, parameters: Parameters, n: int) -> int:
+        """All that are given, if all points are kept."""
+        return int(self.matrix.nnz) if n == self.n_distinct else 0
+
     def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
         """The nearest of the given neighbours; None for a finished graph."""
         if self.edges is None or not self.edges.lists:
@@ -265,6 +356,22 @@ class GeodesicInput:
         self.n_rows = self.n_features = self.n_distinct = self.checked.n
         self.distinct = np.arange(self.checked.n)
         self.fingerprint = self.checked.fingerprint
+
+    def held(self) -> int:
+        """Maps and what is known of each row: D stays where it is."""
+        return (8 + 3 * 8) * self.n_rows
+
+    def search_bytes(self, parameters: Parameters, edges: int) -> int:
+        """There is no search."""
+        return 0
+
+    def make_search(self, parameters: Parameters) -> bool:
+        """There is none."""
+        return False
+
+    def least_edges(self, parameters: Parameters, n: int) -> int:
+        """There is no graph."""
+        return 0
 
     def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> None:
         """There are none."""
@@ -335,3 +442,22 @@ def read_input(
         made = FeatureInput(X, metric, memory, folder)
     result: Input = made
     return result
+
+
+def check_sizes(parameters: Parameters, given: Any) -> None:
+    """Refuse more neighbours or axes than the distinct rows allow, and a metric that is none on these rows."""
+    n, k, p = given.n_distinct, parameters.n_neighbors, parameters.n_components
+    repeats = f" ({given.n_rows} rows, {given.n_rows - n} of them repeats)" if n < given.n_rows else ""
+    if n < 2:
+        raise ScalemaniError(
+            f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}"
+        )
+    if isinstance(parameters.metric, str) and given.kind == "features":
+        checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
+    elif given.kind == "features":
+        numbers = np.unique(given.distinct, return_index=True)[1]
+        check_function(parameters.metric, function_parameters(parameters.metric_params), given.points.rows, numbers)
+    if given.kind in ("features", "distances") and k is not None and k >= n:
+        raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
+    if p >= n:
+        raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")

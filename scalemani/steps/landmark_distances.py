@@ -16,15 +16,28 @@ import numpy as np
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
-from scalemani.geodesics.batches import MOST_HOPS
+from scalemani.geodesics.batches import MOST_HOPS, paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.progress import Progress
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.geodesics.rows import graph_bytes
+from scalemani.progress import Progress, bytes_in_words
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import check_same
+from scalemani.steps.cuts import layouts, sample_points, scattered_task_bytes
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.records import DataRecord, DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory, given_rows
-from scalemani.steps.sources import COUNTS, LANDMARKS, POINTS, ROWS, SQUARE, Layout, has_landmarks, symmetric_square
+from scalemani.steps.sources import (
+    COUNTS,
+    LANDMARKS,
+    POINTS,
+    ROWS,
+    SQUARE,
+    Layout,
+    fewer_landmarks,
+    has_landmarks,
+    landmark_count,
+    symmetric_square,
+)
 from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
 from scalemani.storage.chunked_matrix import ChunkedMatrix
 from scalemani.storage.locations import Place, place
@@ -149,6 +162,53 @@ class LandmarkDistances(Step):
     def copy(self, store: RunStore, folder: Place) -> None:
         """Take the matrix (n, m) along, each chunk checked."""
         copy_points(store, folder)
+
+    # ---- what it will take ----
+
+    scratch_while = "while they are turned"
+
+    def cuts(self, size: FitSize) -> Iterator[Layout]:
+        """The fastest first."""
+        begun = size.begun
+        return layouts(size.n, landmark_count(size.parameters), size.slots) if begun is None else iter([begun])
+
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
+        """Rows of a block of landmarks in each task, or a chunk that is turned; a given D is read by the client."""
+        n, m, edges, threads = cut.n, cut.m, size.edges, 1 if size.given else size.threads
+        here, chunk = cut.landmarks_a_task, cut.points_a_chunk
+        found, chunks = 0 if size.given else -(-m // here), -(-n // chunk)
+        rows = 4 * here * n if size.given else scattered_task_bytes(n, edges, here)
+        graph = {} if size.given else {"graph, twice": graph_bytes(n, edges) + paths_bytes(n, edges)}
+        turned = 4 * chunk * (2 * m + here)  # by point, as they are written, and a block by landmark
+        searched = [f"{found} of {here} landmarks or fewer"] if found else []
+        disk, scratch = 4 * m * chunks * chunk, 4 * (-(-m // here) * here) * chunks * chunk
+        blocks = f"{chunks:,} block{'' if chunks == 1 else 's'} of {chunk:,} points"
+        return Needs(
+            client={"square": 8 * m**2},
+            worker={**graph, f"{threads} tasks": threads * max(rows + 4 * chunk * here, turned)},
+            remedies=fewer_landmarks(size),
+            disk=disk,
+            scratch=scratch,
+            disk_remedies=["fewer landmarks"],
+            tasks=found + chunks,
+            pieces=[*searched, f"{chunks} to turn a block of points"],
+            lines=[("their distances", f"{n:,} x {m:,}, {bytes_in_words(disk)} in {blocks}")],
+            numbers={"landmarks_a_task": here, "points_a_chunk": chunk, "disk_turning": scratch},
+        )
+
+    def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
+        """Rows found in rounds, then each entry written, read, turned, held against the others and written again."""
+        n, m, here, slots, needs = cut.n, cut.m, cut.landmarks_a_task, size.slots, self.needs(size, cut)
+        finding = 0.0 if size.given else -(-m // (here * slots)) * here * rates.scattered(m)
+        rows = np.random.default_rng(0).random((m, sample_points(cut)), np.float32)
+        written, read = rates.on_disk(rows)
+        turned = rates.median(lambda: np.ascontiguousarray(rows.T).argmin(axis=1))
+        each = (2 * written + read + turned) / rows.size
+        return float(max(finding + n * m * each / slots, (needs.disk + needs.scratch) / rates.disk))
+
+    def cut_in(self, store: RunStore) -> Layout | None:
+        """The layout that was recorded with the landmarks."""
+        return Layout.of(store) if has_landmarks(store) else None
 
 
 def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cluster, report: Progress) -> None:

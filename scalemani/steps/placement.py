@@ -9,14 +9,17 @@ import numpy as np
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import Embedding
+from scalemani.geodesics.lanes import row_products
+from scalemani.geodesics.rows import graph_bytes
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
-from scalemani.projection.landmarks import LandmarkPlacer
+from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES, LandmarkPlacer
 from scalemani.steps.axes import MODEL, stored_embedding
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
+from scalemani.steps.cuts import sample_points
 from scalemani.steps.landmark_distances import some_chunks
 from scalemani.steps.records import PlacementFields, PlacementRecord
-from scalemani.steps.sources import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout
+from scalemani.steps.sources import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, fewer_landmarks
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
 
@@ -77,6 +80,32 @@ class Placement(Step):
     def coordinates(self, store: RunStore) -> F64 | None:
         """Those of all vertices."""
         return store.read_array(COORDINATES)
+
+    # ---- what it will take ----
+
+    def needs(self, size: FitSize, cut: Layout) -> Needs:
+        """Chunks of distances in each task, and some that the process keeps."""
+        n, m, components, chunks = cut.n, cut.m, size.parameters.n_components, -(-cut.n // cut.points_a_chunk)
+        graph = {} if size.given else {"graph": graph_bytes(n, size.edges)}
+        tasks = size.threads * (BATCH_BYTES + 2 * 4 * cut.points_a_chunk * m)
+        return Needs(
+            client={"square": 8 * m * m, "outputs": 3 * 8 * n * components + 3 * 8 * n},
+            worker={**graph, f"{size.threads} tasks": tasks, "chunks kept": KEPT_BYTES},
+            remedies=fewer_landmarks(size),
+            disk=8 * n * (components + 4),
+            tasks=chunks,
+            pieces=[f"{chunks} to place one"],
+        )
+
+    def seconds(self, size: FitSize, cut: Layout, rates: Any) -> float:
+        """Each entry read and multiplied with the axes."""
+        points, m, components = sample_points(cut), cut.m, size.parameters.n_components
+        rows = np.random.default_rng(0).random((m, points), np.float32)
+        axes, found = np.ones((m, components)), np.empty((points, components))
+        nearest, second = np.empty(points), np.empty((points, components))
+        row_products(rows.T[:2].copy(), axes, nearest[:2], found[:2], second[:2])  # loads compiled code
+        placed = rates.median(lambda: row_products(rows.T.copy(), axes, nearest, found, second))
+        return float(cut.n * m * (rates.on_disk(rows)[1] + placed) / rows.size / size.slots)
 
 
 def _few(count: int) -> I64:

@@ -5,21 +5,25 @@ bounds how far any point is from a landmark; "random" draws them; or the user na
 order of the vertices, in which what is near in number is near in space: rows of near landmarks are found together.
 """
 
+import math
+import time
 from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from scalemani.aliases import F64, I64
+from scalemani.cluster.machine import FIRST_USE
 from scalemani.errors import ScalemaniError
-from scalemani.geodesics.farthest import farthest_points
-from scalemani.geodesics.rows import shared_graph
+from scalemani.geodesics.farthest import farthest_points, farthest_points_bytes
+from scalemani.geodesics.rows import graph_bytes, shared_graph
 from scalemani.graph.build import Graph
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
-from scalemani.steps.base import ByKind, Step, Work
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.records import FitRecord, GraphRecord, SourcesFields, SourcesRecord
 from scalemani.storage.chunked_matrix import ChunkedMatrix
@@ -200,6 +204,39 @@ class Sources(Step):
             "landmark_reach": None if state.reach is None else state.reach * graph.scale,
         }
 
+    # ---- what it will take ----
+
+    def fewest(self, parameters: Parameters) -> int:
+        """All landmarks are vertices."""
+        return 1 if parameters.landmarks is None else landmark_count(parameters)
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The graph and a search of it, or two rows of a given D."""
+        if size.parameters.landmarks is None:
+            return Needs()
+        m, way = landmark_count(size.parameters), _way(size.parameters)
+        how = {"maxmin": "each farthest from those before it", "random": "at random", "given": "given by their rows"}
+        search = {"graph": graph_bytes(size.n, size.edges), "choice": farthest_points_bytes(size.n, size.edges)}
+        return Needs(
+            client={"choice": 2 * 8 * size.n} if size.given else search,
+            lines=[("landmarks", f"{m:,}, {how[way]}")],
+            numbers={"n_landmarks": m, "landmark_method": way},
+            counted=[f"{m} landmarks"],
+        )
+
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float | None:
+        """About log m searches of the graph, of which the first are timed; no time where none is made."""
+        if size.parameters.landmarks is None:
+            return None
+        if size.given or _way(size.parameters) != "maxmin":
+            return 0.0
+        farthest_points(sp.diags_array([np.ones(3), np.ones(3)], offsets=[-1, 1], format="csr"), 2)  # compiled code
+        m = landmark_count(size.parameters)
+        few = min(FEW, m)
+        begun = time.perf_counter()
+        farthest_points(rates.scaled, few)
+        return (time.perf_counter() - begun) * (1 + _harmonic(m)) / (1 + _harmonic(few))
+
 
 def has_landmarks(store: RunStore) -> bool:
     """Whether D of a run has the rows of landmarks alone."""
@@ -262,3 +299,27 @@ def symmetric_square(store: RunStore) -> F64:
     """Distances between the landmarks, (m, m), float64: the mean of what was found from either end."""
     square = store.read_array(SQUARE).astype(np.float64)
     return (square + square.T) / 2
+
+
+FEW = 8  # landmarks whose choice is timed: two and a half searches of the graph, and one for the first
+
+
+def _harmonic(m: int) -> float:
+    return math.log(m) + 0.5772
+
+
+def _way(parameters: Parameters) -> str:
+    """How landmarks are chosen."""
+    return parameters.landmark_method if isinstance(parameters.landmarks, Integral) else "given"
+
+
+def landmark_count(parameters: Parameters) -> int:
+    """Landmarks that are asked for."""
+    asked = parameters.landmarks
+    return int(asked) if isinstance(asked, Integral) else len(asked)
+
+
+def fewer_landmarks(size: FitSize) -> list[str]:
+    """The remedy where many landmarks are what takes the memory."""
+    m = landmark_count(size.parameters)
+    return [f"ask for fewer landmarks than {m}"] if 8 * m**2 > FIRST_USE // 10 else []

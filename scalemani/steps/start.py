@@ -5,20 +5,24 @@ approximation); where so many axes are wanted that it would be half as wide as t
 """
 
 from dataclasses import replace
+from typing import Any
 
 from msgspec.structs import asdict
 
 from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
+from scalemani.geodesics.batches import paths_bytes
+from scalemani.geodesics.rows import graph_bytes
 from scalemani.kernel.eigensolver import first_block, start_block
 from scalemani.kernel.operators import FIRST_BLOCK
-from scalemani.kernel.start import nystrom_block, start_count, start_vertices
+from scalemani.kernel.start import nystrom_block, start_block_bytes, start_count, start_vertices
 from scalemani.parameters import Parameters
-from scalemani.steps.base import Step, Work
+from scalemani.steps.base import FitSize, Needs, Step, Work
+from scalemani.steps.cuts import TileCut, block_columns, fewer_components, given_row_bytes, scattered_task_bytes
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartFields, StartRecord
-from scalemani.steps.rows import given_rows, scattered_rows
+from scalemani.steps.rows import SOURCES_A_TASK, given_rows, scattered_rows
 from scalemani.storage.run import RunStore
 
 
@@ -107,3 +111,44 @@ class Start(Step):
         if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
             return
         work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)
+
+    # ---- what it will take ----
+
+    def finished(self, store: RunStore, parameters: Parameters) -> bool:
+        """Once D is there nothing is begun from it; for more axes it takes less than the basis does then."""
+        return store.record(DistancesRecord) is not None
+
+    def needs(self, size: FitSize, cut: TileCut) -> Needs:
+        """Rows of D, then the block; nothing where the block is a random one."""
+        n, edges, vertices = size.n, size.edges, self._vertices(size, cut)
+        numbers = {"start_vertices": vertices}
+        if not vertices:
+            return Needs(numbers=numbers)
+        rows, task, tasks = 4 * n * vertices, 4 * n * SOURCES_A_TASK, self._tasks(size, cut)
+        flying = given_row_bytes(n) if size.given else min(size.window, tasks) * task
+        block = start_block_bytes(n, vertices, block_columns(size))
+        client = {"rows to start from": rows, "in flight, or the block": max(flying, block)}
+        searched = size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK)
+        worker = {"graph": graph_bytes(n, edges) + paths_bytes(n, edges), f"{size.threads} tasks": searched}
+        return Needs(
+            client=client,
+            worker={} if size.given else worker,
+            remedies=fewer_components(size),
+            tasks=tasks,
+            pieces=[f"{tasks} to start from"] if tasks else [],
+            numbers=numbers,
+        )
+
+    def seconds(self, size: FitSize, cut: TileCut, rates: Any) -> float | None:
+        """Rounds of tasks."""
+        tasks = self._tasks(size, cut)
+        return -(-tasks // size.slots) * SOURCES_A_TASK * float(rates.sample.row) if tasks else None
+
+    def _tasks(self, size: FitSize, cut: TileCut) -> int:
+        """One for some of the rows; a given D is read by the client."""
+        return 0 if size.given else -(-self._vertices(size, cut) // SOURCES_A_TASK)
+
+    def _vertices(self, size: FitSize, cut: TileCut) -> int:
+        """Points whose rows of D are found before the others."""
+        done = self.name in size.done
+        return 0 if done else start_count(size.n, size.parameters.n_components, cut.most_columns)

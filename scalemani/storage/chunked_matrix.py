@@ -1,6 +1,6 @@
 """Stage 4 by landmarks, on the disk: takes a run whose landmarks are chosen, gives its matrices.
 
-Names of all arrays of a run by landmarks, and how the matrices that :mod:`scalemani.steps.distances` writes are cut.
+Names of all arrays of a run by landmarks, and how the matrices of :mod:`scalemani.steps.landmark_distances` are cut.
 
 A large matrix of a run in its store: takes rows of chunks as they are computed, gives parts of it back, checked.
 

@@ -448,3 +448,15 @@ class Tiles(ABC):
                     part = self.read_tile(int(block), other, buffer)[inside]
                 rows[wanted, blocks[other]] = part
         return rows
+
+
+def tile_bytes(tile: int, compressed: bool = False) -> int:
+    """A tile in memory, on its way to or from the disk: its file, the part of one at the end, compressed bytes."""
+    return (12 if compressed else 8) * tile * tile
+
+
+def disk_bytes(n: int, tile: int, compressed: bool = False) -> int:
+    """D on the disk: upper tiles only, the last of a row padded to full size; compressed a guess, a quarter less."""
+    blocks = -(-n // tile)
+    plain = blocks * (blocks + 1) // 2 * tile * tile * 4
+    return plain * 3 // 4 if compressed else plain

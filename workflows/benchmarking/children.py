@@ -195,8 +195,8 @@ def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int 
     from scalemani.cluster.client import Cluster
     from scalemani.kernel.eigensolver import first_block, start_block
     from scalemani.kernel.operators import first_reader
-    from scalemani.planning.memory import tile_sizes
     from scalemani.steps import distances
+    from scalemani.steps.cuts import tile_sizes
     from scalemani.storage.run import RunStore
 
     matrix = read_graph(Path(graph))

@@ -23,8 +23,8 @@ from scalemani.cluster.client import Cluster
 from scalemani.geodesics import rows
 from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import CentredKernels, FirstRead, centred, first_reader
-from scalemani.planning.memory import tile_sizes
 from scalemani.steps import distances
+from scalemani.steps.cuts import tile_sizes
 from scalemani.storage.run import RunStore
 
 COLUMNS = 16
