@@ -17,8 +17,8 @@ from scalemani.errors import DoesNotFitError
 from scalemani.kernel import constant
 from scalemani.kernel.eigensolver import block_rayleigh_ritz
 from scalemani.kernel.start import start_count
-from scalemani.methods.base import REGISTRY
-from scalemani.methods.isomap import Isomap as Steps
+from scalemani.methods import REGISTRY
+from scalemani.methods.isomap import IsomapMethod
 from scalemani.neighbors import choice
 from scalemani.neighbors import choice as ways
 from scalemani.parameters import Parameters
@@ -26,7 +26,7 @@ from scalemani.planning.plan import check_early, make_plan
 from scalemani.steps import start
 from scalemani.steps.base import Needs
 from scalemani.steps.distances import TileDistances
-from scalemani.steps.graph import GraphStep
+from scalemani.steps.graph import GraphStep, NeighborsStep
 from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
@@ -34,7 +34,7 @@ from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
 K = 8
-STEPS = Steps().steps(Parameters())
+STEPS = IsomapMethod().steps(Parameters())
 pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
     pytest.mark.usefixtures("quick_calibration"),
@@ -219,7 +219,7 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
     parameters = Parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
-    given, steps = fitting.read_input(X, parameters.metric), method.steps(parameters)
+    given, steps = fitting.read_input(X, parameters.metric), method.load().method.steps(parameters)
     shown = make_plan(steps, given, parameters, cluster, 1 << 36, ".", n=400, edges=5000, method="kdtree")
     assert shown.refusal is None
     held = dict[str, int]()
@@ -240,7 +240,7 @@ def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, 
 
 def test_a_fit_that_does_not_fit_is_refused_before_any_file(tmp_path, monkeypatch):
     searched = []
-    monkeypatch.setattr(fitting, "_neighbors", lambda *_: searched.append(1))
+    monkeypatch.setattr(NeighborsStep, "run", lambda *_: searched.append(1))
     model = Isomap(n_neighbors=K, store=tmp_path / "run", memory_limit="100MB")
     with pytest.raises(DoesNotFitError, match=r"400 vertices need [\d,]+ bytes .* memory_limit allows 100,000,000: "):
         model.fit(roll(400))

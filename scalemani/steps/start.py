@@ -107,7 +107,7 @@ class Start(Step):
         store, parameters = work.store, work.parameters
         state = store.record(StartRecord)
         if state is not None and state.fields == _fields(parameters):
-            work.cut = replace(work.cut, most_columns=min(work.cut.most_columns, state.most_columns))
+            work.cut = work.cut._replace(most_columns=min(work.cut.most_columns, state.most_columns))
         if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
             return
         work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)
