@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,15 +20,13 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.reads import count_distances, new_counts
+from scalemani.geodesics.reads import Reader, count_distances, new_counts
 from scalemani.geodesics.rows import power_of_two_scale
 from scalemani.kernel.operators import later_reader, usual_precision
 from scalemani.steps.expected_reads import READS_SAMPLE
 from scalemani.steps.rows import SOURCES_A_TASK
 from scalemani.storage.files import checksum
 from scalemani.storage.locations import folder_of
-
-Use = Callable[[F32], Any]
 
 STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 GEODESIC_SECONDS = 1.2  # of rows, the first tries counted
@@ -96,8 +94,7 @@ class Rates:
         """Of a D of n vertices in tiles, and reads of so many columns."""
         side = min(tile, SAMPLE_TILE)
         reader = later_reader(np.random.default_rng(0).standard_normal((2 * side, columns)), usual_precision(n))
-        share = partial(_share, reader.share, reader.operand[:side], reader.operand[side:])
-        timed = list(self._cluster.map(_tile_seconds, [(side, self._folder)] * self._cluster.threads, shared=share))
+        timed = list(self._cluster.map(_tile_seconds, [(side, self._folder)] * self._cluster.threads, shared=reader))
         return Entries(*(float(np.mean(column)) / side**2 for column in zip(*timed, strict=True)))
 
     @cached_property
@@ -136,10 +133,6 @@ class Rates:
     def median(self, function: Callable[[], Any]) -> float:
         """Seconds of a call."""
         return median_seconds(function, TIMES)
-
-
-def _share(share: Any, there: Any, here: Any, tile: Any) -> Any:
-    return share(tile, there, here)
 
 
 def _row_seconds(start: int, graph: Any) -> float:
@@ -207,10 +200,14 @@ def _sampled_rows(groups: list[I64], columns: I64, graph: Any) -> tuple[F32, flo
     return np.concatenate(rows), spent
 
 
-def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
+def _tile_seconds(side: int, folder: str, reader: Reader) -> tuple[float, float]:
     """Seconds for a tile on its way to the disk, and for one that is read and multiplied."""
     tile = np.linspace(0.5, 1.5, side * side, dtype=np.float32).reshape(side, side)
-    share(tile)  # the first time is no measure
+
+    def share() -> None:
+        reader.share(tile, reader.operand[:side], reader.operand[side:])
+
+    share()  # the first time is no measure
     count_distances(tile, counts := new_counts())
 
     def written(stream: Any) -> None:
@@ -225,7 +222,7 @@ def _tile_seconds(side: int, folder: str, share: Use) -> tuple[float, float]:
         np.frombuffer(stream.read(), np.float32).copy()
 
     with nameless(folder) as stream:
-        multiplying = median_seconds(lambda: share(tile))
+        multiplying = median_seconds(share)
         return median_seconds(lambda: written(stream)) + multiplying, median_seconds(lambda: read(stream)) + multiplying
 
 
