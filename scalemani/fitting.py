@@ -227,7 +227,7 @@ def _neighbors(
         method=lists.method if lists else given.kind,
         recall=float(lists.recall) if lists else 1.0,
         left_out=lists.left_out if lists else 0,
-        **({"account": lists.account.record()} if lists and lists.account else {}),
+        **({"account": lists.stats.record()} if lists and lists.stats else {}),
     )
     drop_pieces(store)
     report("neighbors", given.n_distinct, given.n_distinct)

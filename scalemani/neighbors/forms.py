@@ -1,19 +1,22 @@
-"""Distances between rows, as the exact search needs them: a row-wise preparation, then distances of pairs.
+"""A metric's form: what rows become, once and each by itself, and what is measured between them.
 
-Most metrics are a p-norm between prepared rows (cosine: unit rows; Mahalanobis: whitened rows; rank
-correlation: unit rows of centred ranks), which gives one accurate formula, one tree and one shortlist for all
-of them, and lets NN-descent search in that space too. Everything here depends on the rows of a pair alone,
-never on the block they come in: sums run along one contiguous row, and matrix products give bounds only.
+Most metrics are a p-norm between prepared rows (cosine: unit rows; Mahalanobis: whitened rows; rank correlation: unit
+rows of centred ranks). That gives one accurate formula, one tree and one shortlist for all of them, and lets NN-descent
+search in that space, too. Metrics of yes and no follow from counts of features; the others have a formula for pairs of
+rows, or are functions. Everything here depends on the rows of a pair alone, never on the block they come in: sums run
+along one contiguous row, and matrix products give bounds only.
 
-Formulas of metrics that are no norm: of pairs of rows (c, d), and of counts of features that rows have.
-
-In formulas of counts, ``tt`` features are in both rows, ``a`` and ``b`` in each of them, out of ``d``.
+Definitions are pynndescent's, computed in float64, but for these. Its ``true_angular`` is 1 for equal directions and
+falls as they part: here it is what its name says, the angle over pi, with the same neighbours. ``dot`` is between unit
+rows, as NN-descent makes them. Distributions are not smoothed, and ``sinkhorn``, whose iteration ends before it is
+symmetric, is the mean of both ways. Rows are in the metric's domain: that was checked as they were read.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,66 +25,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 from scipy.special import rel_entr
+from scipy.stats import rankdata
 
 from scalemani.aliases import F64
-
-
-def canberra(a: F64, b: F64) -> F64:
-    total = np.abs(a) + np.abs(b)
-    share = np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0)
-    return np.asarray(np.add.reduce(share, axis=1))
-
-
-def braycurtis(a: F64, b: F64) -> F64:
-    total = np.add.reduce(np.abs(a + b), axis=1)
-    gap = np.add.reduce(np.abs(a - b), axis=1)
-    return np.asarray(np.divide(gap, total, out=np.zeros_like(gap), where=total > 0))
-
-
-def jensen_shannon(a: F64, b: F64) -> F64:
-    middle = (a + b) / 2
-    terms = (rel_entr(a, middle) + rel_entr(b, middle)) / 2
-    return np.asarray(np.maximum(np.add.reduce(terms, axis=1), 0.0))
-
-
-def symmetric_kl(a: F64, b: F64) -> F64:
-    logarithms = np.log(a) - np.log(b)  # not of a / b, whose rounding is another one for b / a
-    return np.asarray(np.add.reduce((a - b) * logarithms, axis=1))
-
-
-def tsss(a: F64, b: F64) -> F64:
-    norm_a, norm_b = (np.sqrt(np.add.reduce(x * x, axis=1)) for x in (a, b))
-    gap = a - b
-    distance = np.sqrt(np.add.reduce(gap * gap, axis=1))
-    product = norm_a * norm_b
-    cosine = np.divide(np.add.reduce(a * b, axis=1), product, out=np.zeros_like(product), where=product > 0)
-    theta = np.arccos(np.clip(cosine, -1, 1)) + np.radians(10)
-    sector = (distance + np.abs(norm_a - norm_b)) ** 2 * theta / 2
-    return np.asarray(product * np.sin(theta) / 2 * sector)
-
-
-def yule(tt: F64, a: F64, b: F64, d: float) -> Any:
-    tf, ft = a - tt, b - tt
-    return np.where((tf == 0) | (ft == 0), 0.0, 2 * tf * ft / (tt * (d - tt - tf - ft) + tf * ft))
-
-
-def russellrao(tt: F64, a: F64, b: F64, d: float) -> Any:
-    return np.where((tt == a) & (tt == b), 0.0, (d - tt) / d)
-
-
-def kulsinski(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return np.where(unequal == 0, 0.0, (unequal - tt + d) / (unequal + d))
-
-
-def rogerstanimoto(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return 2 * unequal / (d + unequal)
-
-
-def ratio(part: Any, whole: Any) -> Any:
-    return np.where(part == 0, 0.0, part / whole)
-
+from scalemani.errors import ScalemaniError
+from scalemani.neighbors.functions import enters_parallel_regions, one_numba_thread, pair_loop, pynndescent_function
+from scalemani.neighbors.metrics import apart_from, canonical_name, checked_parameters, function_parameters
 
 EPS = float(np.finfo(np.float64).eps)
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -157,12 +106,12 @@ class NormForm(Form):
         p: float = 2.0,
         scale: Scale = IDENTITY,
         prepare: Callable[[F64], F64] | None = None,
-        prepare_csr: Callable[[csr_array], csr_array] | None = None,
+        csr: Callable[[csr_array], csr_array] | None = None,
         hold: bool = False,
     ) -> None:
         super().__init__(name, prepare)
         self.p, self.scale, self.hold = p, scale, hold
-        self._prepare_csr = prepare_csr
+        self._prepare_csr = csr if p == 2 else None
         self.has_tree = p <= 8 or np.isinf(p)  # beyond, the powers that a tree sums overflow or vanish
 
     def prepare(self, rows: Any) -> Any:
@@ -282,12 +231,9 @@ class PairForm(Form):
         function: Callable[[F64, F64], F64],
         prepare: Callable[[F64], F64] | None = None,
         table: str | None = None,
-        params: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(name, prepare)
-        self._function = function
-        self._table = table
-        self.params = dict(params or {})
+        self._function, self._table = function, table
 
     @property
     def has_table(self) -> bool:
@@ -309,6 +255,42 @@ class PairForm(Form):
         return np.where(known, table * (1 - slack), 0.0), np.where(known, table * (1 + slack), np.inf)
 
 
+class FunctionForm(Form):
+    """Distances by calling a function for each pair of rows.
+
+    name: For messages.
+    function: ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
+    params: Further arguments: by keyword, or by position in this order.
+    positional: Whether ``params`` go by position.
+
+    A function with parallel regions of numba's is called from one thread of the process at a time, and runs on one.
+    """
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], params: Mapping[str, Any], positional: bool = False
+    ) -> None:
+        super().__init__(name)
+        self.function = function
+        self.params = dict(params)
+        self.user_given = not positional
+        self.keyword_only = bool(params) and not positional
+        self._both_ways = name == "sinkhorn" and positional  # ends before it is symmetric
+        self.compiled = hasattr(function, "py_func") and hasattr(function, "overloads")
+        self._parallel = enters_parallel_regions(function)
+        self._loop = pair_loop(function, self.params, positional)
+
+    def pairs(self, a: Any, b: Any) -> F64:
+        """Distances of pairs."""
+        out = np.empty(len(a))
+        with one_numba_thread() if self._parallel else nullcontext():
+            self._loop(a, b, out)
+            if self._both_ways:
+                back = np.empty(len(a))
+                self._loop(b, a, back)
+                out = (out + back) / 2
+        return out
+
+
 def _row_counts(rows: Any) -> F64:
     return np.asarray(rows.sum(axis=1), dtype=np.float64).ravel()
 
@@ -320,3 +302,234 @@ def _square_sums(rows: csr_array) -> F64:
     if len(filled):
         out[filled] = np.add.reduceat(rows.data * rows.data, rows.indptr[filled])
     return out
+
+
+def make_form(
+    metric: Any,
+    metric_params: Mapping[str, Any] | None,
+    n_features: int,
+    centre: F64 | None = None,
+    non_negative: bool = False,
+) -> Form:
+    """The form of a metric for rows of ``n_features`` columns.
+
+    metric: pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
+    metric_params: See :func:`scalemani.neighbors.metrics.checked_parameters`; keyword arguments of a function.
+    n_features: Number of columns.
+    centre (n_features,): Taken off rows before they are scaled, so that a large common offset costs no digits.
+    non_negative: Whether no row that is searched among has a negative entry.
+    Raises ScalemaniError: Unknown metric, or a parameter that is missing, unknown or out of range.
+    """
+    if callable(metric):
+        called = getattr(metric, "__name__", type(metric).__name__)
+        return FunctionForm(called, metric, function_parameters(metric_params))
+    name = canonical_name(metric)
+    params = checked_parameters(name, metric_params, n_features)
+    if name == "haversine" and n_features != 2:
+        raise ScalemaniError(f"metric='haversine' needs 2 features (latitude, longitude); X has {n_features}")
+    form = _form(name, params, np.zeros(n_features) if centre is None else centre)
+    form.limit = apart_from(name, n_features, non_negative)
+    return form
+
+
+def _unit_rows(rows: F64) -> F64:
+    top = np.max(np.abs(rows), axis=1, keepdims=True)
+    scaled = np.divide(rows, top, out=np.zeros_like(rows), where=top > 0)  # or squares overflow
+    norm = np.sqrt(np.add.reduce(scaled * scaled, axis=1, keepdims=True))
+    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
+
+
+def _unit_csr(rows: csr_array) -> csr_array:
+    counts = np.diff(rows.indptr)
+    out = csr_array(rows, copy=True)
+    filled = np.flatnonzero(counts)
+    if len(filled):
+        top = np.maximum.reduceat(np.abs(rows.data), rows.indptr[filled])
+        scaled = rows.data / np.repeat(top, counts[filled])
+        norms = np.sqrt(np.add.reduceat(scaled * scaled, rows.indptr[filled]))
+        out.data = scaled / np.repeat(norms, counts[filled])
+    return out
+
+
+def _unit_deviations(rows: F64) -> F64:
+    return _unit_rows(rows - np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1])
+
+
+def _roots_csr(rows: csr_array) -> csr_array:
+    out = csr_array(rows, copy=True)
+    out.data = np.sqrt(out.data)
+    return _unit_csr(out)
+
+
+def _on_sphere(rows: F64) -> F64:
+    latitude, longitude = rows[:, 0], rows[:, 1]
+    return np.stack(
+        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=1
+    )
+
+
+def _shares(rows: F64) -> F64:
+    return np.asarray(rows / np.add.reduce(rows, axis=1, keepdims=True))
+
+
+def _cumulated(rows: F64) -> F64:
+    return np.cumsum(_shares(rows), axis=1)
+
+
+def _scaled(weights: F64, centre: F64) -> Callable[[F64], F64]:
+    return lambda rows: (rows - centre) * weights
+
+
+def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
+    values, vectors = np.linalg.eigh((inverse + inverse.T) / 2)
+    if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
+        raise ScalemaniError(
+            f"metric_params['VI'] of metric='mahalanobis' has the eigenvalue {values[0]}; all must be >= 0"
+        )
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def prepare(rows: F64) -> F64:
+        out = np.zeros_like(rows)
+        shifted = rows - centre
+        # Not by BLAS, whose bits depend on the number of rows.
+        for column, weights in zip(shifted.T, factor, strict=True):
+            out += column[:, None] * weights
+        return out
+
+    return prepare
+
+
+def _bits(rows: F64) -> F64:
+    return np.unpackbits(rows.astype(np.uint8), axis=1).astype(np.float64)
+
+
+# Formulas of metrics that are no norm, with what rows become and the table of SciPy's that is a shortlist.
+
+
+def _canberra(a: F64, b: F64) -> F64:
+    total = np.abs(a) + np.abs(b)
+    share = np.divide(np.abs(a - b), total, out=np.zeros_like(a), where=total > 0)
+    return np.asarray(np.add.reduce(share, axis=1))
+
+
+def _braycurtis(a: F64, b: F64) -> F64:
+    total = np.add.reduce(np.abs(a + b), axis=1)
+    gap = np.add.reduce(np.abs(a - b), axis=1)
+    return np.asarray(np.divide(gap, total, out=np.zeros_like(gap), where=total > 0))
+
+
+def _jensen_shannon(a: F64, b: F64) -> F64:
+    middle = (a + b) / 2
+    terms = (rel_entr(a, middle) + rel_entr(b, middle)) / 2
+    return np.asarray(np.maximum(np.add.reduce(terms, axis=1), 0.0))
+
+
+def _symmetric_kl(a: F64, b: F64) -> F64:
+    logarithms = np.log(a) - np.log(b)  # not of a / b, whose rounding is another one for b / a
+    return np.asarray(np.add.reduce((a - b) * logarithms, axis=1))
+
+
+def _tsss(a: F64, b: F64) -> F64:
+    norm_a, norm_b = (np.sqrt(np.add.reduce(x * x, axis=1)) for x in (a, b))
+    gap = a - b
+    distance = np.sqrt(np.add.reduce(gap * gap, axis=1))
+    product = norm_a * norm_b
+    cosine = np.divide(np.add.reduce(a * b, axis=1), product, out=np.zeros_like(product), where=product > 0)
+    theta = np.arccos(np.clip(cosine, -1, 1)) + np.radians(10)
+    sector = (distance + np.abs(norm_a - norm_b)) ** 2 * theta / 2
+    return np.asarray(product * np.sin(theta) / 2 * sector)
+
+
+def _circular(a: F64, b: F64) -> F64:
+    gap = a - b
+    return np.asarray(np.add.reduce(np.abs(gap - np.median(gap, axis=1)[:, None]), axis=1))
+
+
+_PAIRS: dict[str, tuple[Any, ...]] = {
+    "canberra": (_canberra, None, "canberra"),
+    "braycurtis": (_braycurtis, None, "braycurtis"),
+    "hamming": (lambda a, b: np.count_nonzero(a != b, axis=1) / a.shape[1], None, "hamming"),
+    "jensen_shannon": (_jensen_shannon, _shares),
+    "symmetric_kl": (_symmetric_kl, _shares),
+    "tsss": (_tsss,),
+    "circular_kantorovich": (_circular, _cumulated),
+}
+
+# Formulas of counts: `tt` features are in both rows, `a` and `b` in each of them, out of `d`.
+
+
+def _ratio(part: Any, whole: Any) -> Any:
+    return np.where(part == 0, 0.0, part / whole)
+
+
+def _yule(tt: F64, a: F64, b: F64, d: float) -> Any:
+    tf, ft = a - tt, b - tt
+    return np.where((tf == 0) | (ft == 0), 0.0, 2 * tf * ft / (tt * (d - tt - tf - ft) + tf * ft))
+
+
+def _kulsinski(tt: F64, a: F64, b: F64, d: float) -> Any:
+    unequal = a + b - 2 * tt
+    return np.where(unequal == 0, 0.0, (unequal - tt + d) / (unequal + d))
+
+
+def _rogerstanimoto(tt: F64, a: F64, b: F64, d: float) -> Any:
+    unequal = a + b - 2 * tt
+    return 2 * unequal / (d + unequal)
+
+
+_COUNTS: dict[str, Callable[..., Any]] = {
+    "jaccard": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - tt),
+    "dice": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b),
+    "matching": lambda tt, a, b, d: (a + b - 2 * tt) / d,
+    "kulsinski": _kulsinski,
+    "rogerstanimoto": _rogerstanimoto,
+    "sokalmichener": _rogerstanimoto,
+    "russellrao": lambda tt, a, b, d: np.where((tt == a) & (tt == b), 0.0, (d - tt) / d),
+    "sokalsneath": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - 1.5 * tt),
+    "yule": _yule,
+    "bit_hamming": lambda tt, a, b, d: a + b - 2 * tt,
+    "bit_jaccard": lambda tt, a, b, d: np.where(a + b == 0, 0.0, -np.log(tt / (a + b - tt))),
+}
+
+
+# p-norms between prepared rows. Where `p` is missing it is the parameter of that name, or 2.
+_NORMS: dict[str, dict[str, Any]] = {
+    "euclidean": {"csr": lambda rows: rows},
+    "sqeuclidean": {"scale": SQUARE, "csr": lambda rows: rows},
+    "manhattan": {"p": 1.0},
+    "chebyshev": {"p": float("inf")},
+    "minkowski": {"csr": lambda rows: rows},
+    "seuclidean": {},
+    "wminkowski": {},
+    "mahalanobis": {"hold": True},
+    "cosine": {"scale": HALF_SQUARE, "prepare": _unit_rows, "csr": _unit_csr},
+    "dot": {"scale": CLIPPED, "prepare": _unit_rows, "csr": _unit_csr},
+    "true_angular": {"scale": ARC_SHARE, "prepare": _unit_rows, "csr": _unit_csr},
+    "correlation": {"scale": HALF_SQUARE, "prepare": _unit_deviations},
+    "spearmanr": {"scale": HALF_SQUARE, "prepare": lambda rows: _unit_deviations(rankdata(rows, axis=1)), "hold": True},
+    "hellinger": {"scale": ROOT_HALF, "prepare": lambda rows: _unit_rows(np.sqrt(rows)), "csr": _roots_csr},
+    "haversine": {"scale": ARC, "prepare": _on_sphere},
+    "wasserstein_1d": {"prepare": _cumulated},
+}
+
+
+def _form(name: str, params: dict[str, Any], centre: F64) -> Form:
+    if name in _COUNTS:
+        return CountForm(name, _COUNTS[name], _bits if name.startswith("bit_") else None)
+    if name in _PAIRS:
+        form = PairForm(name, *_PAIRS[name])
+        form.params = params
+        return form
+    if name not in _NORMS:  # optimal transport
+        if "max_iter" in params:
+            params = {**params, "max_iter": int(params["max_iter"])}
+        return FunctionForm(name, pynndescent_function(name), params, positional=True)
+    options = {"p": params.get("p", 2.0), **_NORMS[name]}
+    if name == "seuclidean":
+        options["prepare"] = _scaled(1 / np.sqrt(params["V"]), centre)
+    elif name == "wminkowski":
+        weights = (params["w"] > 0).astype(float) if np.isinf(params["p"]) else params["w"] ** (1 / params["p"])
+        options["prepare"] = _scaled(weights, centre)
+    elif name == "mahalanobis":
+        options["prepare"] = _whitened(params["VI"], centre)
+    return NormForm(name, **options)

@@ -10,22 +10,21 @@ import numpy as np
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
-from scalemani.neighbors.choice import DESCENT, chosen_way, exact_seconds
-from scalemani.neighbors.descent import descent_candidates
-from scalemani.neighbors.exact import ExactSearch, check_finite
+from scalemani.neighbors.choice import Chosen, SearchStrategy, choose_search, exact_seconds
+from scalemani.neighbors.descent import DescentShards, descent_candidates
+from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import (
     LEAST_RECALL,
-    Account,
     Kept,
     Lists,
     NeighborLists,
     NothingKept,
+    SearchStats,
     by_pieces,
     even_lists,
 )
-from scalemani.neighbors.parts import Sharded
+from scalemani.neighbors.parts import ClusterSearch
 from scalemani.neighbors.precomputed import PrecomputedSearch
-from scalemani.neighbors.prepared import build_evaluations
 from scalemani.points.digests import content_rank, row_digests
 from scalemani.points.rows import Points
 
@@ -91,16 +90,22 @@ def find_neighbors(
     kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-    lists = None
-    if n_neighbors is not None and isinstance(search, ExactSearch):
-        way = chosen_way(search, knn, n_neighbors, random_state, room)
-        if isinstance(way, Sharded):
-            lists = _by_shards(way, random_state, kept, progress)
-        elif way == DESCENT:
-            progress(0)
-            lists = _by_descent(search, n_neighbors, random_state, kept)
-    if lists is None:
-        lists = _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+    if n_neighbors is None:
+        seconds = exact_seconds(search, _TYPICAL_LIST)
+        lists = _exact_lists(search, _within(search, float(radius or 0)), seconds, kept, progress)
+    elif isinstance(search, PrecomputedSearch):
+        seconds = exact_seconds(search, n_neighbors)
+        lists = _exact_lists(search, _nearest(search, n_neighbors), seconds, kept, progress)
+    else:
+        chosen = choose_search(search, knn, n_neighbors, random_state, room)
+        if chosen.strategy == SearchStrategy.DESCENT:
+            lists = _descent_lists(search, chosen, n_neighbors, random_state, kept, progress)
+        elif chosen.clusters is None:
+            lists = _exact_lists(search, _nearest(search, n_neighbors), chosen.seconds, kept, progress)
+        else:
+            each = _nearest(chosen.clusters, n_neighbors)
+            name = f"clusters_{abs(int(random_state))}"
+            lists = _exact_lists(chosen.clusters, each, chosen.seconds, kept, progress, name)
     out = search.apart(lists.distances)
     return lists.without(out) if out.any() else lists
 
@@ -153,56 +158,63 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         )
 
 
-def _by_search(
-    search: Search, n_neighbors: int | None, radius: float | None, kept: Kept, progress: Done
-) -> NeighborLists:
-    """Exact lists, by pieces."""
+Blocks = Callable[[Sequence[int]], Iterator[Lists]]
+"""Takes the starts of blocks of rows, gives the lists of each."""
 
+
+def _nearest(search: Search | ClusterSearch, k: int) -> Blocks:
     def each(starts: Sequence[int]) -> Iterator[Lists]:
-        if radius is not None:
-            yield from search.each_within(radius, starts)
-            return
-        assert n_neighbors is not None
-        for table, lengths in search.each_nearest(n_neighbors, starts):
-            yield np.full(len(table), n_neighbors), table.ravel(), lengths.ravel()
+        for table, lengths, *counted in search.each_nearest(k, starts):
+            yield Lists(np.full(len(table), k), table.ravel(), lengths.ravel(), *counted)
 
-    seconds = exact_seconds(search, n_neighbors or _TYPICAL_LIST)
-    counts, indices, distances = by_pieces(each, search.n_rows, search.block_rows, seconds, kept, progress)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return each
+
+
+def _within(search: Search, radius: float) -> Blocks:
+    def each(starts: Sequence[int]) -> Iterator[Lists]:
+        yield from (Lists(*lists) for lists in search.each_within(radius, starts))
+
+    return each
+
+
+def _exact_lists(
+    search: Search | ClusterSearch, each: Blocks, seconds: float, kept: Kept, progress: Done, name: str = "lists"
+) -> NeighborLists:
+    """Exact lists, by pieces that are kept under a name."""
     count = search.n_rows
-    account = Account(count * count)
-    if isinstance(search, ExactSearch) and search.method == "kdtree":
-        account = Account(search.evaluations(count), counted=False)
-    return NeighborLists(indptr, indices, distances, search.method, 1.0, account)
+    found = by_pieces(each, count, search.block_rows, seconds, kept, progress, name)
+    n_distances = None if search.method == "kdtree" else count * count
+    if isinstance(search, ClusterSearch):  # in the clusters' order
+        table, lengths = found.indices.reshape(count, -1), found.distances.reshape(count, -1)
+        position = np.argsort(search.clusters.order)
+        stats = SearchStats(n_distances and found.n_distances, n_clusters=search.clusters.count)
+        return even_lists(table[position], lengths[position], search.method, 1.0, stats)
+    indptr = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int64)
+    return NeighborLists(indptr, found.indices, found.distances, search.method, 1.0, SearchStats(n_distances))
 
 
-def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Done) -> NeighborLists:
-    """Lists by parts or shards; what NN-descent left short is searched for exactly."""
-    sizes = "_".join(str(len(shard)) for shard in way.shards[:2])
-    table, lengths = way.run(kept, f"{way.name}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
-    search, k = way.search, way.k
-    if way.exact:
-        check_finite(search.form, lengths)
-        return even_lists(table, lengths, way.method, 1.0, way.account)
-    short = np.flatnonzero(~np.isfinite(lengths[:, -1]))
-    if len(short):
-        table[short], lengths[short] = search.nearest(search.rows[short], k, exclude=short)
-    return _with_recall(search, table, lengths, random_state, way.account)
+def _descent_lists(
+    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Kept, progress: Done
+) -> NeighborLists:
+    """Lists by NN-descent, from one index or one a shard, with the share of true neighbours in them.
 
-
-def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: Kept) -> NeighborLists:
-    name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
-    candidates = kept.get(name)
-    if candidates is None or candidates.shape != shape:
-        candidates = descent_candidates(search, n_neighbors, random_state)
-        kept.put(name, candidates)
-    table, lengths = complete_lists(search, candidates, n_neighbors)
-    account = Account(build_evaluations(search.n_rows, n_neighbors) + candidates.size, counted=False)
-    return _with_recall(search, table, lengths, random_state, account)
-
-
-def _with_recall(search: ExactSearch, table: I64, lengths: F64, random_state: int, account: Account) -> NeighborLists:
-    """Lists of NN-descent, with the share of true neighbours in them."""
+    What it left short is searched for exactly.
+    """
+    stats = SearchStats()
+    if chosen.clusters is not None:
+        shards = DescentShards(chosen.clusters, chosen.shard_rows, n_neighbors, random_state)
+        table, lengths = shards.run(kept, progress)
+        short, stats = np.flatnonzero(~np.isfinite(lengths[:, -1])), shards.stats
+        if len(short):
+            table[short], lengths[short] = search.nearest(search.rows[short], n_neighbors, exclude=short)
+    else:
+        progress(0)
+        name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
+        candidates = kept.get(name)
+        if candidates is None or candidates.shape != shape:
+            candidates = descent_candidates(search, n_neighbors, random_state)
+            kept.put(name, candidates)
+        table, lengths = complete_lists(search, candidates, n_neighbors)
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
         warn(
@@ -211,7 +223,7 @@ def _with_recall(search: ExactSearch, table: I64, lengths: F64, random_state: in
             f"more than {lengths.shape[1]} neighbours",
             LowRecallWarning,
         )
-    return even_lists(table, lengths, "nndescent", recall, account)
+    return even_lists(table, lengths, "nndescent", recall, stats)
 
 
 def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:

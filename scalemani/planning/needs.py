@@ -26,7 +26,7 @@ from scalemani.kernel.start import start_count
 from scalemani.neighbors import choice
 from scalemani.neighbors.choice import needed_bytes, takes_descent
 from scalemani.neighbors.exact import TREE_FEATURES
-from scalemani.neighbors.metric_forms import check_function
+from scalemani.neighbors.functions import check_function
 from scalemani.neighbors.metrics import canonical_name, checked_parameters, function_parameters
 from scalemani.parameters import Parameters
 from scalemani.planning import memory, terms

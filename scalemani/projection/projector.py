@@ -38,7 +38,7 @@ from scalemani.geodesics.batches import first_seeds
 from scalemani.geodesics.paths import products_from_seeds
 from scalemani.geodesics.rows import shared_paths
 from scalemani.graph.edges import pointers, row_numbers, shortest
-from scalemani.neighbors.choice import EXACT, QuerySearch
+from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.functions import function_of, is_function_name
 from scalemani.neighbors.metrics import domain_check
@@ -153,9 +153,9 @@ class Projector:
 
     def way(self, total: int) -> str:
         """The way to search for the neighbours of a test set of so many rows (:mod:`scalemani.neighbors.choice`)."""
-        return self.search.choose(total) if self.is_long(total) else EXACT
+        return self.search.choose(total) if self.is_long(total) else SearchStrategy.EXACT
 
-    def coordinates(self, block: Any, way: str = EXACT) -> F64:
+    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":
             out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
@@ -177,7 +177,7 @@ class Projector:
         products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self._axes.vectors)
         return self._axes.place(*products, found.own)
 
-    def attach(self, block: Any, way: str = EXACT) -> Attachments:
+    def attach(self, block: Any, way: str = SearchStrategy.EXACT) -> Attachments:
         """The training points that each test row touches, searched for one of the ways."""
         if self.kind == "features":
             own = self._index.find(row_digests(block))

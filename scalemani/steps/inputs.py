@@ -19,8 +19,8 @@ from scalemani.geodesics.rows import check_reach, power_of_two_scale
 from scalemani.graph.build import Graph, given_edges, make_graph, symmetric_graph
 from scalemani.graph.edges import row_numbers, two_directions
 from scalemani.neighbors.choice import search_room
+from scalemani.neighbors.functions import BOTH_WAYS
 from scalemani.neighbors.lists import Kept, NeighborLists
-from scalemani.neighbors.metric_forms import BOTH_WAYS
 from scalemani.neighbors.metrics import GIVEN_METRICS, domain_check
 from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.neighbors.search import Done, find_neighbors, search_for, silent

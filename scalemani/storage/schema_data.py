@@ -115,12 +115,10 @@ _STAGES = {
         recall=_SHARE,
         left_out=_integers(0, 2**50),
         account=_object(
-            "n_distances counted n_shards n_parts n_skipped",
+            "n_shards n_clusters",
             n_distances=_integers(0, 2**80),
-            counted=_BOOLEAN,
             n_shards=_COUNT,
-            n_parts=_COUNT,
-            n_skipped=_integers(0, 2**62),
+            n_clusters=_COUNT,
         ),
     ),
     "graph": _object(
