@@ -263,7 +263,7 @@ class ExactSearch:
         self._set(rows, form, rank, threads, hold)
 
     def _set(self, rows: Any, form: Form, tie_rank: I64, threads: int, hold: bool = True) -> None:
-        self.rows, self.form, self.tie_rank, self.threads = rows, form, tie_rank, threads
+        self.rows, self.form, self.threads = rows, form, threads
         self.prepared = PreparedRows(rows, form, tie_rank)
         self.low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
         self.low = self.low and not (hold and not TreeSearch.possible(self.prepared))
@@ -274,6 +274,11 @@ class ExactSearch:
     def n_rows(self) -> int:
         """Number of rows searched among, m."""
         return self.prepared.count
+
+    @property
+    def tie_rank(self) -> I64:
+        """Order among rows at equal distance (m,)."""
+        return self.prepared.tie_rank
 
     @property
     def block_rows(self) -> int:

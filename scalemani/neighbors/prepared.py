@@ -29,8 +29,8 @@ class PreparedRows:
     tie_rank (m,): Order among rows at equal distance.
     """
 
-    def __init__(self, rows: Any, form: Form, tie_rank: I64) -> None:
-        self.rows, self.form, self.tie_rank = rows, form, tie_rank
+    def __init__(self, rows: Any, form: Form, tie_rank: I64 | None) -> None:
+        self.rows, self.form, self._rank = rows, form, tie_rank
         sample = form.prepare(rows[:1])
         self.width = int(sample.shape[1])
         self.sparse = bool(issparse(sample))
@@ -41,10 +41,16 @@ class PreparedRows:
     def part(cls, block: Any, form: Form, tie_rank: I64) -> PreparedRows:
         """Rows (b, d') that are prepared already, to search among by themselves; `tie_rank` (b,) is theirs."""
         made = cls.__new__(cls)
-        made.rows, made.form, made.tie_rank = block, form, tie_rank
+        made.rows, made.form, made._rank = block, form, tie_rank
         made.width, made.sparse = int(block.shape[1]), bool(issparse(block))
         made._held, made._given = block, True
         return made
+
+    @property
+    def tie_rank(self) -> I64:
+        """Order among rows at equal distance (m,)."""
+        assert self._rank is not None
+        return self._rank
 
     @property
     def count(self) -> int:
