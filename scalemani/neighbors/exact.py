@@ -45,7 +45,7 @@ class TreeSearch:
     def __init__(self, prepared: PreparedRows, threads: int) -> None:
         assert isinstance(prepared.form, NormForm)
         self._prepared, self._threads = prepared, threads
-        self._p, self._scale = prepared.form.p, prepared.form.scale
+        self._form, self._p = prepared.form, prepared.form.p
         self._tree = cKDTree(prepared.hold())
         # Relative error of the tree's norms: sums of width terms, and running sums along a path of the tree.
         self._slack = (4 * prepared.width + 256) * EPS
@@ -78,7 +78,7 @@ class TreeSearch:
         """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
         if not _powers_fit(queries, self._p):
             return BruteSearch(self._prepared).within(queries, radius, own)
-        reach = float(self._scale.norm(radius)) * (1 + self._slack)
+        reach = float(self._form.scale.norm(radius)) * (1 + self._slack)
         sizes = self._tree.query_ball_point(queries, reach, p=self._p, workers=self._threads, return_length=True)
         parts = []
         for some in _groups(sizes, BLOCK_BYTES // (8 * self._prepared.width)):
@@ -110,7 +110,7 @@ class TreeSearch:
             order = np.lexsort((self._prepared.tie_rank[rows[tied]], found[tied]), axis=1)
             rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
         rows, found = rows[:, :k], found[:, :k]
-        done = self._scale.of_norm(norms[:, -1] * (1 - self._slack)) > found[:, -1]
+        done = self._form.of_norm(norms[:, -1] * (1 - self._slack)) > found[:, -1]
         return rows, found, done | (width == self._prepared.count)
 
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from scalemani.errors import ScalemaniError
 from scalemani.neighbors.functions import enters_parallel_regions, one_numba_thread, pair_loop, pynndescent_function
 from scalemani.neighbors.metrics import apart_from, canonical_name, checked_parameters, function_parameters
 
+Prepare: TypeAlias = Callable[[F64], F64] | None
+"""What each row becomes, from blocks of dense rows in float64."""
 EPS = float(np.finfo(np.float64).eps)
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
@@ -44,7 +46,7 @@ class Form(ABC):
     hold = False  # preparation is dear: prepared rows are kept
     limit: float | None = None  # from here on rows have nothing in common, and are no neighbours
 
-    def __init__(self, name: str, prepare: Callable[[F64], F64] | None = None) -> None:
+    def __init__(self, name: str, prepare: Prepare = None) -> None:
         self.name = name
         self.params: dict[str, Any] = {}  # as pynndescent takes them, in its order
         self._prepare = prepare
@@ -69,62 +71,49 @@ class Form(ABC):
 
 @dataclass(frozen=True)
 class Scale:
-    """How a distance follows from a p-norm t (and, for p = 2, from its square s)."""
+    """How a distance follows from the square of a Euclidean norm, and the largest norm whose distance is at most r."""
 
-    of_norm: Callable[[Any], Any]
     of_square: Callable[[Any], Any]
-    norm: Callable[[Any], Any]  # the largest norm whose distance is at most r
+    norm: Callable[[Any], Any]
 
 
-IDENTITY = Scale(lambda t: t, np.sqrt, lambda r: r)
-SQUARE = Scale(np.square, lambda s: s, np.sqrt)
-HALF_SQUARE = Scale(lambda t: np.square(t) / 2, lambda s: s / 2, lambda r: np.sqrt(2 * r))
-CLIPPED = Scale(
-    lambda t: np.minimum(np.square(t) / 2, 1.0),
-    lambda s: np.minimum(s / 2, 1.0),
-    lambda r: np.where(np.less(r, 1), np.sqrt(2 * r), np.inf),
-)
-ROOT_HALF = Scale(lambda t: t / np.sqrt(2.0), lambda s: np.sqrt(s / 2), lambda r: np.sqrt(2.0) * r)
-ARC = Scale(
-    lambda t: 2 * np.arcsin(np.minimum(t / 2, 1.0)),
-    lambda s: 2 * np.arcsin(np.minimum(np.sqrt(s) / 2, 1.0)),
-    lambda r: np.where(np.less(r, np.pi), 2 * np.sin(np.minimum(r, np.pi) / 2), np.inf),
-)
-ARC_SHARE = Scale(
-    lambda t: 2 * np.arcsin(np.minimum(t / 2, 1.0)) / np.pi,
-    lambda s: 2 * np.arcsin(np.minimum(np.sqrt(s) / 2, 1.0)) / np.pi,
-    lambda r: np.where(np.less(r, 1), 2 * np.sin(np.pi * np.minimum(r, 1) / 2), np.inf),
-)
+def _arc(half_turn: float) -> Scale:
+    """The angle between unit rows, in a unit of which a half turn has so many."""
+    radian = np.pi / half_turn
+    return Scale(
+        lambda s: 2 * np.arcsin(np.minimum(np.sqrt(s) / 2, 1.0)) / radian,
+        lambda r: np.where(np.less(r, half_turn), 2 * np.sin(radian * np.minimum(r, half_turn) / 2), np.inf),
+    )
+
+
+IDENTITY = Scale(np.sqrt, lambda r: r)
+SQUARE = Scale(lambda s: s, np.sqrt)
+HALF_SQUARE = Scale(lambda s: s / 2, lambda r: np.sqrt(2 * r))
+CLIPPED = Scale(lambda s: np.minimum(s / 2, 1.0), lambda r: np.where(np.less(r, 1), np.sqrt(2 * r), np.inf))
+ROOT_HALF = Scale(lambda s: np.sqrt(s / 2), lambda r: np.sqrt(2.0) * r)
 
 
 class NormForm(Form):
     """A p-norm between prepared rows, then an increasing function of it."""
 
     def __init__(
-        self,
-        name: str,
-        p: float = 2.0,
-        scale: Scale = IDENTITY,
-        prepare: Callable[[F64], F64] | None = None,
-        csr: Callable[[csr_array], csr_array] | None = None,
-        hold: bool = False,
+        self, name: str, p: float = 2.0, scale: Scale = IDENTITY, prepare: Prepare = None, csr: Any = None
     ) -> None:
         super().__init__(name, prepare)
-        self.p, self.scale, self.hold = p, scale, hold
+        self.p, self.scale = p, scale
         self._prepare_csr = csr if p == 2 else None
+        self.keeps_csr = self._prepare_csr is not None
         self.has_tree = p <= 8 or np.isinf(p)  # beyond, the powers that a tree sums overflow or vanish
 
     def prepare(self, rows: Any) -> Any:
         """As :meth:`Form.prepare`; CSR rows stay CSR under a Euclidean norm if preparation keeps zeros."""
-        if issparse(rows) and self.keeps_csr:
-            assert self._prepare_csr is not None
+        if issparse(rows) and self._prepare_csr is not None:
             return self._prepare_csr(csr_array(rows, dtype=np.float64))
         return super().prepare(rows)
 
-    @property
-    def keeps_csr(self) -> bool:
-        """Whether CSR rows stay CSR."""
-        return self._prepare_csr is not None
+    def of_norm(self, norms: F64) -> F64:
+        """The distances of prepared rows whose differences have these norms."""
+        return np.asarray(self.scale.of_square(np.square(norms)) if self.p == 2 else norms)
 
     def pairs(self, a: Any, b: Any) -> F64:
         """Distances of pairs, from the differences of their entries."""
@@ -191,7 +180,7 @@ class CountForm(Form):
 
     exact_bounds = True
 
-    def __init__(self, name: str, formula: Callable[..., Any], prepare: Callable[[F64], F64] | None = None) -> None:
+    def __init__(self, name: str, formula: Callable[..., Any], prepare: Prepare = None) -> None:
         super().__init__(name, prepare or (lambda rows: (rows != 0).astype(np.float64)))
         self._formula = formula
         self.keeps_csr = prepare is None
@@ -214,31 +203,26 @@ class CountForm(Form):
         """The distances themselves, twice."""
         both = a @ b.T
         both = np.asarray(both.toarray() if issparse(both) else both)
-        table = self._measure(both, _row_counts(a)[:, None], _row_counts(b)[None, :], a.shape[1])
+        table = self._measure(both, _row_counts(a)[:, None], _row_counts(b), a.shape[1])
         return table, table
 
     def _measure(self, both: F64, in_a: F64, in_b: F64, n_features: int) -> F64:
-        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0: the formulas name the value with where()
-            return np.asarray(self._formula(both, in_a, in_b, float(n_features)), dtype=np.float64)
+        unequal = in_a + in_b - 2 * both
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 between equal rows
+            found = np.asarray(self._formula(both, unequal, in_a, in_b, float(n_features)), dtype=np.float64)
+        np.copyto(found, 0.0, where=unequal == 0)
+        return found
 
 
 class PairForm(Form):
     """A metric given by a function of pairs of rows, with SciPy's table as a shortlist where it has one."""
 
     def __init__(
-        self,
-        name: str,
-        function: Callable[[F64, F64], F64],
-        prepare: Callable[[F64], F64] | None = None,
-        table: str | None = None,
+        self, name: str, function: Callable[[F64, F64], F64], prepare: Prepare = None, table: str | None = None
     ) -> None:
         super().__init__(name, prepare)
         self._function, self._table = function, table
-
-    @property
-    def has_table(self) -> bool:
-        """Whether SciPy gives a shortlist."""
-        return self._table is not None
+        self.has_table = table is not None  # of SciPy's, which gives a shortlist
 
     def pairs(self, a: Any, b: Any) -> F64:
         """Distances of pairs."""
@@ -256,12 +240,9 @@ class PairForm(Form):
 
 
 class FunctionForm(Form):
-    """Distances by calling a function for each pair of rows.
+    """Distances by calling a function of two float64 rows for each pair; one of numba's from a compiled loop.
 
-    name: For messages.
-    function: ``function(x, y, ...)`` of two float64 rows; a numba dispatcher is called from a compiled loop.
-    params: Further arguments: by keyword, or by position in this order.
-    positional: Whether ``params`` go by position.
+    params: Further arguments: by keyword, or (`positional`) by position in this order.
 
     A function with parallel regions of numba's is called from one thread of the process at a time, and runs on one.
     """
@@ -315,7 +296,6 @@ def make_form(
 
     metric: pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
     metric_params: See :func:`scalemani.neighbors.metrics.checked_parameters`; keyword arguments of a function.
-    n_features: Number of columns.
     centre (n_features,): Taken off rows before they are scaled, so that a large common offset costs no digits.
     non_negative: Whether no row that is searched among has a negative entry.
     Raises ScalemaniError: Unknown metric, or a parameter that is missing, unknown or out of range.
@@ -374,10 +354,6 @@ def _shares(rows: F64) -> F64:
 
 def _cumulated(rows: F64) -> F64:
     return np.cumsum(_shares(rows), axis=1)
-
-
-def _scaled(weights: F64, centre: F64) -> Callable[[F64], F64]:
-    return lambda rows: (rows - centre) * weights
 
 
 def _whitened(inverse: F64, centre: F64) -> Callable[[F64], F64]:
@@ -455,42 +431,28 @@ _PAIRS: dict[str, tuple[Any, ...]] = {
     "circular_kantorovich": (_circular, _cumulated),
 }
 
-# Formulas of counts: `tt` features are in both rows, `a` and `b` in each of them, out of `d`.
+# Formulas of counts, but for rows that are equal: their distance is 0. Features are `tt` in both rows, `u` in one of
+# them alone, `a` and `b` in each, `d` in all.
 
 
-def _ratio(part: Any, whole: Any) -> Any:
-    return np.where(part == 0, 0.0, part / whole)
-
-
-def _yule(tt: F64, a: F64, b: F64, d: float) -> Any:
-    tf, ft = a - tt, b - tt
-    return np.where((tf == 0) | (ft == 0), 0.0, 2 * tf * ft / (tt * (d - tt - tf - ft) + tf * ft))
-
-
-def _kulsinski(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return np.where(unequal == 0, 0.0, (unequal - tt + d) / (unequal + d))
-
-
-def _rogerstanimoto(tt: F64, a: F64, b: F64, d: float) -> Any:
-    unequal = a + b - 2 * tt
-    return 2 * unequal / (d + unequal)
+def _yule(tt: F64, u: F64, a: F64, b: F64, d: float) -> Any:
+    product = (a - tt) * (b - tt)
+    return np.where(product == 0, 0.0, 2 * product / (tt * (d - tt - u) + product))
 
 
 _COUNTS: dict[str, Callable[..., Any]] = {
-    "jaccard": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - tt),
-    "dice": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b),
-    "matching": lambda tt, a, b, d: (a + b - 2 * tt) / d,
-    "kulsinski": _kulsinski,
-    "rogerstanimoto": _rogerstanimoto,
-    "sokalmichener": _rogerstanimoto,
-    "russellrao": lambda tt, a, b, d: np.where((tt == a) & (tt == b), 0.0, (d - tt) / d),
-    "sokalsneath": lambda tt, a, b, d: _ratio(a + b - 2 * tt, a + b - 1.5 * tt),
+    "jaccard": lambda tt, u, a, b, d: u / (tt + u),
+    "dice": lambda tt, u, a, b, d: u / (a + b),
+    "matching": lambda tt, u, a, b, d: u / d,
+    "kulsinski": lambda tt, u, a, b, d: (u - tt + d) / (u + d),
+    "rogerstanimoto": lambda tt, u, a, b, d: 2 * u / (d + u),
+    "sokalmichener": lambda tt, u, a, b, d: 2 * u / (d + u),
+    "russellrao": lambda tt, u, a, b, d: (d - tt) / d,
+    "sokalsneath": lambda tt, u, a, b, d: u / (tt / 2 + u),
     "yule": _yule,
-    "bit_hamming": lambda tt, a, b, d: a + b - 2 * tt,
-    "bit_jaccard": lambda tt, a, b, d: np.where(a + b == 0, 0.0, -np.log(tt / (a + b - tt))),
+    "bit_hamming": lambda tt, u, a, b, d: u,
+    "bit_jaccard": lambda tt, u, a, b, d: -np.log(tt / (tt + u)),
 }
-
 
 # p-norms between prepared rows. Where `p` is missing it is the parameter of that name, or 2.
 _NORMS: dict[str, dict[str, Any]] = {
@@ -501,14 +463,14 @@ _NORMS: dict[str, dict[str, Any]] = {
     "minkowski": {"csr": lambda rows: rows},
     "seuclidean": {},
     "wminkowski": {},
-    "mahalanobis": {"hold": True},
+    "mahalanobis": {},
     "cosine": {"scale": HALF_SQUARE, "prepare": _unit_rows, "csr": _unit_csr},
     "dot": {"scale": CLIPPED, "prepare": _unit_rows, "csr": _unit_csr},
-    "true_angular": {"scale": ARC_SHARE, "prepare": _unit_rows, "csr": _unit_csr},
+    "true_angular": {"scale": _arc(1.0), "prepare": _unit_rows, "csr": _unit_csr},
     "correlation": {"scale": HALF_SQUARE, "prepare": _unit_deviations},
-    "spearmanr": {"scale": HALF_SQUARE, "prepare": lambda rows: _unit_deviations(rankdata(rows, axis=1)), "hold": True},
+    "spearmanr": {"scale": HALF_SQUARE, "prepare": lambda rows: _unit_deviations(rankdata(rows, axis=1))},
     "hellinger": {"scale": ROOT_HALF, "prepare": lambda rows: _unit_rows(np.sqrt(rows)), "csr": _roots_csr},
-    "haversine": {"scale": ARC, "prepare": _on_sphere},
+    "haversine": {"scale": _arc(np.pi), "prepare": _on_sphere},
     "wasserstein_1d": {"prepare": _cumulated},
 }
 
@@ -517,19 +479,22 @@ def _form(name: str, params: dict[str, Any], centre: F64) -> Form:
     if name in _COUNTS:
         return CountForm(name, _COUNTS[name], _bits if name.startswith("bit_") else None)
     if name in _PAIRS:
-        form = PairForm(name, *_PAIRS[name])
-        form.params = params
-        return form
+        found = PairForm(name, *_PAIRS[name])
+        found.params = params
+        return found
     if name not in _NORMS:  # optimal transport
         if "max_iter" in params:
             params = {**params, "max_iter": int(params["max_iter"])}
         return FunctionForm(name, pynndescent_function(name), params, positional=True)
     options = {"p": params.get("p", 2.0), **_NORMS[name]}
-    if name == "seuclidean":
-        options["prepare"] = _scaled(1 / np.sqrt(params["V"]), centre)
-    elif name == "wminkowski":
-        weights = (params["w"] > 0).astype(float) if np.isinf(params["p"]) else params["w"] ** (1 / params["p"])
-        options["prepare"] = _scaled(weights, centre)
+    if name in ("seuclidean", "wminkowski"):
+        if name == "seuclidean":
+            weights = 1 / np.sqrt(params["V"])
+        else:
+            weights = (params["w"] > 0).astype(float) if np.isinf(params["p"]) else params["w"] ** (1 / params["p"])
+        options["prepare"] = lambda rows: (rows - centre) * weights
     elif name == "mahalanobis":
         options["prepare"] = _whitened(params["VI"], centre)
-    return NormForm(name, **options)
+    form = NormForm(name, **options)
+    form.hold = name in ("mahalanobis", "spearmanr")
+    return form
