@@ -117,7 +117,7 @@ def test_threads_change_nothing():
     queries = np.tile(queries_for(search.rows), (2, 1))
     expected = parts.nearest(queries, K)
     search.threads = 3
-    same(parts.nearest(queries, K), expected)
+    same(ClusterSearch(search, parts.clusters).nearest(queries, K), expected)
 
 
 # ---- the way -------------------------------------------------------------------------------------

@@ -69,7 +69,6 @@ def lists_bytes(n: int, listed: int) -> int:
 
 
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
-_SORTED = 150e-9  # an entry of a given row, sorted with its rank
 _QUERY_EVALUATIONS = 16.0  # of an index, in units of the list's length: within a factor of five of each count
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 
@@ -78,7 +77,7 @@ def exact_seconds(search: ExactSearch | PrecomputedSearch, n_neighbors: int) -> 
     """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
     count = float(search.n_rows)
     if isinstance(search, PrecomputedSearch):
-        return count * count * _SORTED
+        return count * count * _TABLE
     if search.method == "kdtree" or search.low:
         a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
         return float(count * min(a_row * np.log2(count + 1) / 16, count * 100e-9))

@@ -301,6 +301,9 @@ class ClusterSearch:
         self.search, self.clusters = search, clusters
         self.n_rows, self.method = search.n_rows, "kdtree" if search.low else "brute"
         self.block_rows = max(1, min(_MOST, _TABLE_BYTES // (8 * max(search.prepared.width, clusters.count))))
+        self._threads = (
+            1 if search.low else search.threads
+        )  # blocks at once; a tree's queries have threads of their own
         self.pairs = 0
 
     @property
@@ -321,7 +324,7 @@ class ClusterSearch:
             return self._lists(self.search.prepared.take(self.clusters.order[at]), k, self.clusters.homes(at), at)
 
         with single_blas_thread():
-            for table, lengths, pairs in in_order(block, starts, self.search.threads):
+            for table, lengths, pairs in in_order(block, starts, self._threads):
                 check_finite(self.search.form, lengths)
                 yield table, lengths, pairs
 
@@ -334,7 +337,7 @@ class ClusterSearch:
             return self._lists(prepared, k, self._homes(prepared))
 
         with single_blas_thread():
-            for table, lengths, pairs in in_order(block, self._cuts(queries.shape[0]), self.search.threads):
+            for table, lengths, pairs in in_order(block, self._cuts(queries.shape[0]), self._threads):
                 tables.append(table)
                 distances.append(lengths)
                 self.pairs += pairs
@@ -426,7 +429,8 @@ class ClusterSearch:
     def _engine(self, there: I64) -> Any:
         prepared = self.search.prepared
         block = self._dense(prepared.take(there))
-        return engine_for(PreparedRows.part(block, prepared.form, prepared.tie_rank[there]), self.search.low)
+        part = PreparedRows.part(block, prepared.form, prepared.tie_rank[there])
+        return engine_for(part, self.search.low, self.search.threads)
 
     def _dense(self, block: Any) -> Any:
         return block.toarray() if self.search.low and issparse(block) else block
@@ -440,7 +444,7 @@ class ClusterSearch:
     def _cuts(self, count: int) -> list[slice]:
         """Runs of queries whose prepared rows, and whose bounds on all clusters, are not too many bytes."""
         fit = BLOCK_BYTES // (8 * max(self.search.prepared.width, self.clusters.count))
-        step = max(1, min(fit, max(_LEAST, -(-count // self.search.threads))))
+        step = max(1, min(fit, max(_LEAST, -(-count // self._threads))))
         return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
