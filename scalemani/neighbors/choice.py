@@ -20,7 +20,6 @@ from scalemani.neighbors.descent import DescentRows, ShardIndex, descent_obstacl
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import CountForm, FunctionForm, NormForm, PairForm
 from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, cluster_count, make_clusters
-from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.points.rows import held_bytes
 
 
@@ -73,10 +72,10 @@ _QUERY_EVALUATIONS = 16.0  # of an index, in units of the list's length: within 
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 
 
-def exact_seconds(search: ExactSearch | PrecomputedSearch, n_neighbors: int) -> float:
+def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
     count = float(search.n_rows)
-    if isinstance(search, PrecomputedSearch):
+    if search.method == "precomputed":
         return count * count * _TABLE
     if search.method == "kdtree" or search.low:
         a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
@@ -175,6 +174,7 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
 
 
 WORTH_CLUSTERS = 20.0  # projected seconds, below which all pairs are looked at
+_TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 100  # rows
 _NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
 
@@ -202,12 +202,16 @@ def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
     return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
 
 
-def choose_search(search: ExactSearch, knn: str, n_neighbors: int, random_state: int, room: int | None) -> Chosen:
-    """The cheapest search of all rows.
+def choose_search(
+    search: ExactSearch, knn: str, n_neighbors: int | None, random_state: int, room: int | None
+) -> Chosen:
+    """The cheapest search of all rows; of those within a radius (no `n_neighbors`) there is but one.
 
     knn ({"auto", "exact", "nndescent"})
     room: Bytes that the search may take; see :func:`shard_rows`.
     """
+    if n_neighbors is None or search.method == "precomputed":
+        return Chosen(SearchStrategy.EXACT, seconds=exact_seconds(search, n_neighbors or _TYPICAL_LIST))
     count, width = search.n_rows, search.prepared.width
     seconds, descent = exact_seconds(search, n_neighbors), takes_descent(knn, search, n_neighbors)
     may = knn != "nndescent" and search.method == "brute" and not search.low and TriangleBounds.known(search.form)
@@ -223,7 +227,7 @@ def choose_search(search: ExactSearch, knn: str, n_neighbors: int, random_state:
         clusters = ClusterSearch(search, make_clusters(search, random_state, min(rows, LEAST)))
         return Chosen(SearchStrategy.DESCENT, clusters, shard_rows=rows)
     if search.method == "brute" and search.low:  # memory can't hold one tree of all rows
-        clusters = ClusterSearch(search, make_clusters(search, random_state))
+        clusters = ClusterSearch(search, make_clusters(search, random_state, least_rows=_TREE_ROWS))
         return Chosen(SearchStrategy.CLUSTERS, clusters, seconds)
     return Chosen(SearchStrategy.EXACT, seconds=seconds)
 

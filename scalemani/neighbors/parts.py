@@ -32,7 +32,6 @@ from scalemani.points.rows import let_go
 
 MOST_CLUSTERS = 2048
 CENTRE_BYTES = 16 << 20
-_TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 16  # rows a centre, of which it becomes the mean
 _ROUNDS = 3
 _TABLE_BYTES = 8 << 20  # of bounds between a block of rows and all centres
@@ -172,12 +171,13 @@ def cluster_count(prepared: PreparedRows) -> int:
     return int(min(np.sqrt(prepared.count), MOST_CLUSTERS, fit))
 
 
-def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None) -> Clusters:
+def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, least_rows: int = 1) -> Clusters:
     """Clusters that are close in space where the metric says what that is; else runs of rows.
 
     They follow from the rows and the seed alone, never from the number of threads.
 
     most_rows: Larger clusters are cut, anyhow.
+    least_rows: Of a cluster, on average: a k-d tree is worth its making.
     """
     prepared = search.prepared
     most_rows = prepared.count if most_rows is None else most_rows
@@ -185,8 +185,7 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None) 
         runs = _even(prepared.count, max(1, -(-prepared.count // most_rows)))
         return Clusters(np.arange(prepared.count), _sums(runs), None)
     with single_blas_thread():
-        count = prepared.count // _TREE_ROWS if search.low else prepared.count
-        count = max(1, min(cluster_count(prepared), count))
+        count = max(1, min(cluster_count(prepared), prepared.count // least_rows))
         bounds = _centres(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
         home_of = np.empty(prepared.count, np.int64)
         step = _step(prepared, bounds.count)

@@ -1,16 +1,19 @@
-"""Stage 2: takes points, gives each row's nearest other rows, exactly or by NN-descent with its recall."""
+"""The way in: `find_neighbors` gives each row's nearest other rows, exactly or by NN-descent with its recall.
+
+`choice` says which search is the cheapest; here it runs, and its lists are made complete.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
-from scalemani.neighbors.choice import Chosen, SearchStrategy, choose_search, exact_seconds
+from scalemani.neighbors.choice import Chosen, SearchStrategy, choose_search
 from scalemani.neighbors.descent import DescentShards, descent_candidates
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import (
@@ -23,18 +26,14 @@ from scalemani.neighbors.lists import (
     by_pieces,
     even_lists,
 )
-from scalemani.neighbors.parts import ClusterSearch
 from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.points.digests import content_rank, row_digests
 from scalemani.points.rows import Points
 
-__all__ = ["Done", "NeighborLists", "Search", "check_size", "find_neighbors", "search_for", "silent"]
-
-Search: TypeAlias = ExactSearch | PrecomputedSearch
+__all__ = ["Done", "NeighborLists", "check_size", "find_neighbors", "search_for", "silent"]
 
 RECALL_SAMPLE = 200  # rows
 KNN = ("auto", "exact", "nndescent")
-_TYPICAL_LIST = 10  # rows, where a radius doesn't say
 Done = Callable[[int], None]
 """Takes the number of rows that are done."""
 
@@ -53,7 +52,7 @@ def find_neighbors(
     knn: str = "auto",
     random_state: int = 0,
     threads: int = 1,
-    search: Search | None = None,
+    search: ExactSearch | None = None,
     room: int | None = None,
     kept: Kept | None = None,
     progress: Done = silent,
@@ -90,22 +89,12 @@ def find_neighbors(
     kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-    if n_neighbors is None:
-        seconds = exact_seconds(search, _TYPICAL_LIST)
-        lists = _exact_lists(search, _within(search, float(radius or 0)), seconds, kept, progress)
-    elif isinstance(search, PrecomputedSearch):
-        seconds = exact_seconds(search, n_neighbors)
-        lists = _exact_lists(search, _nearest(search, n_neighbors), seconds, kept, progress)
+    chosen = choose_search(search, knn, n_neighbors, random_state, room)
+    if chosen.strategy == SearchStrategy.DESCENT:
+        assert n_neighbors is not None
+        lists = _descent_lists(search, chosen, n_neighbors, random_state, kept, progress)
     else:
-        chosen = choose_search(search, knn, n_neighbors, random_state, room)
-        if chosen.strategy == SearchStrategy.DESCENT:
-            lists = _descent_lists(search, chosen, n_neighbors, random_state, kept, progress)
-        elif chosen.clusters is None:
-            lists = _exact_lists(search, _nearest(search, n_neighbors), chosen.seconds, kept, progress)
-        else:
-            each = _nearest(chosen.clusters, n_neighbors)
-            name = f"clusters_{abs(int(random_state))}"
-            lists = _exact_lists(chosen.clusters, each, chosen.seconds, kept, progress, name)
+        lists = _exact_lists(search, chosen, n_neighbors, radius, random_state, kept, progress)
     out = search.apart(lists.distances)
     return lists.without(out) if out.any() else lists
 
@@ -116,7 +105,7 @@ def search_for(
     metric_params: Mapping[str, Any] | None = None,
     threads: int = 1,
     hold: bool = True,
-) -> Search:
+) -> ExactSearch:
     """The exact search among distinct rows, ties broken by content.
 
     points: Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
@@ -158,39 +147,36 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         )
 
 
-Blocks = Callable[[Sequence[int]], Iterator[Lists]]
-"""Takes the starts of blocks of rows, gives the lists of each."""
-
-
-def _nearest(search: Search | ClusterSearch, k: int) -> Blocks:
-    def each(starts: Sequence[int]) -> Iterator[Lists]:
-        for table, lengths, *counted in search.each_nearest(k, starts):
-            yield Lists(np.full(len(table), k), table.ravel(), lengths.ravel(), *counted)
-
-    return each
-
-
-def _within(search: Search, radius: float) -> Blocks:
-    def each(starts: Sequence[int]) -> Iterator[Lists]:
-        yield from (Lists(*lists) for lists in search.each_within(radius, starts))
-
-    return each
-
-
 def _exact_lists(
-    search: Search | ClusterSearch, each: Blocks, seconds: float, kept: Kept, progress: Done, name: str = "lists"
+    search: ExactSearch,
+    chosen: Chosen,
+    n_neighbors: int | None,
+    radius: float | None,
+    random_state: int,
+    kept: Kept,
+    progress: Done,
 ) -> NeighborLists:
-    """Exact lists, by pieces that are kept under a name."""
+    """Exact lists, by pieces: among all rows, or among clusters."""
+    among, name = (search, "lists") if chosen.clusters is None else (chosen.clusters, f"clusters_{abs(random_state)}")
+
+    def each(starts: Sequence[int]) -> Iterator[Lists]:
+        if n_neighbors is None:
+            assert radius is not None
+            yield from (Lists(*lists) for lists in search.each_within(float(radius), starts))
+            return
+        for table, lengths, *counted in among.each_nearest(n_neighbors, starts):
+            yield Lists(np.full(len(table), n_neighbors), table.ravel(), lengths.ravel(), *counted)
+
     count = search.n_rows
-    found = by_pieces(each, count, search.block_rows, seconds, kept, progress, name)
-    n_distances = None if search.method == "kdtree" else count * count
-    if isinstance(search, ClusterSearch):  # in the clusters' order
+    found = by_pieces(each, count, among.block_rows, chosen.seconds, kept, progress, name)
+    n_distances = None if among.method == "kdtree" else count * count
+    if chosen.clusters is not None:  # in the clusters' order
         table, lengths = found.indices.reshape(count, -1), found.distances.reshape(count, -1)
-        position = np.argsort(search.clusters.order)
-        stats = SearchStats(n_distances and found.n_distances, n_clusters=search.clusters.count)
-        return even_lists(table[position], lengths[position], search.method, 1.0, stats)
+        position, n_clusters = np.argsort(chosen.clusters.clusters.order), chosen.clusters.clusters.count
+        stats = SearchStats(n_distances and found.n_distances, n_clusters=n_clusters)
+        return even_lists(table[position], lengths[position], among.method, 1.0, stats)
     indptr = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int64)
-    return NeighborLists(indptr, found.indices, found.distances, search.method, 1.0, SearchStats(n_distances))
+    return NeighborLists(indptr, found.indices, found.distances, among.method, 1.0, SearchStats(n_distances))
 
 
 def _descent_lists(
