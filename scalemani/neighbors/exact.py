@@ -300,7 +300,7 @@ class ExactSearch:
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
             raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
-        parts = list(self._nearest(queries, k, exclude))
+        parts = list(self._by_blocks(queries, exclude, self._nearest(k)))
         return (
             np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]),
             np.concatenate([np.empty((0, k)), *[part[1] for part in parts]]),
@@ -312,7 +312,7 @@ class ExactSearch:
         -> indptr (q + 1,)
         -> indices, distances (indptr[-1],)
         """
-        parts = list(self._within(queries, radius, exclude))
+        parts = list(self._by_blocks(queries, exclude, self._within(radius)))
         counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])
         return (
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -349,32 +349,25 @@ class ExactSearch:
 
     def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64]]:
         """The k nearest others of the rows themselves, (b, k), by blocks of ``block_rows`` from each of ``starts``."""
-        return self._nearest(self.rows, k, np.arange(self.n_rows), starts)
+        return self._by_blocks(self.rows, np.arange(self.n_rows), self._nearest(k), starts)
 
     def each_within(self, radius: float, starts: Sequence[int]) -> Iterator[tuple[I64, I64, F64]]:
         """Lengths (b,), rows and distances of the lists of others within ``radius``, by blocks like the above."""
-        return self._within(self.rows, radius, np.arange(self.n_rows), starts)
+        return self._by_blocks(self.rows, np.arange(self.n_rows), self._within(radius), starts)
 
-    def _nearest(
-        self, queries: Any, k: int, exclude: I64 | None, starts: Sequence[int] | None = None
-    ) -> Iterator[tuple[I64, F64]]:
-        for found, distances in self._by_blocks(
-            queries, exclude, lambda block, own: self._engine.nearest(block, k, own), starts
-        ):
+    def _nearest(self, k: int) -> Callable[[Any, I64], Any]:
+        def search(block: Any, own: I64) -> tuple[I64, F64]:
+            found, distances = self._engine.nearest(block, k, own)
             check_finite(self.form, distances)
-            yield found, distances
+            return found, distances
 
-    def _within(
-        self, queries: Any, radius: float, exclude: I64 | None, starts: Sequence[int] | None = None
-    ) -> Iterator[tuple[I64, I64, F64]]:
-        return self._by_blocks(queries, exclude, lambda block, own: self._engine.within(block, radius, own), starts)
+        return search
+
+    def _within(self, radius: float) -> Callable[[Any, I64], Any]:
+        return lambda block, own: self._engine.within(block, radius, own)
 
     def _by_blocks(
-        self,
-        queries: Any,
-        exclude: I64 | None,
-        search: Callable[[Any, I64], Any],
-        starts: Sequence[int] | None,
+        self, queries: Any, exclude: I64 | None, search: Callable[[Any, I64], Any], starts: Sequence[int] | None = None
     ) -> Iterator[Any]:
         """What ``search`` gives for blocks of queries, in the order of their starts, as they are done.
 
