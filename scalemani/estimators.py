@@ -129,8 +129,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
           `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `knn_left_out`: listed neighbours that are no
-          edges, since the rows have nothing in common; `knn_account`: distances that were evaluated,
-          counted or about, and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass
+          edges, since the rows have nothing in common; `knn_account`: distances that were evaluated, where they are
+          counted, clusters and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass
           means;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.steps.checks`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,

@@ -24,7 +24,7 @@ from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
 from scalemani.methods import REGISTRY
 from scalemani.methods.base import record_method
 from scalemani.model import Run
-from scalemani.neighbors.choice import DESCENT
+from scalemani.neighbors.choice import SearchStrategy
 from scalemani.parameters import Parameters, plain
 from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store, with_seconds
 from scalemani.progress import Progress, no_progress
@@ -186,7 +186,7 @@ def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[S
     # without a graph no distances hang on the neighbour lists: other ones may take their place
     for step in steps if GraphRecord.STEP in known else ():
         if not step.late and step.name in known and wanted[step.name] is not None:
-            exact = getattr(known[step.name], "method", DESCENT) != DESCENT
+            exact = getattr(known[step.name], "method", SearchStrategy.DESCENT) != SearchStrategy.DESCENT
             _refuse_other(path, known[step.name].fields, wanted[step.name], exact=exact)
     if FitRecord.STEP not in known:
         _refuse_other_versions(path, store.document.versions, searched=NeighborsRecord.STEP in known)

@@ -220,10 +220,9 @@ def test_the_package_does_not_grow():
 
 @each(MODULES)
 def test_what_is_public_has_a_docstring(name):
-    """But for the formulas of metrics, whose names and module say what they are."""
     for node in TREES[name].body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            assert ast.get_docstring(node) or name == "neighbors.forms", f"{node.name} has none"
+            assert ast.get_docstring(node), f"{node.name} has none"
 
 
 @each(MODULES)

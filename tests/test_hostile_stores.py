@@ -21,7 +21,7 @@ from scalemani.formats.columns import read_column
 from scalemani.geodesics.reads import new_counts
 from scalemani.geodesics.rows import shared_graph
 from scalemani.neighbors import functions
-from scalemani.neighbors.choice import EXACT
+from scalemani.neighbors.choice import SearchStrategy
 from scalemani.projection.long import project, shared_projector
 from scalemani.storage.arrays import BINS, EXPECTED, NUMBERED, REAL, fault_of
 from scalemani.storage.files import checksum_of
@@ -288,7 +288,7 @@ def test_where_its_module_is_imported_a_model_works_also_in_the_tasks_of_another
     key = model._run._key
     forget()  # as in a worker, which has the user's key and the store
     shutil.rmtree(mark)
-    np.testing.assert_array_equal(project(key, X, EXACT), expected)
+    np.testing.assert_array_equal(project(key, X, SearchStrategy.EXACT), expected)
     assert mark.exists()
 
 

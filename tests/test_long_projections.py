@@ -19,16 +19,16 @@ from scalemani import KernelIsomap
 from scalemani import model as run
 from scalemani.errors import LowRecallWarning, ScalemaniError
 from scalemani.neighbors import choice
-from scalemani.neighbors.choice import EXACT, INDEX, PARTS, QuerySearch
+from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.metrics import METRICS
-from scalemani.neighbors.parts import Yardstick, make_parts
+from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, make_clusters
 from scalemani.neighbors.search import search_for
-from scalemani.neighbors.shard_searches import PartQueries
 from scalemani.projection import long
 from scalemani.projection.projector import Attachments
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
+EXACT, PARTS, INDEX = SearchStrategy
 RNG = np.random.default_rng(0)
 K = 6
 SHARES = RNG.dirichlet(np.ones(13), 120)
@@ -50,7 +50,7 @@ def with_bounds():
     for name in sorted(METRICS):
         rows = RNG.uniform(-1, 1, (120, 2)) if name == "haversine" else SHARES
         with contextlib.suppress(ScalemaniError, ImportError):
-            if Yardstick.known(search_for(rows, name, PARAMETERS.get(name)).form):
+            if TriangleBounds.known(search_for(rows, name, PARAMETERS.get(name)).form):
                 yield name, rows
 
 
@@ -68,7 +68,7 @@ CASES = [
 
 def among_parts(rows, metric, most=15):
     search = search_for(rows, metric, PARAMETERS.get(metric), hold=False)
-    return search, PartQueries(search, make_parts(search.prepared, 0, most))
+    return search, ClusterSearch(search, make_clusters(search, 0, most))
 
 
 def queries_for(rows):
@@ -109,7 +109,7 @@ def test_queries_measure_to_the_parts_that_can_hold_their_neighbours_alone():
     search, parts = among_parts(rows, "euclidean", 50)
     queries = centres + 0.1
     same(parts.nearest(queries, K), search.nearest(queries, K))
-    assert parts.pairs < 12 * (4 * 50 + 2 * parts.parts.count)  # of 12 * 600; a cluster may be some parts
+    assert parts.pairs < 12 * (4 * 50 + 2 * parts.clusters.count)  # of 12 * 600; a cluster may be some parts
 
 
 def test_threads_change_nothing():
@@ -117,7 +117,7 @@ def test_threads_change_nothing():
     queries = np.tile(queries_for(search.rows), (2, 1))
     expected = parts.nearest(queries, K)
     search.threads = 3
-    same(parts.nearest(queries, K), expected)
+    same(ClusterSearch(search, parts.clusters).nearest(queries, K), expected)
 
 
 # ---- the way -------------------------------------------------------------------------------------

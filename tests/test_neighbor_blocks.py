@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalemani import KernelIsomap, fitting
-from scalemani.neighbors import exact, lists, precomputed
+from scalemani.neighbors import exact, lists
 from scalemani.neighbors import exact as tree
 from scalemani.neighbors import search as neighbors
 from scalemani.neighbors.choice import exact_seconds
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import by_pieces
-from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.points.rows import read_points
 from scalemani.steps import inputs
@@ -59,7 +58,7 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.rows = 0
-        for kind in (exact.BruteSearch, tree.TreeSearch, PrecomputedSearch):
+        for kind in (exact.BruteSearch, tree.TreeSearch):
             for name in ("nearest", "within"):
                 monkeypatch.setattr(kind, name, self.counted(getattr(kind, name)))
 
@@ -82,7 +81,6 @@ def small(monkeypatch):
     monkeypatch.setattr(lists, "BYTES_A_SECOND", np.inf)
     monkeypatch.setattr(exact, "_TABLE_ROWS", BLOCK)
     monkeypatch.setattr(tree.TreeSearch, "batch", BLOCK)
-    monkeypatch.setattr(precomputed, "_BLOCK_BYTES", 8 * N * BLOCK)
     monkeypatch.setattr(inputs, "cores", lambda: 1)  # several threads would be ahead of what is kept
 
 
@@ -218,7 +216,7 @@ def test_lists_that_take_longer_to_write_than_to_find_are_not_kept(length, count
 
     def each(starts):
         for _ in starts:
-            yield np.full(1, length), np.zeros(length, np.int64), np.zeros(length)
+            yield lists.Lists(np.full(1, length), np.zeros(length, np.int64), np.zeros(length))
 
     monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0025)
     kept = Memory()

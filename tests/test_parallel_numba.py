@@ -84,8 +84,8 @@ def test_fits_and_transforms_at_once_in_one_process_end_well():
 
 WITHOUT = """
 import contextlib
-from scalemani.neighbors.search import descent, function_metrics, parallel_numba
-descent.one_numba_thread = function_metrics.one_numba_thread = contextlib.nullcontext
+from scalemani.neighbors import descent, forms
+descent.one_numba_thread = forms.one_numba_thread = contextlib.nullcontext
 """
 
 
@@ -180,7 +180,7 @@ def test_a_search_by_such_a_metric_takes_turns_and_others_do_not(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr("scalemani.neighbors.metric_forms.one_numba_thread", Turn)
+    monkeypatch.setattr("scalemani.neighbors.forms.one_numba_thread", Turn)
     rows = np.random.default_rng(0).normal(size=(30, 4))
     for metric, taken in (
         (lambda x, y: abs(x - y).sum() + 0 * len(str(spread)), True),

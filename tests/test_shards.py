@@ -1,4 +1,4 @@
-"""Neighbours in shards: the lists of an undivided search to the bit, whatever the shards, with fewer distances.
+"""Neighbours among clusters and shards: the lists of an undivided search to the bit, with fewer distances.
 
 The oracle is the blocked search among all rows, which has claims of its own.
 """
@@ -14,21 +14,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scalemani import KernelIsomap
-from scalemani.neighbors import choice, shard_searches
-from scalemani.neighbors import choice as ways
-from scalemani.neighbors.exact import TreeSearch
+from scalemani import KernelIsomap, load
+from scalemani.neighbors import choice, descent, lists
+from scalemani.neighbors.choice import SearchStrategy, choose_search
+from scalemani.neighbors.descent import DescentShards
 from scalemani.neighbors.lists import NothingKept
-from scalemani.neighbors.parts import Yardstick, make_parts, shards_of
-from scalemani.neighbors.prepared import leaf_rows
+from scalemani.neighbors.parts import ClusterSearch, make_clusters
 from scalemani.neighbors.search import find_neighbors, search_for
-from scalemani.neighbors.shard_searches import DescentInShards, PartsInShards, TreesInShards
 from scalemani.parameters import Parameters
 from scalemani.points.rows import RowFile, held_bytes, map_of, read_points
 from scalemani.steps import inputs
 from scalemani.steps.inputs import read_input
-from scalemani.steps.records import NeighborsRecord
-from scalemani.storage.run import RunStore
 
 K = 7
 RNG = np.random.default_rng(0)
@@ -61,66 +57,73 @@ def plain(points, metric="euclidean", k=K):
     return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
 
 
-def sharded(points, metric="euclidean", most_rows=50, kind=PartsInShards, k=K, threads=1, seed=0):
+def clustered(points, metric="euclidean", most_rows=50, threads=1, seed=0):
     search = search_for(points, metric, threads=threads, hold=False)
-    parts = make_parts(search.prepared, seed, most_rows, threads)
-    return kind(search, parts, shards_of(parts, most_rows), k)
+    return ClusterSearch(search, make_clusters(search, seed, most_rows))
 
 
-def run(way, kept=None):
-    return way.run(NothingKept() if kept is None else kept, "state", lambda done: None)
+def run(among, k=K, block_rows=17):
+    """Lists (m, k) of all rows, and how many distances they took; blocks begin and end anywhere."""
+    among.block_rows = block_rows
+    blocks = among.each_nearest(k, range(0, among.n_rows, block_rows))
+    table, lengths, pairs = zip(*blocks, strict=True)
+    back = np.argsort(among.clusters.order)
+    return np.concatenate(table)[back], np.concatenate(lengths)[back], sum(pairs)
 
 
 def same(found, expected):
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 # ---- exact, to the bit ---------------------------------------------------------------------------
 
 
-FEW = ("normal", "ties on a grid", "one feature", "all equal but some", "no metric")
+FEW = ("normal", "ties on a grid", "one feature", "all equal but some")
+
+
+WITH_BOUNDS = [case for case in CASES if case != "no metric"]
 
 
 @pytest.mark.parametrize(
     ("case", "most_rows"),
     [
         *(pytest.param(case, K - 2, marks=pytest.mark.slow) for case in FEW),
-        *((case, 25) for case in CASES),
-        *(pytest.param(case, 10**6, marks=pytest.mark.slow) for case in CASES),
+        *((case, 25) for case in WITH_BOUNDS),
+        *(pytest.param(case, 10**6, marks=pytest.mark.slow) for case in WITH_BOUNDS),
     ],
 )
 def test_lists_are_those_of_an_undivided_search(case, most_rows):
-    """Also where a shard has fewer rows than a list."""
+    """Also where a cluster has fewer rows than a list; by a tree in each where rows have few features."""
     rows, metric = CASES[case]
     points = read_points(rows)
-    expected = plain(points, metric)
-    way = sharded(points, metric, most_rows)
-    assert sorted(np.concatenate([way.shard_rows(i) for i in range(len(way.shards))])) == list(range(points.n_distinct))
-    assert all(len(way.shard_rows(i)) <= most_rows for i in range(len(way.shards)))
-    same(run(way), expected)
-    if way.search.low:
-        same(run(sharded(points, metric, most_rows, TreesInShards)), expected)
+    among = clustered(points, metric, most_rows)
+    clusters = among.clusters
+    assert sorted(clusters.order) == list(range(points.n_distinct)) and np.diff(clusters.starts).max() <= most_rows
+    same(run(among), plain(points, metric))
+    same(run(among, block_rows=1000), plain(points, metric))
+    if among.search.low:
+        among.search.low = False
+        same(run(among), plain(points, metric))
 
 
 @settings(max_examples=25, deadline=None)
-@example(np.array([[1], [-1], [2], [3], [0], [-4]], np.int16), "cosine", 3, 0)
+@example(np.array([[1], [-1], [2], [3], [0], [-4]], np.int16), "cosine", 3, 0, True)
 @given(
     arrays(np.int16, st.tuples(st.integers(6, 30), st.integers(1, 14)), elements=st.integers(-9, 9)),
     st.sampled_from(["euclidean", "sqeuclidean", "manhattan", "chebyshev", "cosine", "hamming", "dot"]),
     st.integers(3, 30),
     st.integers(0, 3),
+    st.booleans(),
 )
-def test_skipping_never_loses_a_neighbour(rows, metric, most_rows, seed):
+def test_skipping_never_loses_a_neighbour(rows, metric, most_rows, seed, by_trees):
     points = read_points(np.unique(rows, axis=0))
     k = min(4, points.n_distinct - 1)
     if k < 1:
         return
-    expected = plain(points, metric, k)
-    for kind in (PartsInShards, TreesInShards):
-        way = sharded(points, metric, most_rows, kind, k, seed=seed)
-        if kind is PartsInShards or way.search.low:
-            same(run(way), expected)
+    among = clustered(points, metric, most_rows, seed=seed)
+    among.search.low &= by_trees
+    same(run(among, k), plain(points, metric, k))
 
 
 @pytest.mark.slow
@@ -132,66 +135,56 @@ def test_skipping_never_loses_a_neighbour(rows, metric, most_rows, seed):
 )
 def test_bounds_are_below_the_lengths_that_they_bound(metric, scale, seed):
     rows = np.abs(np.random.default_rng(seed).normal(size=(40, 11))) * scale + scale * 1e5 * (seed % 2)
-    way = sharded(read_points(rows), metric, 40)
-    prepared, cells = way.search.prepared, way.parts.cells
-    for home in range(way.parts.count):
-        block = prepared.take(way.parts.rows(home))
-        for part in range(way.parts.count):
-            low = cells.bounds(block, home, [part])[:, 0]
-            there = prepared.take(way.parts.rows(part))
+    among = clustered(read_points(rows), metric, 40)
+    prepared, clusters, bounds = among.search.prepared, among.clusters, among.bounds
+    for home in range(clusters.count):
+        block = prepared.take(clusters.rows(home))
+        for other in range(clusters.count):
+            low = bounds.bounds(block, home, [other])[:, 0]
+            there = prepared.take(clusters.rows(other))
             for query, least in zip(block, low, strict=True):
-                lengths = cells.yardstick.length(way.search.form.pairs(np.tile(query, (len(there), 1)), there))
-                assert max(least, cells.apart(home)[part]) <= lengths.min()
+                lengths = bounds.length(among.search.form.pairs(np.tile(query, (len(there), 1)), there))
+                assert max(least, bounds.apart(home)[other]) <= lengths.min()
 
 
-@pytest.mark.parametrize("kind", [PartsInShards, TreesInShards])
-def test_the_same_for_any_number_of_threads_and_any_seed(kind):
+@pytest.mark.parametrize("low", [False, True])
+def test_the_same_for_any_number_of_threads_and_any_seed(low):
     points = read_points(roll(400))
-    one, two = sharded(points, kind=kind), sharded(points, kind=kind, threads=2)
+    one, two, other = clustered(points), clustered(points, threads=2), clustered(points, seed=5)
+    for among in (one, two, other):
+        among.search.low = low
+    assert run(two)[2] == run(one)[2]
     same(run(two), run(one))
-    np.testing.assert_array_equal(one.parts.order, two.parts.order)
-    assert one.account == two.account
-    same(run(sharded(points, kind=kind, seed=5)), plain(points))
+    np.testing.assert_array_equal(one.clusters.order, two.clusters.order)
+    same(run(other), plain(points))
 
 
 # ---- what it saves, and says -----------------------------------------------------------------------
 
 
-def test_skipping_saves_distances_and_shards(monkeypatch):
-    points = read_points(np.hstack([roll(600)] * 4))
-    way = sharded(points, most_rows=100)
-    run(way)
-    account = way.account
-    assert account.counted and account.n_distances < 0.5 * 600**2
-    assert account.n_shards == len(way.shards) == len(set(map(tuple, way.asked.tolist())))
-    assert account.n_skipped == sum(
-        len(way.shard_rows(i)) - way.asked[i, j]
-        for i in range(len(way.shards))
-        for j in range(len(way.shards))
-        if i != j
-    )
-    assert account.skipped_shards and all(way.asked[i, j] == 0 for i, j in account.skipped_shards)
-    monkeypatch.setattr(Yardstick, "known", staticmethod(lambda form: False))
-    blind = sharded(points, most_rows=100)
-    same(run(blind), (way.table, way.lengths))
-    assert blind.account.n_distances == 600**2 and blind.account.n_skipped == 0
+def found_in_clusters(points, monkeypatch, **more):
+    monkeypatch.setattr(choice, "WORTH_CLUSTERS", 0.0)
+    monkeypatch.setattr(choice, "LEAST", 0)
+    return find_neighbors(points, n_neighbors=K, knn="exact", **more)
 
 
-def test_distances_of_a_blocked_search_are_counted_and_those_of_a_tree_looked_up():
-    """A leaf holds 16 rows and the rows next to a query in one dimension are in one leaf or two."""
+def test_skipping_saves_distances(monkeypatch):
+    """Every distance and every bound is counted: as many as a search makes that is asked for its lists again."""
+    points = read_points(np.hstack([roll(1000)] * 4))
+    found = found_in_clusters(points, monkeypatch)
+    stats = found.stats
+    assert stats.n_distances < 0.5 * 1000**2 and stats.n_clusters == 31
+    among = ClusterSearch(search_for(points), make_clusters(search_for(points), 0))
+    assert stats.n_distances == run(among, block_rows=among.block_rows)[2]
+    same((found.indices.reshape(-1, K), found.distances.reshape(-1, K)), plain(points))
+
+
+def test_distances_are_said_where_they_are_counted():
+    """All pairs of a blocked search; SciPy's tree does not say."""
     wide = find_neighbors(read_points(CASES["normal"][0]), n_neighbors=K)
-    assert (wide.account.n_distances, wide.account.counted) == (120**2, True)
+    assert wide.stats.record() == {"n_distances": 120**2, "n_shards": 1, "n_clusters": 1}
     line = find_neighbors(read_points(np.arange(5000.0)[:, None]), n_neighbors=K)
-    assert not line.account.counted and 8 <= line.account.n_distances / 5000 <= 4 * 16
-
-
-def test_leaves_that_are_opened_are_those_nearer_than_the_last_row():
-    rows = RNG.normal(size=(300, 2))
-    search = search_for(read_points(rows))
-    tree = search._engine._tree
-    assert isinstance(search._engine, TreeSearch)
-    assert leaf_rows(tree, rows[:3], np.full(3, 100.0), 2.0) == 3 * 300
-    assert 3 <= leaf_rows(tree, rows[:3], np.full(3, 1e-12), 2.0) <= 3 * 16
+    assert line.method == "kdtree" and line.stats.record() == {"n_shards": 1, "n_clusters": 1}
 
 
 # ---- NN-descent, an index a shard ------------------------------------------------------------------
@@ -216,34 +209,48 @@ class Index:
         return self.there[found]
 
 
-def descent(points, most_rows, k=K, metric="euclidean"):
-    search = search_for(points, metric, hold=False)
-    parts = make_parts(search.prepared, 0, most_rows)
-    return DescentInShards(search, parts, shards_of(parts, most_rows), k, 0)
+def by_shards(points, most_rows, k=K, metric="euclidean"):
+    return DescentShards(clustered(points, metric, most_rows), most_rows, k, 0)
 
 
-def test_each_index_is_made_once_and_the_best_of_all_are_merged(monkeypatch):
-    """With an index that misses nothing the lists are the exact ones: no candidate is lost or listed twice."""
-    monkeypatch.setattr(shard_searches, "ShardIndex", Index)
-    monkeypatch.setattr(DescentInShards, "least_indexed", 20)
+def lists_of(shards, kept=None):
+    return shards.run(NothingKept() if kept is None else kept, lambda done: None)
+
+
+@pytest.mark.parametrize(("case", "least"), [("curved", 20), ("no metric", 20), ("no metric", 10**6)])
+def test_each_index_is_made_once_and_the_best_of_all_are_merged(case, least, monkeypatch):
+    """With an index that misses nothing the lists are the exact ones: no candidate is lost or listed twice.
+
+    Also without bounds, where nothing is skipped, and where shards are too small for an index.
+    """
+    monkeypatch.setattr(descent, "ShardIndex", Index)
+    monkeypatch.setattr(DescentShards, "least_indexed", least)
     Index.made.clear()
-    points = read_points(np.hstack([roll(300)] * 4))
-    way = descent(points, 60)
-    same(run(way), plain(points))
-    assert Index.made == [len(way.shard_rows(i)) for i in range(len(way.shards))] and min(Index.made) >= 20
-    assert not way.account.counted and way.account.n_skipped > 0
+    rows, metric = (np.hstack([roll(300)] * 4), "euclidean") if case == "curved" else CASES[case]
+    points = read_points(rows)
+    shards = by_shards(points, 60, metric=metric)
+    same(lists_of(shards), plain(points, metric))
+    sizes = [int(np.diff(shards.search.clusters.starts)[list(shard)].sum()) for shard in shards.shards]
+    assert Index.made == [size for size in sizes if size >= least] and max(sizes) <= 60
+    assert shards.stats.record() == {"n_shards": len(sizes), "n_clusters": shards.search.clusters.count}
 
 
-def test_nothing_is_searched_twice_where_it_lets_nothing_be_skipped(monkeypatch):
-    """Without bounds a row's own part, which may be large, is left to its index; a shard too small for one is not."""
-    monkeypatch.setattr(shard_searches, "ShardIndex", Index)
-    points, metric = read_points(CASES["no metric"][0]), "braycurtis"
-    for least in (20, 10**6):
-        monkeypatch.setattr(DescentInShards, "least_indexed", least)
-        way = descent(points, 30, metric=metric)
-        same(run(way), plain(points, metric))
-        assert way.account.counted == (least > 20)
-        assert way.account.n_distances == 90**2 or least == 20
+@pytest.mark.parametrize("case", ["no metric", "curved"])
+def test_rows_ask_the_shards_alone_that_can_hold_nearer_ones(case, monkeypatch):
+    asked = []
+
+    class Asked(Index):
+        def ask(self, rows):
+            asked.extend(rows)
+            return super().ask(rows)
+
+    monkeypatch.setattr(descent, "ShardIndex", Asked)
+    monkeypatch.setattr(DescentShards, "least_indexed", 1)
+    rows, metric = (np.hstack([roll(300)] * 4), "euclidean") if case == "curved" else CASES[case]
+    shards = by_shards(read_points(rows), 60, metric=metric)
+    lists_of(shards)
+    every = len(rows) * (len(shards.shards) - 1)
+    assert len(asked) == every if case == "no metric" else len(asked) < 0.6 * every
 
 
 def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch):
@@ -254,8 +261,8 @@ def test_recall_of_shards_is_measured_and_short_lists_are_completed(monkeypatch)
         def ask(self, rows):
             return np.full((len(rows), self.k), -1)
 
-    monkeypatch.setattr(shard_searches, "ShardIndex", Poor)
-    monkeypatch.setattr(DescentInShards, "least_indexed", 1)
+    monkeypatch.setattr(descent, "ShardIndex", Poor)
+    monkeypatch.setattr(DescentShards, "least_indexed", 1)
     monkeypatch.setattr(choice, "LEAST", 60)
     points = read_points(RNG.normal(size=(200, 20)))
     with pytest.warns(UserWarning, match=r"NN-descent found 0\.\d+ of the true neighbours"):
@@ -271,65 +278,103 @@ def test_an_index_a_shard_finds_nearly_all_and_twice_the_same():
         np.random.default_rng(3).normal(size=(9000, 8)) @ np.random.default_rng(4).normal(size=(8, 40))
     )
     expected = plain(points)
-    way = descent(points, 3000)
-    found, lengths = run(way)
-    assert np.mean(lengths <= expected[1][:, -1:]) > 0.97 and way.account.n_shards >= 3
-    same(run(descent(points, 3000)), (found, lengths))
+    shards = by_shards(points, 3000)
+    found, lengths = lists_of(shards)
+    assert np.mean(lengths <= expected[1][:, -1:]) > 0.97 and len(shards.shards) >= 3
+    same(lists_of(by_shards(points, 3000)), (found, lengths))
 
 
 # ---- going on ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [PartsInShards, TreesInShards])
-def test_a_search_that_was_stopped_goes_on_after_the_last_shard(kind, monkeypatch):
-    points = read_points(roll(300))
-    whole = sharded(points, kind=kind)
-    expected = run(whole)
-    kept, steps = {}, []
+class Memory(dict):
+    put = dict.__setitem__
 
-    class Memory(dict):
-        put = dict.__setitem__
 
-    kept, real = Memory(), kind.step
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_search_among_clusters_that_was_stopped_goes_on(columns, monkeypatch):
+    """By trees and by blocks; what is kept has its count of distances, and a damaged piece is made again."""
+    monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(lists, "BYTES_A_SECOND", 1e300)
+    points = read_points(np.hstack([roll(1000)] * columns))
+    kept, real = Memory(), ClusterSearch._lists
+    monkeypatch.setattr(ClusterSearch, "__init__", small_blocks(ClusterSearch.__init__))
 
-    def step(self, turn, shard, progress):
-        steps.append((turn, shard))
-        if len(steps) == 4:
+    def found():
+        search = search_for(points, hold=columns > 1)
+        return found_in_clusters(points, monkeypatch, search=search, kept=kept)
+
+    whole, pieces = found(), dict(kept)
+    assert len(pieces) == 10 and whole.stats.n_clusters == (31 if columns > 1 else 1)
+    calls = []
+    monkeypatch.setattr(ClusterSearch, "_lists", lambda *given, **more: calls.append(0) or real(*given, **more))
+    names = list(pieces)
+    for gone in (names[3:], names[:1]):
+        for name in gone:
+            kept.pop(name)
+        calls.clear()
+        again = found()
+        same((again.indices, again.distances), (whole.indices, whole.distances))
+        assert again.stats == whole.stats and len(calls) == len(gone)
+    for damage in (pieces[names[0]][:-1], pieces[names[0]].astype(float), np.zeros(3, np.int64)):
+        kept[names[0]] = damage
+        calls.clear()
+        same((found().indices, found().distances), (whole.indices, whole.distances))
+        assert len(calls) == 1
+
+
+def small_blocks(begin):
+    def started(self, *given):
+        begin(self, *given)
+        self.block_rows = 100
+
+    return started
+
+
+def test_a_search_by_shards_that_was_stopped_goes_on_after_the_last_one(monkeypatch):
+    monkeypatch.setattr(descent, "ShardIndex", Index)
+    monkeypatch.setattr(DescentShards, "least_indexed", 1)
+    points = read_points(np.hstack([roll(300)] * 4))
+    expected = lists_of(by_shards(points, 60))
+    kept, real = Memory(), Index.own
+    Index.made.clear()
+
+    def stopping(self):
+        if len(Index.made) == 4:
             raise KeyboardInterrupt
-        real(self, turn, shard, progress)
+        return real(self)
 
-    monkeypatch.setattr(kind, "step", step)
+    monkeypatch.setattr(Index, "own", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run(sharded(points, kind=kind), kept)
-    again = sharded(points, kind=kind)
-    same(run(again, kept), expected)
-    assert steps[4] == steps[3] and len(steps) == 1 + kind.passes * len(again.shards)
-    assert again.account == whole.account
-    for damage in (kept["state"][:-1], kept["state"].astype(float), np.zeros(3, np.int64)):
-        kept["state"] = damage
-        same(run(sharded(points, kind=kind), kept), expected)
+        lists_of(by_shards(points, 60), kept)
+    monkeypatch.setattr(Index, "own", real)
+    again = by_shards(points, 60)
+    same(lists_of(again, kept), expected)
+    assert len(Index.made) == len(again.shards) + 1
+    (name,) = kept
+    for damage in (kept[name][:-1], kept[name].astype(float), np.zeros(3, np.int64)):
+        kept[name] = damage
+        Index.made.clear()
+        same(lists_of(by_shards(points, 60), kept), expected)
+        assert len(Index.made) == len(again.shards)
 
 
-def test_shards_that_an_earlier_release_kept_are_found():
-    """By these words in their names."""
-    kinds = (PartsInShards, TreesInShards, DescentInShards)
-    assert [kind.name for kind in kinds] == ["PartsInShards", "TreesInShards", "DescentInShards"]
-    assert [(kind.method, kind.exact) for kind in kinds] == [("brute", True), ("kdtree", True), ("nndescent", False)]
+# ---- which search ------------------------------------------------------------------------------------
 
 
-# ---- which way ---------------------------------------------------------------------------------------
-
-
-def test_parts_are_taken_where_they_save_work_and_all_pairs_where_they_do_not(monkeypatch):
-    monkeypatch.setattr(ways, "WORTH_PARTS", 0.0)
-    monkeypatch.setattr(ways, "LEAST", 0)
+def test_clusters_are_taken_where_they_save_work_and_all_pairs_where_they_do_not(monkeypatch):
+    monkeypatch.setattr(choice, "WORTH_CLUSTERS", 0.0)
+    monkeypatch.setattr(choice, "LEAST", 0)
     curved = search_for(read_points(np.hstack([roll(1000)] * 4)))
     noise = search_for(read_points(RNG.normal(size=(1000, 40))))
-    assert isinstance(ways.chosen_way(curved, "exact", K, 0, None), PartsInShards)
-    assert ways.chosen_way(noise, "exact", K, 0, None) == ways.PLAIN
-    assert ways.chosen_way(noise, "nndescent", K, 0, None) == ways.DESCENT
     low = search_for(read_points(roll(300)))
-    assert ways.chosen_way(low, "exact", K, 0, None) == ways.PLAIN
+    for search, knn, strategy in (
+        (curved, "exact", SearchStrategy.CLUSTERS),
+        (noise, "exact", SearchStrategy.EXACT),
+        (noise, "nndescent", SearchStrategy.DESCENT),
+        (low, "exact", SearchStrategy.EXACT),
+    ):
+        assert choose_search(search, knn, K, 0, None).strategy == strategy
 
 
 def test_the_room_there_is_gives_the_shards():
@@ -356,10 +401,11 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
     assert needed[1] < 1050 << 20 < needed[0]
 
 
-def test_a_store_has_the_account_of_its_search(tmp_path):
-    KernelIsomap(n_neighbors=6, store=tmp_path / "run", correction=None).fit(roll(200))
-    account = RunStore(tmp_path / "run").needed(NeighborsRecord).account
-    assert account.n_distances > 200 and account.n_shards == 1 and account.counted is False
+@pytest.mark.parametrize(("columns", "counted"), [(1, {}), (4, {"n_distances": 200**2})])
+def test_a_store_has_the_account_of_its_search(columns, counted, tmp_path):
+    model = KernelIsomap(n_neighbors=6, store=tmp_path / "run", correction=None).fit(np.hstack([roll(200)] * columns))
+    assert model.spectrum_["knn_account"] == {"n_shards": 1, "n_clusters": 1, **counted}
+    assert load(tmp_path / "run").spectrum_["knn_account"] == model.spectrum_["knn_account"]
 
 
 # ---- points that memory can't hold -------------------------------------------------------------------

@@ -1,31 +1,15 @@
-"""Which way queries go among rows that stay: takes the rows, the metric and how many queries there will be in all.
+"""Which search is the cheapest, for the rows themselves and for queries, and what it takes, in seconds and in bytes.
 
-Exactly, among all rows or among parts of them that can hold the nearest (:mod:`scalemani.neighbors.shard_searches`),
-while that is the cheaper way; through an index of NN-descent where it is far dearer. By arithmetic, by work that is
-counted for a seeded sample of the rows, and never by a clock, a process or a batch: who asks for the same number gets
-the same way.
-
-What a search takes, in bytes: an upper bound, from sizes alone.
-
-What a search will cost, by arithmetic and not by a clock.
-
-The choice between the exact search and NN-descent must be the same on every machine and for any number of
-threads, or the same seed would give another graph.
-
-The figures are seconds on one core, measured once; only their ratios matter.
-
-How many rows a shard may have: takes the bytes that there are, gives rows, by arithmetic that a plan makes, too.
-
-Which way a search for neighbours goes: takes the rows, the metric and the room, gives the search that is cheapest.
-
-By arithmetic, and by what the bounds of parts leave to be measured for a seeded sample of rows; never by a clock or the
-number of threads.
+By arithmetic, and by work that is counted for a seeded sample of the rows; never by a clock, a process or the number of
+threads, or the same seed would give another graph. Seconds are of one core, measured once; only their ratios matter.
+Bytes are upper bounds, from sizes alone.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -34,14 +18,18 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster import machine
 from scalemani.neighbors.descent import DescentRows, ShardIndex, descent_obstacle
 from scalemani.neighbors.exact import ExactSearch
-from scalemani.neighbors.forms import CountForm, NormForm, PairForm
-from scalemani.neighbors.lists import PIECE_SECONDS
-from scalemani.neighbors.metric_forms import FunctionForm
-from scalemani.neighbors.parts import Parts, Sharded, Yardstick, make_parts, part_count, shards_of
-from scalemani.neighbors.precomputed import PrecomputedSearch
-from scalemani.neighbors.prepared import query_evaluations
-from scalemani.neighbors.shard_searches import DescentInShards, PartQueries, PartsInShards, TreesInShards
+from scalemani.neighbors.forms import CountForm, FunctionForm, NormForm, PairForm
+from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, cluster_count, make_clusters
 from scalemani.points.rows import held_bytes
+
+
+class SearchStrategy(StrEnum):
+    """How neighbours are searched for."""
+
+    EXACT = "exact"  # among all rows
+    CLUSTERS = "clusters"  # exactly, among clusters of them that can hold the nearest
+    DESCENT = "nndescent"  # by an index of NN-descent, or one a shard
+
 
 GATHERED = 32 << 20  # pairs of rows that a search gathers at once
 TABLE = 8 << 20  # a table of bounds of a blocked search
@@ -65,13 +53,13 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     return 0
 
 
-def parts_bytes(n: int, width: int, neighbors: int) -> int:
-    """Rows in parts: their order and places, centres five times, tables between centres six, and lists.
+def cluster_bytes(n: int, width: int, neighbors: int) -> int:
+    """Rows in clusters: their order, centres five times, tables between centres six, and lists.
 
     The lists are those found so far, once more on their way to the store.
     """
-    parts = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
-    return 40 * n + 6 * 8 * parts**2 + 5 * 8 * parts * width + 16 * n * neighbors
+    clusters = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
+    return 40 * n + 6 * 8 * clusters**2 + 5 * 8 * clusters * width + 16 * n * neighbors
 
 
 def lists_bytes(n: int, listed: int) -> int:
@@ -80,23 +68,23 @@ def lists_bytes(n: int, listed: int) -> int:
 
 
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
-_SORTED = 150e-9  # an entry of a given row, sorted with its rank
+_QUERY_EVALUATIONS = 16.0  # of an index, in units of the list's length: within a factor of five of each count
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 
 
-def exact_seconds(search: ExactSearch | PrecomputedSearch, n_neighbors: int) -> float:
+def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
     count = float(search.n_rows)
-    if isinstance(search, PrecomputedSearch):
-        return count * count * _SORTED
+    if search.method == "precomputed":
+        return count * count * _TABLE
     if search.method == "kdtree" or search.low:
         a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
         return float(count * min(a_row * np.log2(count + 1) / 16, count * 100e-9))
     return count * count * (_TABLE + _pair_seconds(search))
 
 
-def parts_seconds(search: ExactSearch, pairs: float) -> float:
-    """Projected seconds for all neighbours of all rows from their parts, so many pairs measured for each."""
+def cluster_seconds(search: ExactSearch, pairs: float) -> float:
+    """Projected seconds for all neighbours of all rows from clusters, so many pairs measured for each."""
     return float(search.n_rows) * pairs * (_TABLE + _pair_seconds(search))
 
 
@@ -108,7 +96,7 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
 
 def index_seconds(search: ExactSearch, n_neighbors: int, total: int) -> float:
     """Projected seconds for an index of NN-descent and so many queries of it."""
-    asked = query_evaluations(total, n_neighbors) * (20e-9 + _evaluation_seconds(search))
+    asked = _QUERY_EVALUATIONS * total * (n_neighbors + 1) * (20e-9 + _evaluation_seconds(search))
     return descent_seconds(search, n_neighbors) + asked
 
 
@@ -164,7 +152,7 @@ def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: s
     found = search_bytes(rows, width, n_neighbors, method, threads)
     if rows == count and method != "brute":
         return found
-    found += parts_bytes(count, width, n_neighbors) if count >= LEAST else 0
+    found += cluster_bytes(count, width, n_neighbors) if count >= LEAST else 0
     if method == "kdtree":
         return found + rows * (8 * width + 24)
     if method == "brute":
@@ -185,11 +173,24 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
     return max(0, memory - machine.FIRST_USE - held - 2 * lists)
 
 
-WORTH_PARTS = 20.0  # projected seconds, below which all pairs are looked at
+WORTH_CLUSTERS = 20.0  # projected seconds, below which all pairs are looked at
+_TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 100  # rows
 _NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
 
-PLAIN, DESCENT = "plain", "nndescent"
+
+class Chosen(NamedTuple):
+    """The search of all rows among themselves.
+
+    clusters: What searches among clusters, or says which shards a row asks.
+    seconds: Projected for one core.
+    shard_rows: Rows of a shard of NN-descent at most: all rows where one index is made.
+    """
+
+    strategy: SearchStrategy
+    clusters: ClusterSearch | None = None
+    seconds: float = 0.0
+    shard_rows: int = 0
 
 
 def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
@@ -201,80 +202,72 @@ def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
     return descent_seconds(search, n_neighbors) < exact_seconds(search, n_neighbors)
 
 
-def chosen_way(search: ExactSearch, knn: str, n_neighbors: int, random_state: int, room: int | None) -> Sharded | str:
-    """A search by parts or shards, or PLAIN (all pairs, or one k-d tree), or DESCENT (one index of all rows).
+def choose_search(
+    search: ExactSearch, knn: str, n_neighbors: int | None, random_state: int, room: int | None
+) -> Chosen:
+    """The cheapest search of all rows; of those within a radius (no `n_neighbors`) there is but one.
 
     knn ({"auto", "exact", "nndescent"})
-    room: Bytes that the search may take; see :func:`scalemani.neighbors.choice.shard_rows`.
+    room: Bytes that the search may take; see :func:`shard_rows`.
     """
-
-    def most_rows(method: str) -> int:
-        count, width = search.n_rows, search.prepared.width
-        return shard_rows(room, count, width, n_neighbors, method, search.threads)
-
-    descent = takes_descent(knn, search, n_neighbors)
-    parts = None
-    if knn != "nndescent" and search.method == "brute" and not search.low and Yardstick.known(search.form):
-        seconds = exact_seconds(search, n_neighbors)
-        if seconds >= WORTH_PARTS and search.n_rows >= LEAST:
-            parts = make_parts(search.prepared, random_state, search.n_rows, search.threads)
-            by_parts = parts_seconds(search, pairs_a_row(search, parts, n_neighbors, random_state))
-            if by_parts < (descent_seconds(search, n_neighbors) if descent else seconds):
-                pieces = max(1, int(by_parts / (2 * PIECE_SECONDS)))
-                return PartsInShards(search, parts, shards_of(parts, -(-search.n_rows // pieces)), n_neighbors)
+    if n_neighbors is None or search.method == "precomputed":
+        return Chosen(SearchStrategy.EXACT, seconds=exact_seconds(search, n_neighbors or _TYPICAL_LIST))
+    count, width = search.n_rows, search.prepared.width
+    seconds, descent = exact_seconds(search, n_neighbors), takes_descent(knn, search, n_neighbors)
+    may = knn != "nndescent" and search.method == "brute" and not search.low and TriangleBounds.known(search.form)
+    if may and seconds >= WORTH_CLUSTERS and count >= LEAST:
+        clusters = ClusterSearch(search, make_clusters(search, random_state))
+        in_clusters = cluster_seconds(search, pairs_a_row(clusters, n_neighbors, random_state))
+        if in_clusters < (descent_seconds(search, n_neighbors) if descent else seconds):
+            return Chosen(SearchStrategy.CLUSTERS, clusters, in_clusters)
     if descent:
-        rows = most_rows("nndescent")
-        if rows >= search.n_rows:
-            return DESCENT
-        parts = make_parts(search.prepared, random_state, min(rows, LEAST), search.threads)
-        return DescentInShards(search, parts, shards_of(parts, rows), n_neighbors, random_state)
-    if search.method == "brute" and search.low:
-        rows = most_rows("kdtree")
-        parts = make_parts(search.prepared, random_state, rows, search.threads)
-        return TreesInShards(search, parts, shards_of(parts, rows), n_neighbors)
-    return PLAIN
+        rows = shard_rows(room, count, width, n_neighbors, "nndescent", search.threads)
+        if rows >= count:
+            return Chosen(SearchStrategy.DESCENT, shard_rows=count)
+        clusters = ClusterSearch(search, make_clusters(search, random_state, min(rows, LEAST)))
+        return Chosen(SearchStrategy.DESCENT, clusters, shard_rows=rows)
+    if search.method == "brute" and search.low:  # memory can't hold one tree of all rows
+        clusters = ClusterSearch(search, make_clusters(search, random_state, least_rows=_TREE_ROWS))
+        return Chosen(SearchStrategy.CLUSTERS, clusters, seconds)
+    return Chosen(SearchStrategy.EXACT, seconds=seconds)
 
 
-def pairs_a_row(search: ExactSearch, parts: Parts, n_neighbors: int, random_state: int) -> float:
-    """Pairs measured for a row, about, if rows ask those parts alone that can hold nearer ones: of a sample's lists."""
-    assert parts.cells is not None
+def pairs_a_row(among: ClusterSearch, n_neighbors: int, random_state: int) -> float:
+    """Pairs measured for a row, about, if rows ask those clusters alone that can hold nearer ones: of a sample."""
+    search, clusters, bounds = among.search, among.clusters, among.bounds
     rng = np.random.default_rng([abs(int(random_state)), 3])
     sample = np.sort(rng.choice(search.n_rows, min(_SAMPLED, search.n_rows), replace=False))
     _, lengths = search.nearest(search.rows[sample], n_neighbors, exclude=sample)
-    limits = parts.cells.yardstick.length(lengths[:, -1])
-    place = np.empty(search.n_rows, np.int64)
-    place[parts.order] = np.arange(search.n_rows)
-    homes = np.searchsorted(parts.starts, place[sample], side="right") - 1
-    sizes, asked = np.diff(parts.starts), 0.0
-    for row, home, limit in zip(sample, homes, limits, strict=True):
-        others = np.flatnonzero(np.arange(parts.count) != home)
-        low = parts.cells.bounds(search.prepared.take(slice(row, row + 1)), int(home), others)[0]
+    limits = bounds.length(lengths[:, -1])
+    position = np.empty(search.n_rows, np.int64)
+    position[clusters.order] = np.arange(search.n_rows)
+    sizes, asked = np.diff(clusters.starts), 0.0
+    for row, home, limit in zip(sample, clusters.homes(position[sample]), limits, strict=True):
+        others = np.flatnonzero(np.arange(clusters.count) != home)
+        low = bounds.bounds(search.prepared.take(slice(row, row + 1)), int(home), others)[0]
         asked += sizes[home] + _NOT_YET * sizes[others[low <= limit]].sum()
-    return float(asked / len(sample)) + parts.count
+    return float(asked / len(sample)) + clusters.count
 
-
-EXACT, PARTS, INDEX = "exact", "parts", "nndescent"
-WAYS = (EXACT, PARTS, INDEX)
 
 WORTH = 20.0  # projected seconds for all queries, below which nothing is made for them
 FAR = 3.0  # how many times dearer exact lists have to be than those of an index, which misses some
 INDEX_BYTES = 4 << 30  # the most that an index may take: each process has its own
 SEED = 0  # exact lists don't depend on it; those of an index are the same in every process
 _SAMPLED_ROWS = 200  # rows
-_MAKING = 3.0  # tables of bounds between all rows and the centres that parts cost
+_MAKING = 3.0  # tables of bounds between all rows and the centres that clusters cost
 _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 
 
 class QuerySearch:
-    """Searches for queries, of which what a way needs is made once, when it is first asked.
+    """Searches for queries; what a strategy needs is made once, when it is first asked for.
 
     search: The rows and the metric.
     n_neighbors: Rows of each query's list.
     radius: Or all rows within it.
     approximate: Whether lists may come from an index.
 
-    Threads of a process share it. Lists of a query follow from that query and the way alone; those of the exact ways
-    have the same bits.
+    Threads of a process share it. Lists of a query follow from that query and the strategy alone; those of the exact
+    ones have the same bits.
     """
 
     def __init__(self, search: ExactSearch, n_neighbors: int | None, radius: float | None, approximate: bool) -> None:
@@ -282,39 +275,38 @@ class QuerySearch:
         self.k = min(n_neighbors or _TYPICAL_LIST, search.n_rows)
         self._approximate = approximate and radius is None
         self._lock = threading.Lock()
-        self._chosen: dict[int, str] = {}
-        self._parts: PartQueries | None = None
+        self._chosen: dict[int, SearchStrategy] = {}
+        self._clusters: ClusterSearch | None = None
         self._index: ShardIndex | None = None
 
     def is_long(self, total: int) -> bool:
         """Whether so many queries are worth a choice, which takes as long as what it may save."""
         return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH
 
-    def choose(self, total: int) -> str:
-        """The way for so many queries in all: one of `WAYS`."""
+    def choose(self, total: int) -> SearchStrategy:
+        """The strategy for so many queries in all."""
         if not self.is_long(total):
-            return EXACT
+            return SearchStrategy.EXACT
         with self._lock:
             if total not in self._chosen:
                 self._chosen[total] = self._choice(total)
             return self._chosen[total]
 
-    def nearest(self, queries: Any, way: str = EXACT) -> tuple[I64, F64]:
+    def nearest(self, queries: Any, strategy: str = SearchStrategy.EXACT) -> tuple[I64, F64]:
         """The nearest rows (q, k) of each query, by (distance, rank), and their distances."""
-        if way == PARTS:
-            return self._in_parts().nearest(queries, self.k)
-        return self._by_index(queries) if way == INDEX else self.search.nearest(queries, self.k)
+        if strategy == SearchStrategy.CLUSTERS:
+            return self._among_clusters().nearest(queries, self.k)
+        return self._by_index(queries) if strategy == SearchStrategy.DESCENT else self.search.nearest(queries, self.k)
 
-    def within(self, queries: Any, way: str = EXACT) -> tuple[I64, I64, F64]:
+    def within(self, queries: Any, strategy: str = SearchStrategy.EXACT) -> tuple[I64, I64, F64]:
         """All rows within the radius of each query: indptr (q + 1,), rows, distances."""
         assert self.radius is not None
-        if way == PARTS:
-            return self._in_parts().within(queries, self.radius)
-        return self.search.within(queries, self.radius)
+        search = self._among_clusters() if strategy == SearchStrategy.CLUSTERS else self.search
+        return search.within(queries, self.radius)
 
     def recall(self, queries: Any) -> float:
         """Share of what is listed through the index for some queries that is no farther than the true k-th row."""
-        _, found = self.nearest(queries, INDEX)
+        _, found = self.nearest(queries, SearchStrategy.DESCENT)
         _, true = self.search.nearest(queries, self.k)
         return float(np.mean(found <= true[:, -1:]))
 
@@ -323,22 +315,23 @@ class QuerySearch:
     def _exact_seconds(self, total: int) -> float:
         return exact_seconds(self.search, self.k) / self.search.n_rows * total
 
-    def _choice(self, total: int) -> str:
-        way, seconds = EXACT, self._exact_seconds(total)
-        if self.search.n_rows >= LEAST and Yardstick.known(self.search.form):
-            making = parts_seconds(self.search, _MAKING * part_count(self.search.prepared))
+    def _choice(self, total: int) -> SearchStrategy:
+        strategy, seconds = SearchStrategy.EXACT, self._exact_seconds(total)
+        if self.search.n_rows >= LEAST and TriangleBounds.known(self.search.form):
+            making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.prepared))
             if making < seconds:
-                by_parts = making + parts_seconds(self.search, self._pairs()) / self.search.n_rows * total
-                way, seconds = (PARTS, by_parts) if by_parts < seconds else (way, seconds)
+                in_clusters = making + cluster_seconds(self.search, self._pairs()) / self.search.n_rows * total
+                if in_clusters < seconds:
+                    strategy, seconds = SearchStrategy.CLUSTERS, in_clusters
         if self._may_index() and FAR * index_seconds(self.search, self.k, total) < seconds:
-            return INDEX
-        return way
+            return SearchStrategy.DESCENT
+        return strategy
 
     def _pairs(self) -> float:
-        """Distances that a query among the parts takes: counted for a sample of the rows, with these left in."""
+        """Distances that a query among clusters takes: counted for a sample of the rows, with these left in."""
         rng = np.random.default_rng([SEED, 4])
         sample = np.sort(rng.choice(self.search.n_rows, min(_SAMPLED_ROWS, self.search.n_rows), replace=False))
-        trial = PartQueries(self.search, self._made_parts().parts)
+        trial = ClusterSearch(self.search, self._made_clusters().clusters)
         if self.radius is not None:
             trial.within(self.search.rows[sample], self.radius)
         else:
@@ -352,15 +345,14 @@ class QuerySearch:
 
     # ---- what is made ------------------------------------------------------------------------------
 
-    def _in_parts(self) -> PartQueries:
+    def _among_clusters(self) -> ClusterSearch:
         with self._lock:
-            return self._made_parts()
+            return self._made_clusters()
 
-    def _made_parts(self) -> PartQueries:
-        if self._parts is None:
-            parts = make_parts(self.search.prepared, SEED, self.search.n_rows, self.search.threads)
-            self._parts = PartQueries(self.search, parts)
-        return self._parts
+    def _made_clusters(self) -> ClusterSearch:
+        if self._clusters is None:
+            self._clusters = ClusterSearch(self.search, make_clusters(self.search, SEED))
+        return self._clusters
 
     def _by_index(self, queries: Any) -> tuple[I64, F64]:
         with self._lock:

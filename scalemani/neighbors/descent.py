@@ -1,30 +1,35 @@
-"""Approximate neighbours by NN-descent (pynndescent), bit-equal for a seed, as lists of candidate indices.
+"""Approximate neighbours by NN-descent (pynndescent), bit-equal for a seed.
 
-Only indices are taken from it: distances are computed again in float64 by the caller. Where a metric is a
-norm between prepared rows, the descent searches those rows, so that parameters mean the same as in the exact
-search and a common offset is taken off in float64, before anything becomes float32.
+Only candidates are taken from it: distances are computed again in float64. Where a metric is a norm between prepared
+rows, the descent searches those rows, so that parameters mean the same as in the exact search and a common offset is
+taken off in float64, before anything becomes float32. Where there is no room for an index of all rows, `DescentShards`
+makes one of each shard, one after the other.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from scalemani.aliases import I64
+from scalemani.aliases import F64, I64
 from scalemani.cluster.kernel_cache import announce
+from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import ScalemaniError
-from scalemani.neighbors.exact import ExactSearch
-from scalemani.neighbors.forms import CountForm, Form, NormForm
+from scalemani.neighbors.exact import ExactSearch, engine_for
+from scalemani.neighbors.forms import CountForm, Form, FunctionForm, NormForm
 from scalemani.neighbors.functions import one_numba_thread
-from scalemani.neighbors.metric_forms import FunctionForm
+from scalemani.neighbors.lists import Kept, SearchStats
+from scalemani.neighbors.parts import ClusterSearch, Nearest
 from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows
+from scalemani.points.rows import let_go
 
 _EPSILON = 0.2  # how far a query looks beyond its k-th candidate: 99.8 % were found on images, 99.6 % with 0
+_QUERIES = 8192  # at a time
 _DENSE_BYTES = 2 << 30  # the most that CSR rows may take as dense float32
 # What pynndescent has for CSR rows, of the metrics that are passed to it by name.
 _SPARSE_NAMES = frozenset(
@@ -212,3 +217,139 @@ def _as_float32(rows: Any) -> Any:
     if issparse(rows):
         return csr_array(rows, dtype=np.float32)
     return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+class ExactIndex:
+    """What a shard of few rows has instead of an index: the exact search is the faster one there."""
+
+    def __init__(self, search: ExactSearch, there: I64, n_neighbors: int) -> None:
+        prepared = search.prepared
+        part = PreparedRows.part(prepared.take(there), prepared.form, prepared.tie_rank[there])
+        self._prepared, self._engine = prepared, engine_for(part, low=False)
+        self._there, self._k = there, n_neighbors
+
+    def own(self) -> I64:
+        """Candidates (s, n_neighbors) of its own rows, fewer where it has fewer."""
+        return self._nearest(self._there, min(self._k, len(self._there) - 1), np.arange(len(self._there)))
+
+    def ask(self, rows: I64) -> I64:
+        """Candidates (q, n_neighbors) of other rows, fewer where it has fewer."""
+        return self._nearest(rows, min(self._k, len(self._there)), np.full(len(rows), -1))
+
+    def _nearest(self, rows: I64, k: int, own: I64) -> I64:
+        if k < 1:
+            return np.empty((len(rows), 0), np.int64)
+        return self._there[self._engine.nearest(self._prepared.take(rows), k, own)[0]]
+
+
+class DescentShards:
+    """Lists of all rows from an index of each shard; the best of all are merged by (distance, rank).
+
+    A row asks a shard only if that can hold nearer ones than its list so far: exact lists from the rows' own clusters
+    come first, and each index is made once. Queries go cluster by cluster: the batches, on which the last bits of an
+    answer may hang, follow from the rows, the seed and the shards.
+
+    search: The rows and their clusters.
+    most_rows: Of a shard, which is a run of clusters.
+    """
+
+    least_indexed = 2000  # rows
+
+    def __init__(self, search: ClusterSearch, most_rows: int, k: int, random_state: int) -> None:
+        self.search, self._search, self._seed = search, search.search, random_state
+        self.shards = _runs_of_clusters(search.clusters.starts, most_rows)
+        self.found = Nearest(search.n_rows, k, search.search.tie_rank)
+        self._rows = DescentRows(search.search)
+
+    @property
+    def stats(self) -> SearchStats:
+        """What it does; pynndescent doesn't count distances."""
+        return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
+
+    def run(self, kept: Kept, progress: Callable[[int], None]) -> tuple[I64, F64]:
+        """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
+        sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
+        name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
+        first = self._restored(kept.get(name))
+        progress(self._search.n_rows * first // len(self.shards))
+        with single_blas_thread():
+            if not first and self.search.clusters.bounds is not None:
+                for cluster in range(self.search.clusters.count):
+                    rows = self.search.clusters.rows(cluster)
+                    self.found.table[rows], self.found.lengths[rows] = self.search.at_home(cluster, self.found.k)
+            for shard in range(first, len(self.shards)):
+                let_go(self._search.rows)
+                self._search_shard(self.shards[shard])
+                if shard + 1 < len(self.shards):
+                    kept.put(name, self._state(shard + 1))
+                    progress(self._search.n_rows * (shard + 1) // len(self.shards))
+        return self.found.table, self.found.lengths
+
+    def _search_shard(self, shard: range) -> None:
+        """The rows of a shard, and those of others that it can hold neighbours of, ask its index."""
+        order, starts = self.search.clusters.order, self.search.clusters.starts
+        there = order[starts[shard.start] : starts[shard.stop]]
+        index: ShardIndex | ExactIndex
+        if len(there) < self.least_indexed:
+            index = ExactIndex(self._search, there, self.found.k)
+        else:
+            index = ShardIndex(self._rows, there, self.found.k, self._seed)
+        self._take(there, index.own())
+        for cluster in range(self.search.clusters.count):
+            if cluster not in shard:
+                rows = self._asking(cluster, shard)
+                for start in range(0, len(rows), _QUERIES):
+                    some = rows[start : start + _QUERIES]
+                    self._take(some, index.ask(some))
+
+    def _asking(self, home: int, shard: range) -> I64:
+        """Rows of a cluster that a shard may hold nearer ones for."""
+        rows, bounds = self.search.clusters.rows(home), self.search.clusters.bounds
+        if bounds is None:
+            return rows
+        limits = bounds.length(self.found.lengths[rows, -1])
+        near = np.arange(shard.start, shard.stop)[~(bounds.apart(home)[shard.start : shard.stop] > limits.max())]
+        if not len(near):
+            return rows[:0]
+        low = bounds.bounds(self._search.prepared.take(rows), home, near)
+        return np.asarray(rows[low.min(axis=1) <= limits])
+
+    def _take(self, rows: I64, candidates: Any) -> None:
+        """Measure to candidates (q, c), -1 for none, and merge."""
+        for start in range(0, len(rows), _QUERIES):
+            some, found = rows[start : start + _QUERIES], candidates[start : start + _QUERIES]
+            bad = (found < 0) | (found == some[:, None])
+            stand_in = np.where(some > 0, some - 1, some + 1)[:, None]  # any other row; its distance is not used
+            found = np.where(bad, stand_in, found)
+            lengths = self._search.paired(self._search.rows[some], found)
+            lengths[bad] = np.inf
+            self.found.merge(some, np.where(bad, -1, found), lengths, again=True)
+
+    def _state(self, done: int) -> I64:
+        return np.concatenate([[done], self.found.table.ravel(), self.found.lengths.ravel().view(np.int64)])
+
+    def _restored(self, state: I64 | None) -> int:
+        """Shards that are done in a state that was kept; 0 where that is none of this search's."""
+        shape, size = self.found.table.shape, self.found.table.size
+        if state is None or state.dtype != np.int64 or state.shape != (1 + 2 * size,):
+            return 0
+        table = state[1 : 1 + size].reshape(shape)
+        if not 0 < int(state[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):
+            return 0
+        self.found.table = table.copy()
+        self.found.lengths = np.ascontiguousarray(state[1 + size :]).view(np.float64).reshape(shape).copy()
+        return int(state[0])
+
+
+def _runs_of_clusters(starts: I64, most_rows: int) -> list[range]:
+    """Runs of clusters with at most so many rows each, about as many in all of them."""
+    total, count, sizes = int(starts[-1]), len(starts) - 1, np.diff(starts)
+    even = -(-total // -(-total // most_rows))
+    shards, first = [], 0
+    for cluster in range(count):
+        rows = int(starts[cluster + 1] - starts[first])
+        before = rows - int(sizes[cluster])
+        if cluster > first and (rows > most_rows or 2 * rows - sizes[cluster] > 2 * even or before >= even):
+            shards.append(range(first, cluster))
+            first = cluster
+    return [*shards, range(first, count)]

@@ -1,11 +1,8 @@
 """Exact nearest rows: a k-d tree in low dimension, blocked brute force otherwise.
 
-Both list candidates; the distances returned are always direct ones in float64, and ties are broken by a rank
-that the caller derives from the rows' content.
-
-Exact search by a k-d tree, which lists candidates until no tie is left out; distances are then direct.
-
-Exact search by blocks: bounds on all distances make a shortlist, whose distances are then direct.
+The tree lists candidates until no tie is left out; the blocked search makes a shortlist from bounds on all distances.
+The distances returned are always direct ones in float64, and ties are broken by a rank that the caller derives from
+the rows' content.
 """
 
 from __future__ import annotations
@@ -21,9 +18,8 @@ from scipy.spatial import cKDTree
 from scalemani.aliases import F64, I64
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import ScalemaniError
-from scalemani.neighbors.forms import EPS, Form, NormForm
-from scalemani.neighbors.metric_forms import make_form
-from scalemani.neighbors.prepared import BLOCK_BYTES, SAMPLED, PreparedRows, in_order, leaf_rows
+from scalemani.neighbors.forms import EPS, Form, NormForm, make_form
+from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows, in_order
 
 _LARGEST_POWER = 1020  # of two: sums of p-th powers that stay in float64's range
 
@@ -49,17 +45,10 @@ class TreeSearch:
     def __init__(self, prepared: PreparedRows, threads: int) -> None:
         assert isinstance(prepared.form, NormForm)
         self._prepared, self._threads = prepared, threads
-        self._p, self._scale = prepared.form.p, prepared.form.scale
+        self._form, self._p = prepared.form, prepared.form.p
         self._tree = cKDTree(prepared.hold())
         # Relative error of the tree's norms: sums of width terms, and running sums along a path of the tree.
         self._slack = (4 * prepared.width + 256) * EPS
-        self.evaluations = 0.0  # distances that the tree computed, estimated
-        self.asked = 0  # queries
-
-    @property
-    def prepared(self) -> PreparedRows:
-        """The rows."""
-        return self._prepared
 
     @staticmethod
     def possible(prepared: PreparedRows) -> bool:
@@ -67,15 +56,12 @@ class TreeSearch:
         assert isinstance(prepared.form, NormForm)
         return _powers_fit(prepared.hold(), prepared.form.p)
 
-    def takes(self, queries: F64) -> bool:
-        """Whether the tree can list rows for these prepared queries."""
-        return _powers_fit(queries, self._p)
-
-    def nearest(self, queries: Any, k: int, own: I64) -> tuple[I64, F64]:
-        """The k nearest rows of each prepared query but its own, by (distance, tie_rank)."""
+    def nearest(self, queries: Any, k: int, own: I64, limits: F64 | float = np.inf) -> tuple[I64, F64]:
+        """The k nearest rows of each prepared query but its own, by (distance, tie_rank), also beyond `limits`."""
+        if not _powers_fit(queries, self._p):  # queries far beyond the rows
+            return BruteSearch(self._prepared).nearest(queries, k, own, limits)
         indices, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
         pending = np.arange(len(queries))
-        self.asked += len(queries)
         width = min(k + 2, self._prepared.count)
         while len(pending):
             step = max(1, BLOCK_BYTES // (8 * self._prepared.width * width))
@@ -90,7 +76,9 @@ class TreeSearch:
 
     def within(self, queries: Any, radius: float, own: I64) -> tuple[I64, I64, F64]:
         """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
-        reach = float(self._scale.norm(radius)) * (1 + self._slack)
+        if not _powers_fit(queries, self._p):
+            return BruteSearch(self._prepared).within(queries, radius, own)
+        reach = float(self._form.scale.norm(radius)) * (1 + self._slack)
         sizes = self._tree.query_ball_point(queries, reach, p=self._p, workers=self._threads, return_length=True)
         parts = []
         for some in _groups(sizes, BLOCK_BYTES // (8 * self._prepared.width)):
@@ -111,9 +99,6 @@ class TreeSearch:
         """
         norms, rows = self._tree.query(queries, k=width, p=self._p, workers=self._threads)
         norms, rows = norms.reshape(-1, width), rows.astype(np.int64).reshape(-1, width)
-        some = slice(None, None, max(1, len(queries) // SAMPLED))
-        sampled = leaf_rows(self._tree, queries[some], norms[some, -1], self._p)
-        self.evaluations += sampled * len(queries) / len(queries[some])
         at = np.repeat(np.arange(len(queries)), width)
         found = self._prepared.distances(queries, at, rows.ravel()).reshape(-1, width)
         found[rows == own[:, None]] = np.inf
@@ -125,7 +110,7 @@ class TreeSearch:
             order = np.lexsort((self._prepared.tie_rank[rows[tied]], found[tied]), axis=1)
             rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
         rows, found = rows[:, :k], found[:, :k]
-        done = self._scale.of_norm(norms[:, -1] * (1 - self._slack)) > found[:, -1]
+        done = self._form.of_norm(norms[:, -1] * (1 - self._slack)) > found[:, -1]
         return rows, found, done | (width == self._prepared.count)
 
 
@@ -165,6 +150,25 @@ class BruteSearch:
         """
         count = queries.shape[0]
         indices, distances = np.full((count, k), -1), np.full((count, k), np.inf)
+        limits = np.broadcast_to(limits, count)
+        for start in range(0, count, self.batch):
+            cut = slice(start, start + self.batch)
+            self._into(indices[cut], distances[cut], queries[cut], own[cut], limits[cut])
+        return indices, distances
+
+    def within(self, queries: Any, radius: float, own: I64) -> tuple[I64, I64, F64]:
+        """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
+        parts: list[tuple[I64, I64, F64]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        for start in range(0, queries.shape[0], self.batch):
+            block, mine = queries[start : start + self.batch], own[start : start + self.batch]
+            for at, rows, found in self._candidates(block, mine, lambda high: np.full(len(high), radius)):
+                parts.append((at + start, rows, found))
+        at, rows, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return self._prepared.lists(queries.shape[0], at, rows, found, radius)
+
+    def _into(self, indices: I64, distances: F64, queries: Any, own: I64, limits: F64) -> None:
+        """Fill the empty lists (q, k) of one batch."""
+        count, k = indices.shape
 
         def limit(high: F64) -> F64:  # the k-th distance is under both of these
             here = np.partition(high, k - 1, axis=1)[:, k - 1] if high.shape[1] >= k else np.inf
@@ -181,14 +185,6 @@ class BruteSearch:
             keep = place < k
             indices[at[keep], place[keep]] = rows[keep]
             distances[at[keep], place[keep]] = found[keep]
-        return indices, distances
-
-    def within(self, queries: Any, radius: float, own: I64) -> tuple[I64, I64, F64]:
-        """Lengths, rows and distances of each prepared query's list of rows at ``radius`` or less."""
-        limit = np.full(queries.shape[0], radius)
-        parts = list(self._candidates(queries, own, lambda high: limit))
-        at, rows, found = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return self._prepared.lists(queries.shape[0], at, rows, found, radius)
 
     def _candidates(self, queries: Any, own: I64, limit: Callable[[F64], F64]) -> Iterator[tuple[I64, I64, F64]]:
         """Pairs that may be at most ``limit(upper bounds)`` apart, by blocks, with their distances."""
@@ -218,6 +214,11 @@ class BruteSearch:
             low[mine, own[mine] - start] = np.nan  # compares false with any limit
             high[mine, own[mine] - start] = np.inf
         return low, high, form.exact_bounds
+
+
+def engine_for(prepared: PreparedRows, low: bool, threads: int = 1) -> TreeSearch | BruteSearch:
+    """The faster search among prepared rows: a k-d tree where they are low in dimension and it can list them."""
+    return TreeSearch(prepared, threads) if low and TreeSearch.possible(prepared) else BruteSearch(prepared)
 
 
 TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 normal rows
@@ -262,19 +263,22 @@ class ExactSearch:
         self._set(rows, form, rank, threads, hold)
 
     def _set(self, rows: Any, form: Form, tie_rank: I64, threads: int, hold: bool = True) -> None:
-        self.rows, self.form, self.tie_rank, self.threads = rows, form, tie_rank, threads
+        self.rows, self.form, self.threads = rows, form, threads
         self.prepared = PreparedRows(rows, form, tie_rank)
         self.low = isinstance(form, NormForm) and form.has_tree and self.prepared.width <= TREE_FEATURES
         self.low = self.low and not (hold and not TreeSearch.possible(self.prepared))
-        self._engine: TreeSearch | BruteSearch = (
-            TreeSearch(self.prepared, threads) if self.low and hold else BruteSearch(self.prepared)
-        )
+        self._engine = engine_for(self.prepared, self.low and hold, threads)
         self.method = self._engine.method
 
     @property
     def n_rows(self) -> int:
         """Number of rows searched among, m."""
         return self.prepared.count
+
+    @property
+    def tie_rank(self) -> I64:
+        """Order among rows at equal distance (m,)."""
+        return self.prepared.tie_rank
 
     @property
     def block_rows(self) -> int:
@@ -284,11 +288,6 @@ class ExactSearch:
     def apart(self, distances: F64) -> Any:
         """Whether rows at these distances have nothing in common: no neighbours, whatever is asked for."""
         return self.form.apart(distances)
-
-    def evaluations(self, count: int) -> int:
-        """Distances computed for so many queries, about, by what a k-d tree's searches up to now took."""
-        engine = self._engine
-        return int(count * engine.evaluations / max(1, engine.asked)) if isinstance(engine, TreeSearch) else 0
 
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
         """The k nearest rows of each query, by (distance, tie_rank).
@@ -301,7 +300,7 @@ class ExactSearch:
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
             raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
-        parts = list(self._nearest(queries, k, exclude))
+        parts = list(self._by_blocks(queries, exclude, self._nearest(k)))
         return (
             np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]),
             np.concatenate([np.empty((0, k)), *[part[1] for part in parts]]),
@@ -313,7 +312,7 @@ class ExactSearch:
         -> indptr (q + 1,)
         -> indices, distances (indptr[-1],)
         """
-        parts = list(self._within(queries, radius, exclude))
+        parts = list(self._by_blocks(queries, exclude, self._within(radius)))
         counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])
         return (
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -350,32 +349,25 @@ class ExactSearch:
 
     def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64]]:
         """The k nearest others of the rows themselves, (b, k), by blocks of ``block_rows`` from each of ``starts``."""
-        return self._nearest(self.rows, k, np.arange(self.n_rows), starts)
+        return self._by_blocks(self.rows, np.arange(self.n_rows), self._nearest(k), starts)
 
     def each_within(self, radius: float, starts: Sequence[int]) -> Iterator[tuple[I64, I64, F64]]:
         """Lengths (b,), rows and distances of the lists of others within ``radius``, by blocks like the above."""
-        return self._within(self.rows, radius, np.arange(self.n_rows), starts)
+        return self._by_blocks(self.rows, np.arange(self.n_rows), self._within(radius), starts)
 
-    def _nearest(
-        self, queries: Any, k: int, exclude: I64 | None, starts: Sequence[int] | None = None
-    ) -> Iterator[tuple[I64, F64]]:
-        for found, distances in self._by_blocks(
-            queries, exclude, lambda engine, block, own: engine.nearest(block, k, own), starts
-        ):
+    def _nearest(self, k: int) -> Callable[[Any, I64], Any]:
+        def search(block: Any, own: I64) -> tuple[I64, F64]:
+            found, distances = self._engine.nearest(block, k, own)
             check_finite(self.form, distances)
-            yield found, distances
+            return found, distances
 
-    def _within(
-        self, queries: Any, radius: float, exclude: I64 | None, starts: Sequence[int] | None = None
-    ) -> Iterator[tuple[I64, I64, F64]]:
-        return self._by_blocks(queries, exclude, lambda engine, block, own: engine.within(block, radius, own), starts)
+        return search
+
+    def _within(self, radius: float) -> Callable[[Any, I64], Any]:
+        return lambda block, own: self._engine.within(block, radius, own)
 
     def _by_blocks(
-        self,
-        queries: Any,
-        exclude: I64 | None,
-        search: Callable[[TreeSearch | BruteSearch, Any, I64], Any],
-        starts: Sequence[int] | None,
+        self, queries: Any, exclude: I64 | None, search: Callable[[Any, I64], Any], starts: Sequence[int] | None = None
     ) -> Iterator[Any]:
         """What ``search`` gives for blocks of queries, in the order of their starts, as they are done.
 
@@ -386,21 +378,14 @@ class ExactSearch:
         step = self.block_rows
         starts = range(0, queries.shape[0], step) if starts is None else starts
 
-        def task(start: int) -> list[Any]:
-            block, mine = self.prepared.queries(queries[start : start + step]), own[start : start + step]
-            if not isinstance(self._engine, TreeSearch) or self._engine.takes(block):
-                return [search(self._engine, block, mine)]
-            brute = BruteSearch(self.prepared)  # queries far beyond the rows
-            cuts = [slice(at, at + brute.batch) for at in range(0, len(mine), brute.batch)]
-            return [search(brute, block[cut], mine[cut]) for cut in cuts]
+        def task(start: int) -> Any:
+            return search(self.prepared.queries(queries[start : start + step]), own[start : start + step])
 
         if self.method == "kdtree":  # its queries have threads of their own, and no products
-            for start in starts:
-                yield from task(start)
+            yield from map(task, starts)
             return
         with single_blas_thread():
-            for found in in_order(task, starts, self.threads):
-                yield from found
+            yield from in_order(task, starts, self.threads)
 
     def _checked(self, queries: Any) -> Any:
         queries = csr_array(queries) if issparse(queries) else np.asarray(queries)

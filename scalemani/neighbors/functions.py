@@ -1,22 +1,18 @@
-"""Leaf: metrics that are functions of two rows, named so that a store can say which one it was made with.
+"""Metrics that are functions of two rows: called for pairs, checked, and named so that a store can say which one.
 
-A store holds no code. It holds the function's module and qualified name, and a digest of what it
-does, so that another function of the same name is another metric. The process that fitted knows the
-function; others find it by its name where its module is imported already: a stranger's store must not
-choose what is imported and run.
+A store holds no code. It holds the function's module and qualified name, and a digest of what it does, so that another
+function of the same name is another metric. The process that fitted knows the function; others find it by its name
+where its module is imported already: a stranger's store must not choose what is imported and run.
 
-What a function does, in bytes that are the same in every process: its code and all that this sees.
+The digest is of a function's code and of all that this sees: its defaults, what it closes over, the globals that it
+names, the object that it is bound to, and in turn the code and the state of these. It is the same in every process.
+Python's own functions and those of installed packages go by their names. What can't be told from another of its kind
+is refused. Nothing is called or imported to find out.
 
-That is its defaults, what it closes over, the globals that it names, the object that it is bound to, and in turn the
-code and the state of these. Python's own functions and those of installed packages go by their names. What can't be
-told from another of its kind is refused. Nothing is called or imported to find out: a store may have said which
-function it is.
-
-Compiled code with parallel regions: one thread of this process in it at a time, which uses one thread.
-
-numba's workqueue layer aborts the process when two threads are in parallel regions at once, and a reduction's last
-bits follow from the number of threads. pynndescent has such regions, its optimal transport by Sinkhorn too, and a
-user's metric may have them. Regions that other libraries enter meanwhile are beyond this package.
+Compiled code with parallel regions runs on one thread, and one thread of this process is in it at a time: numba's
+workqueue layer aborts the process when two are in parallel regions at once, and a reduction's last bits follow from the
+number of threads. pynndescent has such regions, and a user's metric may have them. Regions that other libraries enter
+meanwhile are beyond this package.
 """
 
 from __future__ import annotations
@@ -32,8 +28,8 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import PurePath
@@ -41,9 +37,15 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
+from scalemani.points.cells import SAME, typical_distance
 from scalemani.storage.forks import REGIONS, check
+
+_SAMPLED = 24  # rows between which a function is called both ways: 600 calls
+BOTH_WAYS = "a distance is the same both ways: give one that is, such as their mean"
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _CONTAINERS = (tuple, list, dict, set, frozenset)
@@ -408,3 +410,84 @@ def import_for(name: str) -> None:
 def _parts(name: str) -> tuple[str, str]:
     module, _, rest = name.partition(":")
     return module, rest.partition("#")[0]
+
+
+def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows: Any, numbers: Any) -> None:
+    """Raise unless a user's function is a distance between some of the distinct rows, which messages call `numbers`.
+
+    That is the same both ways, a number >= 0, and 0 between a row and itself.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.choice(len(numbers), min(_SAMPLED, len(numbers)), replace=False))
+    block = rows[some].toarray() if issparse(rows) else rows[some]
+    block = np.ascontiguousarray(block, dtype=np.float64)
+    a, b = np.triu_indices(len(some))
+    there, back = np.empty(len(a)), np.empty(len(a))
+    with one_numba_thread() if enters_parallel_regions(function) else nullcontext():
+        loop = _plain_loop(function, params)
+        loop(block[a], block[b], there)
+        identity = function_name(function)  # now: what it makes once, when it is first called, is no change
+        loop(block[b], block[a], back)
+    large = np.maximum(there, back)
+    own, unequal = a == b, there != back
+    slack = SAME * typical_distance(large[~own])
+    with np.errstate(invalid="ignore"):  # inf - inf
+        gap = np.abs(there - back)
+    wrong = {
+        "a distance is a number >= 0": ~own & ~((there >= 0) & (back >= 0)),
+        "a distance is 0 there": own & ~(np.abs(there) <= slack),
+        BOTH_WAYS: ~own & unequal & ~(gap <= np.maximum(SAME * large, slack)),
+    }
+    for rule, bad in wrong.items():
+        if bad.any():
+            at = int(np.argmax(bad))
+            i, j = numbers[some[a[at]]], numbers[some[b[at]]]
+            other = "itself" if i == j else f"row {j} of X, and {float(back[at])!r} the other way round"
+            raise ScalemaniError(f"metric={name!r} gives {float(there[at])!r} between row {i} and {other}: {rule}")
+    if function_name(function) != identity:
+        raise ScalemaniError(
+            f"metric={name!r} changes what it uses when it is called (a counter, a cache?), so that it can't be told "
+            "from another function: take that out"
+        )
+
+
+def pynndescent_function(name: str) -> Callable[..., Any]:
+    """pynndescent's own compiled distance (importing it takes half a minute)."""
+    from pynndescent.distances import named_distances  # here only: the import is dear
+
+    function: Callable[..., Any] = named_distances[name]
+    return function
+
+
+def pair_loop(
+    function: Callable[..., Any], params: Mapping[str, Any], positional: bool
+) -> Callable[[F64, F64, F64], None]:
+    """What calls a function for each pair of rows a[i], b[i] and writes out[i]; compiled where the function is."""
+    if hasattr(function, "py_func") and hasattr(function, "overloads") and (positional or not params):
+        return _compiled_loop(function, tuple(params.values()))
+    return _plain_loop(function, params)
+
+
+def _compiled_loop(function: Any, arguments: tuple[Any, ...]) -> Callable[[F64, F64, F64], None]:
+    import numba
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+    def loop(a, b, out):  # type: ignore[no-untyped-def]
+        for i in range(len(out)):
+            out[i] = function(a[i], b[i], *arguments)
+
+    compiled: Callable[[F64, F64, F64], None] = loop
+    return compiled
+
+
+def _plain_loop(function: Callable[..., Any], params: Mapping[str, Any]) -> Callable[[F64, F64, F64], None]:
+    def loop(a: F64, b: F64, out: F64) -> None:
+        for i in range(len(out)):
+            found = function(a[i], b[i], **params)
+            try:
+                out[i] = float(found)
+            except (TypeError, ValueError):
+                raise ScalemaniError(f"the metric function gives {found!r:.60}; a number is needed") from None
+
+    return loop

@@ -1,12 +1,8 @@
-"""Lists of neighbours piece by piece: takes an exact search and what is kept already, gives the lists of all rows.
+"""Lists of neighbours, what their search did in numbers, and how lists are made and kept piece by piece.
 
-A piece is a run of consecutive rows. Where it begins and ends follows from the rows and the metric alone, never from
-a clock or the number of threads, so that any process of the same search finds it again; and lists have the same bits
+A piece is a run of consecutive rows. Where it begins and ends follows from the rows and the metric alone, never from a
+clock or the number of threads, so that any process of the same search finds it again. Lists have the same bits
 whichever pieces were kept.
-
-Lists of neighbours, as the search gives them and the graph takes them.
-
-What a search for neighbours did, in numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +29,7 @@ class NeighborLists:
     distances (indptr[-1],)
     method: "kdtree", "brute", "precomputed" or "nndescent".
     recall: Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
-    account: How many distances that took, and what was skipped; without those that measured the recall.
+    stats: What the search did, without what measured the recall.
     left_out: Entries that are not in the lists, since their rows have nothing in common under the metric.
     """
 
@@ -42,7 +38,7 @@ class NeighborLists:
     distances: F64
     method: str
     recall: float
-    account: Account | None = None
+    stats: SearchStats | None = None
     left_out: int = 0
 
     @property
@@ -62,36 +58,39 @@ class NeighborLists:
         )
 
 
-def even_lists(table: I64, lengths: F64, method: str, recall: float, account: Account) -> NeighborLists:
+def even_lists(table: I64, lengths: F64, method: str, recall: float, stats: SearchStats) -> NeighborLists:
     """Lists of k neighbours each, from tables (m, k) of them and of their distances."""
     indptr = np.arange(len(table) + 1, dtype=np.int64) * table.shape[1]
-    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall, account)
+    return NeighborLists(indptr, table.ravel(), lengths.ravel(), method, recall, stats)
 
 
-@dataclass
-class Account:
+@dataclass(frozen=True)
+class SearchStats:
     """What a search did.
 
-    n_distances: Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed.
-    counted: Whether each was counted; else the number is an estimate (:mod:`scalemani.neighbors.prepared`).
-    n_skipped: Pairs of a row and a shard without it that were skipped.
-    skipped_shards: Pairs (i, j), at most 100, of shards such that no row of i asked j.
+    n_distances: Pairs, of two rows or of a row and a centre, whose distance or a bound on it was computed; None where
+        that isn't counted: by SciPy's k-d tree and by pynndescent.
+    n_shards: Indexes of NN-descent.
+    n_clusters: Clusters of rows that were searched, or skipped, as a whole.
     """
 
-    n_distances: int = 0
-    counted: bool = True
+    n_distances: int | None = None
     n_shards: int = 1
-    n_parts: int = 1
-    n_skipped: int = 0
-    skipped_shards: list[list[int]] | None = None
+    n_clusters: int = 1
 
     def record(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)
+        """What is known, as JSON values."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-Lists = tuple[I64, I64, F64]
-"""Lengths (b,), rows and distances of the lists of b rows, one list after the other."""
+class Lists(NamedTuple):
+    """Lengths (b,), rows and distances of the lists of b rows, one list after the other."""
+
+    counts: I64
+    indices: I64
+    distances: F64
+    n_distances: int = 0  # that were computed, if the search counts them
+
 
 PIECE_SECONDS = 20.0  # of one core's projected work, the least that a piece is kept for: milliseconds are spent on it
 BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of them on a disk of 500 MB/s
@@ -124,6 +123,7 @@ def by_pieces(
     seconds: float,
     kept: Kept,
     progress: Callable[[int], None],
+    name: str = "lists",
 ) -> Lists:
     """Lists of all rows, of which the pieces that are kept are not searched for.
 
@@ -133,11 +133,12 @@ def by_pieces(
     seconds: Projected work of one core for all rows.
     kept: Less than two pieces' work keeps nothing.
     progress: Called with the rows that are done, first with those that were kept; never with all of them.
+    name: Of the search: pieces are kept under it.
     """
     pieces = _pieces(count, step, seconds)
     if len(pieces) < 2:
         kept = NothingKept()
-    found = [_unpacked(kept.get(_name(piece)), len(piece)) for piece in pieces]
+    found = [_unpacked(kept.get(_name(name, piece)), len(piece)) for piece in pieces]
     done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
     if done < count:
         progress(done)
@@ -149,11 +150,11 @@ def by_pieces(
             parts: list[Lists] = []
             for start in piece[::step]:
                 parts.append(next(blocks))
-                done += len(parts[-1][0])
+                done += len(parts[-1].counts)
                 if start + step >= piece.stop:
                     found[at] = lists = _joined(parts)
-                    if 16 * len(lists[1]) <= BYTES_A_SECOND * seconds * len(piece) / count:
-                        kept.put(_name(piece), _packed(lists))
+                    if 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
+                        kept.put(_name(name, piece), _packed(lists))
                 if done < count:
                     progress(done)
     return _joined([lists for lists in found if lists is not None])
@@ -165,8 +166,8 @@ def _pieces(count: int, step: int, seconds: float) -> list[range]:
     return [range(start, min(start + rows, count)) for start in range(0, count, max(rows, 1))]
 
 
-def _name(piece: range) -> str:
-    return f"lists_{piece.start}_{piece.stop}"
+def _name(name: str, piece: range) -> str:
+    return f"{name}_{piece.start}_{piece.stop}"
 
 
 def _all_of(blocks: Iterator[Lists]) -> Generator[Lists, None, None]:
@@ -175,22 +176,22 @@ def _all_of(blocks: Iterator[Lists]) -> Generator[Lists, None, None]:
 
 
 def _joined(parts: Sequence[Lists]) -> Lists:
-    counts, rows, distances = zip(*parts, strict=True)
-    return np.concatenate(counts), np.concatenate(rows), np.concatenate(distances)
+    counts, rows, distances, computed = zip(*parts, strict=True)
+    return Lists(np.concatenate(counts), np.concatenate(rows), np.concatenate(distances), sum(computed))
 
 
 def _packed(lists: Lists) -> I64:
-    """One array of lengths, rows and the bits of distances."""
-    counts, rows, distances = lists
-    return np.concatenate([counts, rows, np.ascontiguousarray(distances, np.float64).view(np.int64)])
+    """One array of the count of distances, lengths, rows and the bits of distances."""
+    bits = np.ascontiguousarray(lists.distances, np.float64).view(np.int64)
+    return np.concatenate([[lists.n_distances], lists.counts, lists.indices, bits])
 
 
 def _unpacked(piece: I64 | None, count: int) -> Lists | None:
     """The lists of so many rows, or None where that is not what was kept."""
-    if piece is None or piece.dtype != np.int64 or piece.ndim != 1 or len(piece) < count:
+    if piece is None or piece.dtype != np.int64 or piece.ndim != 1 or len(piece) <= count:
         return None
-    counts, rest = piece[:count], piece[count:]
+    counts, rest = piece[1 : count + 1], piece[count + 1 :]
     half = len(rest) // 2
-    if counts.min(initial=0) < 0 or 2 * int(counts.sum()) != len(rest):
+    if counts.min(initial=0) < 0 or 2 * int(counts.sum()) != len(rest) or piece[0] < 0:
         return None
-    return counts, rest[:half], np.ascontiguousarray(rest[half:]).view(np.float64)
+    return Lists(counts, rest[:half], np.ascontiguousarray(rest[half:]).view(np.float64), int(piece[0]))

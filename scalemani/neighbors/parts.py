@@ -1,28 +1,22 @@
-"""Neighbours shard by shard: every row asks the shards that can hold nearer ones, and the best are merged.
+"""Exact neighbours among clusters of the rows: a row asks those clusters alone that can hold its neighbours.
 
-What a shard holds is searched part by part or by a k-d tree (:mod:`scalemani.neighbors.shard_searches`), or by
-NN-descent (:mod:`scalemani.neighbors.shard_searches`); the lists of all rows are by (distance, rank) whatever the
-shards, and exact for the first two. A row asks a part only if what bounds its distances to it
-(:mod:`scalemani.neighbors.parts`) does not exceed the row's k-th distance so far, so that ties are never lost.
+`make_clusters` cuts the rows into clusters that are close in space. `TriangleBounds` gives lower bounds on distances
+from a row to all rows of a cluster. `ClusterSearch` finds the neighbours of the rows themselves, or of queries: a row
+asks its own cluster first, which gives it a k-th distance, and then each cluster whose bound does not exceed the k-th
+distance so far. Ties are never skipped, so that lists are by (distance, rank) to the bit, whatever the clusters are and
+whichever block a row is in.
 
-What a metric tells of rows without measuring between them: takes prepared rows and centres, gives lower bounds.
-
-For norms (and increasing functions of them) distances from a centre obey the triangle inequality, and under the
-Euclidean norm a row that is nearer to its own centre than to another lies beyond a hyperplane (Uhlmann, "Satisfying
-general proximity/similarity queries with metric trees", Information Processing Letters 40, 1991, for the former).
-Some metrics of counts and shares obey the triangle inequality, too. Of others nothing is known.
-
-Rows cut into parts that are close in space, and parts into shards that fit into memory.
-
-Takes prepared rows and a seed, gives the order of the rows by part; it follows from these alone, never from the
-number of threads. Exact lists don't depend on it at all.
+For norms (and increasing functions of them) lengths from a centre obey the triangle inequality, and under the Euclidean
+norm a row that is nearer to its own centre than to another lies beyond a hyperplane (Uhlmann, "Satisfying general
+proximity/similarity queries with metric trees", Information Processing Letters 40, 1991, for the former). Some metrics
+of counts and shares obey the triangle inequality, too. Of others nothing is known.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,41 +24,62 @@ from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.threads import single_blas_thread
-from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.exact import ExactSearch, check_finite, engine_for
 from scalemani.neighbors.forms import EPS, CountForm, Form, NormForm, PairForm
-from scalemani.neighbors.lists import Account, Kept
 from scalemani.neighbors.metrics import METRICS
 from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows, in_order
 from scalemani.points.rows import let_go
 
+MOST_CLUSTERS = 2048
+CENTRE_BYTES = 16 << 20
+_SAMPLED = 16  # rows a centre, of which it becomes the mean
+_ROUNDS = 3
+_TABLE_BYTES = 8 << 20  # of bounds between a block of rows and all centres
+_FIRST = 4  # of the nearest clusters after a row's own: what they give rules out others
+_LEAST = 32  # queries of a thread at once
+_MOST = 8192  # rows at once
 _LOST = 1e-150  # norms below this may vanish in a square
 
 
-class Yardstick:
-    """Lengths that obey the triangle inequality, of which a metric's distances are an increasing function.
+class TriangleBounds:
+    """Lower bounds on lengths from rows to the rows of each cluster; a metric's distances increase with lengths.
 
     form: The metric, of which :meth:`known` is true.
-    centre (d',): What products of dense rows under the Euclidean norm are centred on: any point in the midst of them.
+    middle (d',): What products of dense rows under the Euclidean norm are centred on: any point in the midst of them.
+    centres (C, d'): One for each cluster, prepared.
+    reach (C,): Upper bound on the length from each centre to its rows; -inf for a cluster without rows.
     """
 
-    def __init__(self, form: Form, centre: F64 | None = None) -> None:
+    def __init__(self, form: Form, middle: F64 | None, centres: Any) -> None:
         self._form = NormForm(form.name, form.p) if isinstance(form, NormForm) else form
         self._scale = form.scale if isinstance(form, NormForm) else None
         self.euclidean = isinstance(form, NormForm) and form.p == 2
-        self._centre = centre
+        self._middle, self.centres = middle, centres
+        self.reach = np.full(centres.shape[0], -np.inf)
+        self._doubt = 0.0  # by how much a row's squared length to its own centre may be the larger one
 
     @staticmethod
     def known(form: Form) -> bool:
-        """Whether a metric is one that has such lengths."""
+        """Whether a metric has such lengths."""
         bounded = isinstance(form, CountForm) or (isinstance(form, PairForm) and form.has_table)
         return isinstance(form, NormForm) or (bounded and METRICS[form.name].proper)
 
+    @property
+    def count(self) -> int:
+        """Number of clusters, C."""
+        return int(self.centres.shape[0])
+
+    @cached_property
+    def between(self) -> tuple[F64, F64]:
+        """Bounds (C, C), lower and upper, on the lengths between centres."""
+        return self.table(self.centres, self.centres)
+
     def table(self, a: Any, b: Any) -> tuple[F64, F64]:
         """Bounds (q, c), lower and upper, on the lengths between prepared rows and centres."""
-        centre = self._centre
-        if self.euclidean and not issparse(a) and centre is None:
-            centre = np.zeros(a.shape[1])
-        found = self._form.bounds(a, b, centre)
+        middle = self._middle
+        if self.euclidean and not issparse(a) and middle is None:
+            middle = np.zeros(a.shape[1])
+        found = self._form.bounds(a, b, middle)
         assert found is not None
         return found
 
@@ -73,58 +88,45 @@ class Yardstick:
         found = distances if self._scale is None else np.asarray(self._scale.norm(distances))
         return np.asarray(found * (1 + 32 * EPS) + _LOST)
 
-
-class Cells:
-    """Parts of the rows, each about a centre: what bounds distances to the rows of a part.
-
-    centres (C, d'): Prepared.
-    reach (C,): Upper bound on the length from each centre to its rows; -inf for a part without rows.
-    """
-
-    def __init__(self, yardstick: Yardstick, centres: Any) -> None:
-        self.yardstick, self.centres = yardstick, centres
-        self.between, self._wide = yardstick.table(centres, centres)
-        self.reach = np.full(centres.shape[0], -np.inf)
-        self._doubt = 0.0  # by how much a row's squared length to its own centre may be the larger one
-
-    @property
-    def count(self) -> int:
-        """Number of parts, C."""
-        return int(self.centres.shape[0])
-
     def nearest(self, block: Any) -> tuple[Any, F64, float]:
-        """The part of each prepared row (b,): the nearest centre's; the length to it at most; and how sure that is."""
-        low, high = self.yardstick.table(block, self.centres)
-        parts = high.argmin(axis=1)
-        lengths, doubt = high[np.arange(len(parts)), parts], 0.0
-        if self.yardstick.euclidean:
+        """The cluster of each prepared row (b,): the nearest centre's; the length to it at most; the doubt in it."""
+        low, high = self.table(block, self.centres)
+        clusters = high.argmin(axis=1)
+        lengths, doubt = high[np.arange(len(clusters)), clusters], 0.0
+        if self.euclidean:
             np.multiply(high, high, out=high)
             high -= low * low
             doubt = float(high.max(initial=0.0))
-        return parts, lengths, doubt
+        return clusters, lengths, doubt
 
-    def learn(self, parts: Any, lengths: F64, doubt: float) -> None:
-        """Know that rows with such parts and lengths, as :meth:`nearest` gives them, are there."""
-        np.maximum.at(self.reach, parts, lengths)
+    def learn(self, clusters: Any, lengths: F64, doubt: float) -> None:
+        """Take rows, as :meth:`nearest` gives them, into their clusters."""
+        np.maximum.at(self.reach, clusters, lengths)
         self._doubt = max(self._doubt, doubt)
 
     def renumber(self, old: Any) -> None:
-        """Number the parts anew: part i is what was ``old[i]``; pieces of one part are parts with its bounds."""
+        """Number the clusters anew: cluster i is what was ``old[i]``; pieces of one have its bounds."""
+        low, high = self.between
         self.centres, self.reach = self.centres[old], self.reach[old]
-        self.between, self._wide = self.between[np.ix_(old, old)], self._wide[np.ix_(old, old)]
+        self.between = low[np.ix_(old, old)], high[np.ix_(old, old)]
 
     def apart(self, home: int) -> F64:
-        """Lower bound (C,) on the length between any row of a part and any of each part."""
-        return np.asarray(self._lowered(self.between[home] - self.reach[home] - self.reach, self.between[home]))
+        """Lower bound (C,) on the length between any row of a cluster and any of each cluster."""
+        between = self.between[0][home]
+        return np.asarray(self._lowered(between - self.reach[home] - self.reach, between))
 
-    def bounds(self, block: Any, home: int, parts: Any) -> F64:
-        """Lower bounds (q, c) on the lengths from each prepared row of part `home` to any row of some parts."""
-        listed = np.append(np.asarray(parts, np.int64), home)
-        low, high = self.yardstick.table(block, self.centres[listed])
+    def bounds(self, block: Any, home: int, clusters: Any) -> F64:
+        """Lower bounds (q, c) on the lengths from each prepared row to any row of some clusters.
+
+        They hold for any row and any `home`: a row of another cluster lies on that side of the plane between the two
+        centres, wherever the block's rows do. The nearest centre's are the sharpest.
+        """
+        listed = np.append(np.asarray(clusters, np.int64), home)
+        low, high = self.table(block, self.centres[listed])
         ball = self._lowered(low[:, :-1] - self.reach[listed[:-1]], low[:, :-1])
-        if not self.yardstick.euclidean:
+        if not self.euclidean:
             return np.asarray(ball)
-        between = self._wide[home, listed[:-1]]
+        between = self.between[1][home, listed[:-1]]
         gap = low[:, :-1] ** 2 * (1 - 8 * EPS) - high[:, -1:] ** 2 * (1 + 8 * EPS) - self._doubt * (1 + 8 * EPS)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             plane = np.where(between > 0, gap / (2 * between) * (1 - 16 * EPS), 0.0)
@@ -136,113 +138,101 @@ class Cells:
         return bound - 16 * EPS * np.abs(terms)
 
 
-MOST_PARTS = 2048
-CENTRE_BYTES = 16 << 20
-_SAMPLED = 16  # rows a centre, of which it becomes the mean
-_ROUNDS = 3
-_TABLE_BYTES = 8 << 20
-
-
 @dataclass(frozen=True)
-class Parts:
-    """Rows by part.
+class Clusters:
+    """Rows by cluster.
 
-    order (m,): Rows, part after part.
-    starts (C + 1,): Where each part begins in that order.
-    cells: What bounds distances to the parts, which it numbers alike; None where nothing does.
+    order (m,): Rows, cluster after cluster, ascending in each.
+    starts (C + 1,): Where each cluster begins in that order.
+    bounds: What bounds distances to the clusters, which it numbers alike; None where nothing does.
     """
 
     order: I64
     starts: I64
-    cells: Cells | None
+    bounds: TriangleBounds | None
 
     @property
     def count(self) -> int:
-        """Number of parts, C."""
+        """Number of clusters, C."""
         return len(self.starts) - 1
 
-    def rows(self, part: int) -> I64:
-        """Rows of a part, ascending."""
-        return self.order[self.starts[part] : self.starts[part + 1]]
+    def rows(self, cluster: int) -> I64:
+        """Rows of a cluster, ascending."""
+        return self.order[self.starts[cluster] : self.starts[cluster + 1]]
 
-    def size(self, part: int) -> int:
-        """Number of rows of a part."""
-        return int(self.starts[part + 1] - self.starts[part])
+    def homes(self, positions: Any) -> I64:
+        """The cluster of the rows at some positions in the order."""
+        return np.asarray(np.searchsorted(self.starts, positions, side="right") - 1)
 
 
-def part_count(prepared: PreparedRows) -> int:
-    """How many parts are tried: as many as rows in each, which makes the least of both together."""
+def cluster_count(prepared: PreparedRows) -> int:
+    """How many clusters are tried: as many as rows in each, which makes the least of both together."""
     fit = max(2, CENTRE_BYTES // (8 * prepared.width))
-    return int(min(np.sqrt(prepared.count), MOST_PARTS, fit))
+    return int(min(np.sqrt(prepared.count), MOST_CLUSTERS, fit))
 
 
-def make_parts(prepared: PreparedRows, seed: int, most_rows: int, threads: int = 1) -> Parts:
-    """Parts that are close in space where the metric says what that is; else runs of rows.
+def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, least_rows: int = 1) -> Clusters:
+    """Clusters that are close in space where the metric says what that is; else runs of rows.
 
-    most_rows: Larger parts are cut, anyhow.
+    They follow from the rows and the seed alone, never from the number of threads.
+
+    most_rows: Larger clusters are cut, anyhow.
+    least_rows: Of a cluster, on average: a k-d tree is worth its making.
     """
-    if not Yardstick.known(prepared.form):
-        return _runs(prepared.count, most_rows)
+    prepared = search.prepared
+    most_rows = prepared.count if most_rows is None else most_rows
+    if not TriangleBounds.known(search.form):
+        runs = _even(prepared.count, max(1, -(-prepared.count // most_rows)))
+        return Clusters(np.arange(prepared.count), _sums(runs), None)
     with single_blas_thread():
-        cells = _cells(prepared, np.random.default_rng([abs(int(seed)), 2]))
-        part_of = np.empty(prepared.count, np.int64)
-        step = _step(prepared, cells.count)
+        count = max(1, min(cluster_count(prepared), prepared.count // least_rows))
+        bounds = _centres(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
+        home_of = np.empty(prepared.count, np.int64)
+        step = _step(prepared, bounds.count)
 
         def nearest(start: int) -> Any:
-            return cells.nearest(prepared.take(slice(start, start + step)))
+            return bounds.nearest(prepared.take(slice(start, start + step)))
 
         starts = range(0, prepared.count, step)
-        for start, (parts, lengths, doubt) in zip(starts, in_order(nearest, starts, threads), strict=True):
-            part_of[start : start + step] = parts
-            cells.learn(parts, lengths, doubt)
-    sizes = np.bincount(part_of, minlength=cells.count)
-    sequence = _neighbouring(cells.between, sizes)
-    place = np.empty(cells.count, np.int64)
-    place[sequence] = np.arange(len(sequence))
-    order = np.argsort(place[part_of], kind="stable")
-    return _cut(order.astype(np.int64, copy=False), sizes[sequence], sequence, cells, most_rows)
+        for start, (homes, lengths, doubt) in zip(starts, in_order(nearest, starts, search.threads), strict=True):
+            home_of[start : start + step] = homes
+            bounds.learn(homes, lengths, doubt)
+    sizes = np.bincount(home_of, minlength=bounds.count)
+    sequence = _neighbouring(bounds.between[0], sizes)
+    position = np.empty(bounds.count, np.int64)
+    position[sequence] = np.arange(len(sequence))
+    order = np.argsort(position[home_of], kind="stable")
+    # In their new order; the pieces of one that is too large share its centre.
+    pieces: I64 = np.maximum(1, -(-sizes[sequence] // most_rows))
+    cut = [_even(size, n) for size, n in zip(sizes[sequence].tolist(), pieces.tolist(), strict=True)]
+    bounds.renumber(np.repeat(sequence, pieces))
+    return Clusters(order.astype(np.int64, copy=False), _sums(np.concatenate(cut)), bounds)
 
 
-def shards_of(parts: Parts, most_rows: int) -> list[range]:
-    """Runs of parts with at most so many rows each, about as many in all of them."""
-    total = int(parts.starts[-1])
-    even = -(-total // -(-total // most_rows))
-    shards, first = [], 0
-    for part in range(parts.count):
-        rows = int(parts.starts[part + 1] - parts.starts[first])
-        before = rows - parts.size(part)
-        if part > first and (rows > most_rows or 2 * rows - parts.size(part) > 2 * even or before >= even):
-            shards.append(range(first, part))
-            first = part
-    return [*shards, range(first, parts.count)]
-
-
-def _cells(prepared: PreparedRows, rng: np.random.Generator) -> Cells:
+def _centres(prepared: PreparedRows, count: int, rng: np.random.Generator) -> TriangleBounds:
     """Centres: sampled rows; under the Euclidean norm the means of those nearest to each."""
-    count = max(1, part_count(prepared))
     rows = rng.choice(prepared.count, min(prepared.count, _SAMPLED * count), replace=False)
     centres = prepared.take(np.sort(rows[:count]))
     dense = not issparse(centres)
     middle = centres.mean(axis=0) if dense else None
-    yardstick = Yardstick(prepared.form, middle)
-    if not (yardstick.euclidean and dense):
-        return Cells(yardstick, centres)
-    for _ in range(_ROUNDS):
-        centres = _means(prepared, np.sort(rows), centres, yardstick)
-    return Cells(yardstick, centres)
+    bounds = TriangleBounds(prepared.form, middle, centres)
+    if bounds.euclidean and dense:
+        for _ in range(_ROUNDS):
+            bounds = TriangleBounds(prepared.form, middle, _means(prepared, np.sort(rows), bounds))
+    return bounds
 
 
-def _means(prepared: PreparedRows, rows: I64, centres: F64, yardstick: Yardstick) -> F64:
+def _means(prepared: PreparedRows, rows: I64, bounds: TriangleBounds) -> F64:
     """The mean of the rows nearest to each centre; a centre without rows stays."""
-    sums, counts = np.zeros_like(centres), np.zeros(len(centres))
-    step = _step(prepared, len(centres))
+    sums, counts = np.zeros_like(bounds.centres), np.zeros(bounds.count)
+    step = _step(prepared, bounds.count)
     for start in range(0, len(rows), step):
         block = prepared.take(rows[start : start + step])
-        nearest = yardstick.table(block, centres)[1].argmin(axis=1)
+        nearest = bounds.table(block, bounds.centres)[1].argmin(axis=1)
         np.add.at(counts, nearest, 1)
         np.add.at(sums, nearest, block)
     filled = counts > 0
-    return np.asarray(np.where(filled[:, None], sums / np.maximum(counts, 1)[:, None], centres))
+    return np.asarray(np.where(filled[:, None], sums / np.maximum(counts, 1)[:, None], bounds.centres))
 
 
 def _step(prepared: PreparedRows, count: int) -> int:
@@ -250,7 +240,7 @@ def _step(prepared: PreparedRows, count: int) -> int:
 
 
 def _neighbouring(between: F64, sizes: Any) -> I64:
-    """Parts with rows, in an order in which near ones are near: halves between two that are far apart, and so on."""
+    """Clusters with rows, in an order in which near ones are near: halves between two that are far apart, and so on."""
     waiting, sequence = [np.flatnonzero(sizes > 0)], []
     while waiting:
         some = waiting.pop()
@@ -266,168 +256,205 @@ def _neighbouring(between: F64, sizes: Any) -> I64:
     return np.asarray(sequence, np.int64)
 
 
-def _cut(order: I64, sizes: I64, sequence: I64, cells: Cells, most_rows: int) -> Parts:
-    """Parts in their new order; the pieces of one that is too large share its centre."""
-    pieces = np.maximum(1, -(-sizes // most_rows))
-    starts = np.concatenate(
-        [[0], np.cumsum(np.concatenate([_even(size, n) for size, n in zip(sizes, pieces, strict=True)]))]
-    )
-    cells.renumber(np.repeat(sequence, pieces))
-    return Parts(order, starts.astype(np.int64), cells)
-
-
 def _even(size: int, pieces: int) -> I64:
     return np.diff(np.arange(pieces + 1) * int(size) // pieces)
 
 
-def _runs(count: int, most_rows: int) -> Parts:
-    pieces = max(1, -(-count // most_rows))
-    return Parts(np.arange(count), np.concatenate([[0], np.cumsum(_even(count, pieces))]).astype(np.int64), None)
+def _sums(sizes: I64) -> I64:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-Done = Callable[[int], None]
+class Nearest:
+    """The k nearest rows found so far of each query: table (q, k), -1 for none, and lengths (q, k), inf for none."""
 
-
-class Sharded(ABC):
-    """A search of all rows among themselves, shard by shard.
-
-    search: The rows and the metric.
-    shards: Parts of each shard.
-    k: Neighbours of each row.
-    name: Under which shards are kept: another one would not find those of earlier releases.
-    method: As :class:`scalemani.neighbors.lists.NeighborLists` has it.
-    exact: Whether the lists are.
-    passes: Over the shards.
-    table (m, k): Neighbours found so far, -1 where there are fewer.
-    lengths (m, k): Their distances, inf where there are fewer.
-    """
-
-    name: str
-    method: str
-    exact = True
-    passes = 1
-
-    def __init__(self, search: ExactSearch, parts: Parts, shards: list[range], k: int) -> None:
-        self.search, self.parts, self.shards, self.k = search, parts, shards, k
-        count = search.n_rows
+    def __init__(self, count: int, k: int, tie_rank: I64) -> None:
+        self.k, self._rank = k, tie_rank
         self.table, self.lengths = np.full((count, k), -1), np.full((count, k), np.inf)
-        self.account = Account(n_shards=len(shards), n_parts=parts.count, skipped_shards=[])
-        self.asked = np.zeros((len(shards), len(shards)), np.int64)  # rows of one that asked the other
-        self._shard_of = np.repeat(np.arange(len(shards)), [len(shard) for shard in shards])
 
-    @abstractmethod
-    def begin(self) -> None:
-        """What comes before the shards."""
-
-    @abstractmethod
-    def step(self, turn: int, shard: int, progress: Callable[[float], None]) -> None:
-        """Work of one shard in one pass; `progress` takes the share of it that is done."""
-
-    def run(self, kept: Kept, name: str, progress: Done) -> tuple[I64, F64]:
-        """Lists (m, k) of all rows, going on from the last shard that was kept under a name."""
-        steps = [(turn, shard) for turn in range(self.passes) for shard in range(len(self.shards))]
-        done = self._restored(kept.get(name), len(steps))
-        count = self.search.n_rows
-
-        def said(share: float) -> None:
-            progress(min(count - 1, int(count * share / len(steps))))
-
-        said(done)
-        with single_blas_thread():
-            if not done:
-                self.begin()
-            for at in range(done, len(steps)):
-                let_go(self.search.rows)
-                self.step(*steps[at], lambda share, at=at: said(at + share))  # type: ignore[misc]
-                if at + 1 < len(steps):
-                    kept.put(name, self._state(at + 1))
-                    said(at + 1)
-        self._sum_up()
-        return self.table, self.lengths
-
-    def shard_rows(self, shard: int) -> I64:
-        """Rows of a shard, part by part."""
-        some = self.shards[shard]
-        return self.parts.order[self.parts.starts[some.start] : self.parts.starts[some.stop]]
-
-    def limits(self, rows: I64) -> F64:
-        """The lengths beyond which nothing comes into these rows' lists."""
-        found = self.lengths[rows, -1]
-        return found if self.parts.cells is None else self.parts.cells.yardstick.length(found)
-
-    def near_parts(self, home: int, some: range, limit: float) -> I64:
-        """Parts of a run that may hold rows within a length of a row of part `home`, the nearest first."""
-        others: I64 = np.arange(some.start, some.stop)
-        others = others[others != home]
-        if self.parts.cells is None:
-            return others
-        apart = self.parts.cells.apart(home)[others]
-        near: I64 = others[apart <= limit]
-        return near[np.argsort(self.parts.cells.between[home, near], kind="stable")]
-
-    def bounds(self, queries: Any, home: int, parts: I64) -> tuple[F64, int]:
-        """Lower bounds (q, c) on lengths to parts, and how many distances that took."""
-        if self.parts.cells is None:
-            return np.zeros((queries.shape[0], len(parts))), 0
-        return self.parts.cells.bounds(queries, home, parts), queries.shape[0] * (len(parts) + 1)
-
-    def merge(self, rows: I64, found: I64, lengths: F64, *, again: bool = False) -> None:
-        """Take what was found (q, c) for some rows into their lists; `again` if it may be there already."""
-        found = np.concatenate([self.table[rows], found], axis=1)
-        lengths = np.concatenate([self.lengths[rows], lengths], axis=1)
+    def merge(self, some: Any, found: I64, lengths: F64, *, again: bool = False) -> None:
+        """Take rows (b, c) found for some queries into their lists; `again` if they may be there already."""
+        found = np.concatenate([self.table[some], found], axis=1)
+        lengths = np.concatenate([self.lengths[some], lengths], axis=1)
         found, lengths = self._sorted(found, lengths)
         if again:
             twice = (found[:, 1:] == found[:, :-1]) & (found[:, 1:] >= 0)
             if twice.any():
                 found[:, 1:][twice], lengths[:, 1:][twice] = -1, np.inf
                 found, lengths = self._sorted(found, lengths)
-        self.table[rows], self.lengths[rows] = found[:, : self.k], lengths[:, : self.k]
-
-    def foreign(self, shard: int) -> Iterator[tuple[int, I64]]:
-        """Rows outside a shard that have to ask it, with their own shard's number, in the order of their parts."""
-        some = self.shards[shard]
-        for home in range(self.parts.count):
-            if home in some:
-                continue
-            rows = self.parts.rows(home)
-            limits = self.limits(rows)
-            near = self.near_parts(home, some, float(limits.max(initial=0.0)))
-            if not len(near):
-                continue
-            if self.parts.cells is not None:
-                low, count = self.bounds(self.search.prepared.take(rows), home, near)
-                self.account.n_distances += count
-                rows = rows[low.min(axis=1) <= limits]
-            if len(rows):
-                yield int(self._shard_of[home]), rows
+        self.table[some], self.lengths[some] = found[:, : self.k], lengths[:, : self.k]
 
     def _sorted(self, found: I64, lengths: F64) -> tuple[I64, F64]:
-        order = np.lexsort((self.search.tie_rank[found], lengths), axis=1)
+        order = np.lexsort((self._rank[found], lengths), axis=1)
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(lengths, order, axis=1)
 
-    def _sum_up(self) -> None:
-        sizes = np.array([len(self.shard_rows(shard)) for shard in range(len(self.shards))])
-        others = ~np.eye(len(sizes), dtype=bool)
-        self.account.n_skipped = int((sizes[:, None] - self.asked)[others].sum())
-        self.account.skipped_shards = np.argwhere((self.asked == 0) & others)[:100].tolist()
 
-    # ---- what is kept of a search that is stopped --------------------------------------------------
+class ClusterSearch:
+    """Exact neighbours among clusters, with the methods of ExactSearch. Threads of a process may search at once.
 
-    def _state(self, done: int) -> I64:
-        head = np.array([done, self.account.n_distances])
-        return np.concatenate([head, self.asked.ravel(), self.table.ravel(), self.lengths.ravel().view(np.int64)])
+    search: The rows and the metric.
+    clusters: With bounds, but for :meth:`at_home`.
+    pairs: Distances, and bounds on them, that :meth:`nearest` and :meth:`within` computed: a count of the work.
+    """
 
-    def _restored(self, state: I64 | None, steps: int) -> int:
-        """Steps that are done in a state that was kept; 0 where that is none of this search's."""
-        pairs, size = self.asked.size, self.table.size
-        good = state is not None and state.dtype == np.int64 and state.shape == (2 + pairs + 2 * size,)
-        if state is None or not good or not 0 < int(state[0]) < steps:
+    def __init__(self, search: ExactSearch, clusters: Clusters) -> None:
+        self.search, self.clusters = search, clusters
+        self.n_rows, self.method = search.n_rows, "kdtree" if search.low else "brute"
+        self.block_rows = max(1, min(_MOST, _TABLE_BYTES // (8 * max(search.prepared.width, clusters.count))))
+        self._threads = (
+            1 if search.low else search.threads
+        )  # blocks at once; a tree's queries have threads of their own
+        self.pairs = 0
+
+    @property
+    def bounds(self) -> TriangleBounds:
+        """The bounds of the clusters."""
+        assert self.clusters.bounds is not None
+        return self.clusters.bounds
+
+    def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64, int]]:
+        """The k nearest others (b, k) of the rows in the clusters' order, by blocks of `block_rows` from each start.
+
+        -> Also how many distances, and bounds on them, were computed.
+        """
+
+        def block(start: int) -> tuple[I64, F64, int]:
+            let_go(self.search.rows)
+            at = np.arange(start, min(start + self.block_rows, self.n_rows))
+            return self._lists(self.search.prepared.take(self.clusters.order[at]), k, self.clusters.homes(at), at)
+
+        with single_blas_thread():
+            for table, lengths, pairs in in_order(block, starts, self._threads):
+                check_finite(self.search.form, lengths)
+                yield table, lengths, pairs
+
+    def nearest(self, queries: Any, k: int) -> tuple[I64, F64]:
+        """The k nearest rows (q, k) of each query (q, d) and their distances, as ExactSearch.nearest gives them."""
+        tables, distances = [np.empty((0, k), np.int64)], [np.empty((0, k))]
+
+        def block(some: slice) -> tuple[I64, F64, int]:
+            prepared = self.search.prepared.queries(queries[some])
+            return self._lists(prepared, k, self._homes(prepared))
+
+        with single_blas_thread():
+            for table, lengths, pairs in in_order(block, self._cuts(queries.shape[0]), self._threads):
+                tables.append(table)
+                distances.append(lengths)
+                self.pairs += pairs
+        lengths = np.concatenate(distances)
+        check_finite(self.search.form, lengths)
+        return np.concatenate(tables), lengths
+
+    def within(self, queries: Any, radius: float) -> tuple[I64, I64, F64]:
+        """All rows within a radius, as ExactSearch.within gives them: indptr (q + 1,), rows and distances."""
+        count, every = queries.shape[0], np.arange(self.clusters.count)
+        found: list[tuple[I64, I64, F64]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        with single_blas_thread():
+            for cut in self._cuts(count):
+                prepared = self.search.prepared.queries(queries[cut])
+                limit = self.bounds.length(np.asarray(radius))
+                for home, mine in _groups(self._homes(prepared)):
+                    may = ~(self.bounds.bounds(prepared[mine], home, every) > limit)
+                    self.pairs += 2 * may.size
+                    for cluster, some in _by_cluster(may):
+                        asking, there = mine[some], self.clusters.rows(cluster)
+                        sizes, listed, far = self._engine(there).within(
+                            self._dense(prepared[asking]), radius, np.full(len(asking), -1)
+                        )
+                        found.append((np.repeat(asking, sizes) + cut.start, there[listed], far))
+                        self.pairs += len(asking) * len(there)
+        at, listed, far = (np.concatenate(column) for column in zip(*found, strict=True))
+        sizes, listed, far = self.search.prepared.lists(count, at, listed, far, radius)
+        return _sums(sizes), listed, far
+
+    def at_home(self, cluster: int, k: int) -> tuple[I64, F64]:
+        """The k nearest others (b, k) of a cluster's rows in that cluster alone; -1 at inf where it has fewer."""
+        rows = self.clusters.rows(cluster)
+        found = Nearest(len(rows), k, self.search.tie_rank)
+        every = np.arange(len(rows))
+        self._ask(found, cluster, self.search.prepared.take(rows), every, own=every)
+        return found.table, found.lengths
+
+    def _lists(self, queries: Any, k: int, homes: I64, at: I64 | None = None) -> tuple[I64, F64, int]:
+        """Lists (q, k) of prepared queries, their distances, and how many distances and bounds that took.
+
+        homes (q,): The cluster that each begins with.
+        at (q,): Positions in the clusters' order of queries that are rows themselves.
+        """
+        found, every = Nearest(len(homes), k, self.search.tie_rank), np.arange(self.clusters.count)
+        low, pairs = np.full((len(homes), len(every)), np.inf), 0  # inf: it need not be asked
+        for home, mine in _groups(homes):
+            near = every
+            if at is None:
+                pairs += self._ask(found, home, queries, mine) + low[mine].size
+            else:
+                pairs += self._ask(found, home, queries, mine, own=at[mine] - self.clusters.starts[home])
+                limit = self.bounds.length(found.lengths[mine, -1]).max()
+                near = np.flatnonzero(~(self.bounds.apart(home) > limit))
+            low[mine[:, None], near] = self.bounds.bounds(queries[mine], home, near)
+            pairs += len(mine) * (len(near) + 1)
+        low[np.arange(len(homes)), homes] = np.inf
+        first = np.argpartition(low, min(_FIRST, low.shape[1]) - 1, axis=1)[:, :_FIRST]
+        wanted = np.zeros(low.shape, bool)
+        np.put_along_axis(wanted, first, True, axis=1)
+        pairs += self._ask_all(found, queries, low, wanted)
+        low[wanted] = np.inf
+        pairs += self._ask_all(found, queries, low, np.ones(low.shape, bool))
+        return found.table, found.lengths, pairs
+
+    def _ask_all(self, found: Nearest, queries: Any, low: F64, wanted: Any) -> int:
+        """Ask the wanted clusters (q, C) that can hold nearer rows; bounds that are no numbers rule nothing out."""
+
+        def may(low: F64, some: Any) -> Any:
+            return ~((low > self.bounds.length(found.lengths[some, -1])[:, None]) | np.isposinf(low))
+
+        pairs = 0
+        for cluster, asking in _by_cluster(wanted & may(low, slice(None))):
+            still = may(low[asking, cluster][:, None], asking)[:, 0]
+            pairs += self._ask(found, cluster, queries, asking[still])
+        return pairs
+
+    def _ask(self, found: Nearest, cluster: int, queries: Any, asking: I64, own: I64 | None = None) -> int:
+        """Search a cluster for some of the queries; `own` are the positions in it of those that are its rows."""
+        there = self.clusters.rows(cluster)
+        k = min(found.k, len(there) - (own is not None))
+        if k < 1 or not len(asking):
             return 0
-        self.account.n_distances = int(state[1])
-        self.asked = state[2 : 2 + pairs].reshape(self.asked.shape).copy()
-        table = state[2 + pairs : 2 + pairs + size].reshape(self.table.shape)
-        if int(table.max(initial=-1)) >= len(table) or int(table.min(initial=-1)) < -1:
-            return 0
-        self.table = table.copy()
-        self.lengths = np.ascontiguousarray(state[2 + pairs + size :]).view(np.float64).reshape(table.shape).copy()
-        return int(state[0])
+        own = np.full(len(asking), -1) if own is None else own
+        limits = found.lengths[asking, -1]
+        near, lengths = self._engine(there).nearest(self._dense(queries[asking]), k, own, limits)
+        found.merge(asking, np.where(near >= 0, there[near], -1), lengths)
+        return len(asking) * len(there)
+
+    def _engine(self, there: I64) -> Any:
+        prepared = self.search.prepared
+        block = self._dense(prepared.take(there))
+        part = PreparedRows.part(block, prepared.form, prepared.tie_rank[there])
+        return engine_for(part, self.search.low, self.search.threads)
+
+    def _dense(self, block: Any) -> Any:
+        return block.toarray() if self.search.low and issparse(block) else block
+
+    def _homes(self, prepared: Any) -> I64:
+        """The cluster with the nearest centre of each query (q,)."""
+        starts = range(0, prepared.shape[0], _step(self.search.prepared, self.clusters.count))
+        found = [self.bounds.nearest(prepared[at : at + starts.step])[0] for at in starts]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def _cuts(self, count: int) -> list[slice]:
+        """Runs of queries whose prepared rows, and whose bounds on all clusters, are not too many bytes."""
+        fit = BLOCK_BYTES // (8 * max(self.search.prepared.width, self.clusters.count))
+        step = max(1, min(fit, max(_LEAST, -(-count // self._threads))))
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _by_cluster(wanted: Any) -> Iterator[tuple[int, I64]]:
+    """Each cluster that any query wants (q, C), with the queries that do."""
+    for cluster in np.flatnonzero(wanted.any(axis=0)):
+        yield int(cluster), np.flatnonzero(wanted[:, cluster])
+
+
+def _groups(homes: I64) -> Iterator[tuple[int, I64]]:
+    """Each cluster that is the home of any query, with these."""
+    order = np.argsort(homes, kind="stable")
+    for mine in np.split(order, np.flatnonzero(np.diff(homes[order])) + 1) if len(order) else ():
+        yield int(homes[mine[0]]), mine

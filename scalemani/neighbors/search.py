@@ -1,41 +1,39 @@
-"""Stage 2: takes points, gives each row's nearest other rows, exactly or by NN-descent with its recall."""
+"""The way in: `find_neighbors` gives each row's nearest other rows, exactly or by NN-descent with its recall.
+
+`choice` says which search is the cheapest; here it runs, and its lists are made complete.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
-from scalemani.neighbors.choice import DESCENT, chosen_way, exact_seconds
-from scalemani.neighbors.descent import descent_candidates
-from scalemani.neighbors.exact import ExactSearch, check_finite
+from scalemani.neighbors.choice import Chosen, SearchStrategy, choose_search
+from scalemani.neighbors.descent import DescentShards, descent_candidates
+from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import (
     LEAST_RECALL,
-    Account,
     Kept,
     Lists,
     NeighborLists,
     NothingKept,
+    SearchStats,
     by_pieces,
     even_lists,
 )
-from scalemani.neighbors.parts import Sharded
 from scalemani.neighbors.precomputed import PrecomputedSearch
-from scalemani.neighbors.prepared import build_evaluations
 from scalemani.points.digests import content_rank, row_digests
 from scalemani.points.rows import Points
 
-__all__ = ["Done", "NeighborLists", "Search", "check_size", "find_neighbors", "search_for", "silent"]
-
-Search: TypeAlias = ExactSearch | PrecomputedSearch
+__all__ = ["Done", "NeighborLists", "check_size", "find_neighbors", "search_for", "silent"]
 
 RECALL_SAMPLE = 200  # rows
 KNN = ("auto", "exact", "nndescent")
-_TYPICAL_LIST = 10  # rows, where a radius doesn't say
 Done = Callable[[int], None]
 """Takes the number of rows that are done."""
 
@@ -54,7 +52,7 @@ def find_neighbors(
     knn: str = "auto",
     random_state: int = 0,
     threads: int = 1,
-    search: Search | None = None,
+    search: ExactSearch | None = None,
     room: int | None = None,
     kept: Kept | None = None,
     progress: Done = silent,
@@ -91,16 +89,12 @@ def find_neighbors(
     kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
-    lists = None
-    if n_neighbors is not None and isinstance(search, ExactSearch):
-        way = chosen_way(search, knn, n_neighbors, random_state, room)
-        if isinstance(way, Sharded):
-            lists = _by_shards(way, random_state, kept, progress)
-        elif way == DESCENT:
-            progress(0)
-            lists = _by_descent(search, n_neighbors, random_state, kept)
-    if lists is None:
-        lists = _by_search(search, n_neighbors, None if radius is None else float(radius), kept, progress)
+    chosen = choose_search(search, knn, n_neighbors, random_state, room)
+    if chosen.strategy == SearchStrategy.DESCENT:
+        assert n_neighbors is not None
+        lists = _descent_lists(search, chosen, n_neighbors, random_state, kept, progress)
+    else:
+        lists = _exact_lists(search, chosen, n_neighbors, radius, random_state, kept, progress)
     out = search.apart(lists.distances)
     return lists.without(out) if out.any() else lists
 
@@ -111,7 +105,7 @@ def search_for(
     metric_params: Mapping[str, Any] | None = None,
     threads: int = 1,
     hold: bool = True,
-) -> Search:
+) -> ExactSearch:
     """The exact search among distinct rows, ties broken by content.
 
     points: Distinct rows; for ``metric="precomputed"`` the (m, m) matrix of distances.
@@ -153,56 +147,60 @@ def check_size(points: Any, n_neighbors: Any, radius: Any) -> None:
         )
 
 
-def _by_search(
-    search: Search, n_neighbors: int | None, radius: float | None, kept: Kept, progress: Done
+def _exact_lists(
+    search: ExactSearch,
+    chosen: Chosen,
+    n_neighbors: int | None,
+    radius: float | None,
+    random_state: int,
+    kept: Kept,
+    progress: Done,
 ) -> NeighborLists:
-    """Exact lists, by pieces."""
+    """Exact lists, by pieces: among all rows, or among clusters."""
+    among, name = (search, "lists") if chosen.clusters is None else (chosen.clusters, f"clusters_{abs(random_state)}")
 
     def each(starts: Sequence[int]) -> Iterator[Lists]:
-        if radius is not None:
-            yield from search.each_within(radius, starts)
+        if n_neighbors is None:
+            assert radius is not None
+            yield from (Lists(*lists) for lists in search.each_within(float(radius), starts))
             return
-        assert n_neighbors is not None
-        for table, lengths in search.each_nearest(n_neighbors, starts):
-            yield np.full(len(table), n_neighbors), table.ravel(), lengths.ravel()
+        for table, lengths, *counted in among.each_nearest(n_neighbors, starts):
+            yield Lists(np.full(len(table), n_neighbors), table.ravel(), lengths.ravel(), *counted)
 
-    seconds = exact_seconds(search, n_neighbors or _TYPICAL_LIST)
-    counts, indices, distances = by_pieces(each, search.n_rows, search.block_rows, seconds, kept, progress)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     count = search.n_rows
-    account = Account(count * count)
-    if isinstance(search, ExactSearch) and search.method == "kdtree":
-        account = Account(search.evaluations(count), counted=False)
-    return NeighborLists(indptr, indices, distances, search.method, 1.0, account)
+    found = by_pieces(each, count, among.block_rows, chosen.seconds, kept, progress, name)
+    n_distances = None if among.method == "kdtree" else count * count
+    if chosen.clusters is not None:  # in the clusters' order
+        table, lengths = found.indices.reshape(count, -1), found.distances.reshape(count, -1)
+        position, n_clusters = np.argsort(chosen.clusters.clusters.order), chosen.clusters.clusters.count
+        stats = SearchStats(n_distances and found.n_distances, n_clusters=n_clusters)
+        return even_lists(table[position], lengths[position], among.method, 1.0, stats)
+    indptr = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int64)
+    return NeighborLists(indptr, found.indices, found.distances, among.method, 1.0, SearchStats(n_distances))
 
 
-def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Done) -> NeighborLists:
-    """Lists by parts or shards; what NN-descent left short is searched for exactly."""
-    sizes = "_".join(str(len(shard)) for shard in way.shards[:2])
-    table, lengths = way.run(kept, f"{way.name}_{len(way.shards)}_{sizes}_{abs(int(random_state))}", progress)
-    search, k = way.search, way.k
-    if way.exact:
-        check_finite(search.form, lengths)
-        return even_lists(table, lengths, way.method, 1.0, way.account)
-    short = np.flatnonzero(~np.isfinite(lengths[:, -1]))
-    if len(short):
-        table[short], lengths[short] = search.nearest(search.rows[short], k, exclude=short)
-    return _with_recall(search, table, lengths, random_state, way.account)
+def _descent_lists(
+    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Kept, progress: Done
+) -> NeighborLists:
+    """Lists by NN-descent, from one index or one a shard, with the share of true neighbours in them.
 
-
-def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: Kept) -> NeighborLists:
-    name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
-    candidates = kept.get(name)
-    if candidates is None or candidates.shape != shape:
-        candidates = descent_candidates(search, n_neighbors, random_state)
-        kept.put(name, candidates)
-    table, lengths = complete_lists(search, candidates, n_neighbors)
-    account = Account(build_evaluations(search.n_rows, n_neighbors) + candidates.size, counted=False)
-    return _with_recall(search, table, lengths, random_state, account)
-
-
-def _with_recall(search: ExactSearch, table: I64, lengths: F64, random_state: int, account: Account) -> NeighborLists:
-    """Lists of NN-descent, with the share of true neighbours in them."""
+    What it left short is searched for exactly.
+    """
+    stats = SearchStats()
+    if chosen.clusters is not None:
+        shards = DescentShards(chosen.clusters, chosen.shard_rows, n_neighbors, random_state)
+        table, lengths = shards.run(kept, progress)
+        short, stats = np.flatnonzero(~np.isfinite(lengths[:, -1])), shards.stats
+        if len(short):
+            table[short], lengths[short] = search.nearest(search.rows[short], n_neighbors, exclude=short)
+    else:
+        progress(0)
+        name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
+        candidates = kept.get(name)
+        if candidates is None or candidates.shape != shape:
+            candidates = descent_candidates(search, n_neighbors, random_state)
+            kept.put(name, candidates)
+        table, lengths = complete_lists(search, candidates, n_neighbors)
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
         warn(
@@ -211,7 +209,7 @@ def _with_recall(search: ExactSearch, table: I64, lengths: F64, random_state: in
             f"more than {lengths.shape[1]} neighbours",
             LowRecallWarning,
         )
-    return even_lists(table, lengths, "nndescent", recall, account)
+    return even_lists(table, lengths, "nndescent", recall, stats)
 
 
 def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:

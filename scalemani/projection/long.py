@@ -40,7 +40,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import LowRecallWarning, warn
-from scalemani.neighbors.choice import EXACT, INDEX, PARTS, WAYS
+from scalemani.neighbors.choice import SearchStrategy
 from scalemani.neighbors.functions import import_for
 from scalemani.neighbors.lists import LEAST_RECALL
 from scalemani.progress import Progress
@@ -141,11 +141,11 @@ def sizes(total: int, piece: int, group: int, features: int, axes: int, way: str
     features, axes: Columns of the test set and of the output.
     way: See :mod:`scalemani.neighbors.choice`.
 
-    >>> sizes(10**8, 2048, 1 << 18, 3, 2, "exact"), sizes(10**6, 2048, 1 << 18, 784, 50, "parts")
+    >>> sizes(10**8, 2048, 1 << 18, 3, 2, "exact"), sizes(10**6, 2048, 1 << 18, 784, 50, "clusters")
     ((2048, 262144, 262144), (5349, 16047, 256752))
     """
     part = min(piece, PART_BYTES // (8 * features))
-    if way == PARTS:
+    if way == SearchStrategy.CLUSTERS:
         part = min(MOST_ROWS, WIDE_BYTES // (8 * features), max(LEAST_ROWS, -(-total // SHARED)))
     part = max(1, part)
     parts = max(1, group // part)
@@ -236,14 +236,14 @@ class Placing:
         Warns by LowRecallWarning: By an index that misses more than 5 % of the true neighbours of some of the rows.
         """
         if not self._projector.is_long(self._total):
-            return EXACT
+            return SearchStrategy.EXACT
         of = digest(("way", *self._model), np.array([self._total]))
         found = None if self._kept is None else self._kept.get("way", of, counts=0)
         if found is None:
             way, recall = self._one(way_for, self._total), 1.0
-            if way == INDEX:
+            if way == SearchStrategy.DESCENT:
                 recall = self._one(recall_of, sample(self._projector, self._T, self._total))
-            found = [np.array([WAYS.index(way)]), np.array([recall])]
+            found = [np.array([list(SearchStrategy).index(SearchStrategy(way))]), np.array([recall])]
             if self._kept is not None:
                 self._kept.put("way", of, found, counts=0)
         if found[1][0] < LEAST_RECALL:
@@ -252,7 +252,7 @@ class Placing:
                 "expected: fit with knn='exact' for an exact search",
                 LowRecallWarning,
             )
-        return WAYS[int(found[0][0])]
+        return list(SearchStrategy)[int(found[0][0])]
 
     @property
     def chunk_rows(self) -> int:

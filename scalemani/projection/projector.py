@@ -37,7 +37,7 @@ from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import products_from_seeds
 from scalemani.graph.edges import pointers, row_numbers, shortest
-from scalemani.neighbors.choice import EXACT, QuerySearch
+from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.functions import function_of, is_function_name
 from scalemani.neighbors.metrics import domain_check
@@ -160,9 +160,9 @@ class Projector:
 
     def way(self, total: int) -> str:
         """The way to search for the neighbours of a test set of so many rows (:mod:`scalemani.neighbors.choice`)."""
-        return self.search.choose(total) if self.is_long(total) else EXACT
+        return self.search.choose(total) if self.is_long(total) else SearchStrategy.EXACT
 
-    def coordinates(self, block: Any, way: str = EXACT) -> F64:
+    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":
             out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
@@ -180,7 +180,7 @@ class Projector:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
         return self._placer.place(found)
 
-    def attach(self, block: Any, way: str = EXACT) -> Attachments:
+    def attach(self, block: Any, way: str = SearchStrategy.EXACT) -> Attachments:
         """The training points that each test row touches, searched for one of the ways."""
         if self.kind == "features":
             own = self._index.find(row_digests(block))

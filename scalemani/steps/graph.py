@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import graph_bytes, power_of_two_scale, save_graph, shared_graph
 from scalemani.graph.build import Graph
-from scalemani.neighbors.choice import DESCENT, lists_bytes
+from scalemani.neighbors.choice import SearchStrategy, lists_bytes
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters, metric_name, plain
 from scalemani.projection.projector import Trained
@@ -63,7 +63,7 @@ class NeighborsStep(Step):
     def _lists(self, work: Work) -> NeighborLists | None:
         store, points, parameters = work.store, work.points, work.parameters
         state, fields = store.record(NeighborsRecord), self.fields(parameters, points.kind)
-        if state is not None and not differing(state.fields, fields, exact=state.method != DESCENT):
+        if state is not None and not differing(state.fields, fields, exact=state.method != SearchStrategy.DESCENT):
             drop_pieces(store)  # of a fit that was killed before it did
             if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
                 return None
@@ -82,7 +82,7 @@ class NeighborsStep(Step):
             store.write_array("neighbors_indptr", lists.indptr)
             store.write_array("neighbors_indices", lists.indices)
             store.write_array("neighbors_distances", lists.distances)
-        account = lists.account if lists else None
+        stats = lists.stats if lists else None
         store.finish(
             NeighborsRecord(
                 fields=fields,
@@ -90,7 +90,7 @@ class NeighborsStep(Step):
                 method=lists.method if lists else points.kind,
                 recall=float(lists.recall) if lists else 1.0,
                 left_out=lists.left_out if lists else 0,
-                account=SearchRecord(**account.record()) if account else None,
+                account=SearchRecord(**stats.record()) if stats else None,
             )
         )
         drop_pieces(store)
@@ -108,7 +108,7 @@ class NeighborsStep(Step):
             "knn_method": state.method,
             "knn_recall": state.recall,
             "knn_left_out": state.left_out,
-            "knn_account": asdict(state.account) if state.account else None,
+            "knn_account": state.account.as_dict() if state.account else None,
         }
 
     # ---- what it will take ----

@@ -20,8 +20,8 @@ from scalemani.graph.build import Graph, given_edges, make_graph, symmetric_byte
 from scalemani.graph.edges import row_numbers, two_directions
 from scalemani.neighbors.choice import lists_bytes, needed_bytes, search_room, takes_descent
 from scalemani.neighbors.exact import TREE_FEATURES
+from scalemani.neighbors.functions import BOTH_WAYS, check_function
 from scalemani.neighbors.lists import Kept, NeighborLists
-from scalemani.neighbors.metric_forms import BOTH_WAYS, check_function
 from scalemani.neighbors.metrics import (
     GIVEN_METRICS,
     canonical_name,

@@ -80,15 +80,16 @@ class NeighborsFields(Record, frozen=True, kw_only=True):
         return as_given(self.metric_params)  # type: ignore[no-any-return]
 
 
-class SearchRecord(Record, frozen=True, kw_only=True):
-    """What a search did (:class:`scalemani.neighbors.lists.Account`)."""
+class SearchRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a search did (:class:`scalemani.neighbors.lists.SearchStats`)."""
 
-    n_distances: Seed
-    counted: bool
+    n_distances: Natural | None = None
     n_shards: Count
-    n_parts: Count
-    n_skipped: Natural
-    skipped_shards: list[list[Natural]] | None
+    n_clusters: Count
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
 
 
 class NeighborsRecord(StepRecord, frozen=True, kw_only=True):

@@ -177,9 +177,8 @@ def _neighbor_lines(s: dict[str, Any]) -> list[str]:
     """How they were searched for."""
     said, account = f"{s['knn_method']}, recall {s['knn_recall']:.3f}", s.get("knn_account")
     if account is not None:
-        said += f"; {'' if account['counted'] else 'about '}{account['n_distances']:,} distances"
-        if account["n_shards"] > 1:
-            said += f" in {account['n_shards']} shards"
+        said += f"; {account['n_distances']:,} distances" if "n_distances" in account else ""
+        said += f" in {account['n_shards']} shards" if account["n_shards"] > 1 else ""
     return [f"neighbours       {said}"]
 
 
