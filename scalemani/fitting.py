@@ -34,11 +34,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.client import Cluster, open_cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.geodesics import rows
@@ -91,7 +92,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, kind: st
     limit, given = _read(X, parameters, report)
     folder = StoreFolder(parameters.store)
     try:
-        with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
+        with sole_writer(folder) as writer, _cluster(given, parameters) as cluster:
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
@@ -128,7 +129,7 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress) -> Plan
     limit, given = _read(X, parameters, report)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
-    with Cluster(parameters.scheduler) as cluster:
+    with _cluster(given, parameters) as cluster:
         begun = time.perf_counter()
         _check_early(given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
@@ -158,6 +159,14 @@ def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]
     check_landmarks(given, parameters)
     report("points", 1, 1)
     return limit, given
+
+
+def _cluster(given: Input, parameters: Parameters) -> Cluster:
+    """Where the tasks of this fit run: by the distances that it makes."""
+    landmarks = parameters.landmarks
+    number = given.n_distinct if landmarks is None else landmarks
+    sources = int(number) if isinstance(number, Integral) else np.size(number)
+    return open_cluster(parameters.scheduler, given.n_distinct * sources)
 
 
 def _folder_of_rows(store: Any) -> str | None:

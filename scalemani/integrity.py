@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.client import Cluster, open_cluster
 from scalemani.embedding.coordinates import Embedding, load_embedding
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.fitting import REDO, recorded_graph
@@ -202,13 +202,13 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     if STAGE in stages:
         layout, whole = Layout.of(store), not any(fault.name == LANDMARKS for fault in faults)
         rows = len(layout.by_point(store).rows)
-        with Cluster(scheduler) as cluster:
+        with open_cluster(scheduler, _cells(store)) as cluster:
             cluster.check_shared(store.path, writing=False)
             faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)
     if store.has_distances and not _has(faults, "metadata"):
         faults += ledger_faults(store)
         rows = len(store.blocks)
-        with Cluster(scheduler) as cluster:
+        with open_cluster(scheduler, _cells(store)) as cluster:
             cluster.check_shared(store.path, writing=False)
             finished = store.stage("geodesics") is not None
             tasks = ((store.path, store.identity, row, finished) for row in range(rows))
@@ -220,6 +220,13 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     return Verification(
         str(path), tuple(faults), rows, len(names), "fit" in stages, REDO in stages, landmarks=STAGE in stages
     )
+
+
+def _cells(store: RunStore) -> int:
+    """Distances in a run."""
+    graph, landmarks = store.stage("graph"), store.stage(STAGE)
+    assert graph is not None
+    return int(graph["n_vertices"] * (landmarks["n_landmarks"] if landmarks else graph["n_vertices"]))
 
 
 def _has(faults: list[Fault], *kinds: str) -> bool:
@@ -332,7 +339,7 @@ def _mend(
         done.append("left to the same fit with the same points, which goes on: the graph")
     if store.stage(BY_LANDMARKS) is not None:
         if by_kind.keys() & set(KINDS) and "graph" not in by_kind:
-            with Cluster(scheduler) as cluster:
+            with open_cluster(scheduler, _cells(store)) as cluster:
                 cluster.check_shared(store.path)
                 done += mend_landmarks(store, by_kind, cluster, report)
         return done
@@ -342,7 +349,7 @@ def _mend(
     given = store.document["stages"]["data"]["fields"]["kind"] == "geodesic"
     if given or "graph" in by_kind or not store.has_distances:
         return done + _left_to_the_fit(store, broken, [int(fault.name) for fault in rows])
-    with Cluster(scheduler) as cluster:
+    with open_cluster(scheduler, _cells(store)) as cluster:
         cluster.check_shared(store.path)
         if rows:
             geodesics.remake_rows(cluster, store, sorted(int(fault.name) for fault in rows), report)

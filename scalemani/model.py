@@ -6,6 +6,8 @@ of its projection. A pickle of it carries the files of its export, where one wit
 """
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.client import Cluster, open_cluster
 from scalemani.embedding.coordinates import load_embedding
 from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
 from scalemani.embedding.spectrum import much_negative
@@ -39,7 +41,6 @@ from scalemani.storage.locations import named, place
 from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
 from scalemani.storage.place import StoreFolder, check_writable
 from scalemani.storage.run import RunStore
-from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.storage.writer import Writer, who_writes
 
 PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
@@ -245,8 +246,7 @@ class Run:
         T = self._test_set(T)
         if hasattr(T, "rechunk"):
             return self._lazy(T)
-        with Cluster(scheduler) as cluster:
-            cluster.check_shared(self.store.path, writing=False)
+        with self._cluster(scheduler, T) as cluster:
             pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
@@ -259,6 +259,8 @@ class Run:
         the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
+        from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing  # here only: Zarr comes along
+
         T = self._test_set(T)
         out = named(out, "out")
         if np.isnan(T.shape[0]):
@@ -271,8 +273,7 @@ class Run:
         refuse_existing(out)
         check_writable(out)
         lost = 0
-        with kept_results(out) as kept, Cluster(scheduler) as cluster:
-            cluster.check_shared(self.store.path, writing=False)
+        with kept_results(out) as kept, self._cluster(scheduler, T) as cluster:
             placing = Placing(self._key, T, cluster, kept, report)
             array = NewOutput(kept.folder, (total, self.n_components), min(placing.chunk_rows, max(1, total)))
             for _, rows in placing.groups(array):
@@ -281,6 +282,13 @@ class Run:
             array.finish(out)
         _warn_unreachable(lost, total)
         return open_output(out)
+
+    @contextmanager
+    def _cluster(self, scheduler: Any, T: Any) -> Iterator[Cluster]:
+        """Where a test set is placed: by the distances between its rows and the training points."""
+        with open_cluster(scheduler, T.shape[0] * self.stages["graph"]["n_vertices"]) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
+            yield cluster
 
     def _test_set(self, T: Any) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 from stored_models import fitted
 from threadpoolctl import threadpool_info
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.demo import swiss_roll
 from scalemani.kernel import eigensolver
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module")
 def cluster():
     """One embedded cluster of two threads for a file's tests."""
-    with Cluster(threads=2) as made:
+    with DaskCluster(threads=2) as made:
         yield made
 
 

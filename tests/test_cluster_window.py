@@ -13,6 +13,7 @@ from scalemani.cluster import health
 from scalemani.cluster import tasks as task_window
 from scalemani.cluster import workers as worker_side
 from scalemani.cluster.client import Cluster, tasks_in_flight
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import TaskWindow
 from scalemani.errors import BlindWorkerWarning, ClusterLostError
 
@@ -31,7 +32,7 @@ def three_threads():
 def cluster(three_threads, monkeypatch):
     monkeypatch.setattr(health, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(health, "LOOK_SECONDS", 0.02)
-    with Cluster(three_threads) as made:
+    with DaskCluster(three_threads) as made:
         yield made
 
 

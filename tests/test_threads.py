@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani import KernelIsomap
 from scalemani.cluster.client import Cluster, cores
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import _let_any_thread_lift_it
 from scalemani.neighbors import exact
 from scalemani.neighbors import exact as tree
@@ -181,7 +182,7 @@ def answering(ports, places):
 def test_nothing_of_the_embedded_cluster_answers_at_another_address():
     """Scheduler, worker and both dashboards are tried at every address that the machine has."""
     before = listening()
-    with Cluster(threads=2) as cluster:
+    with DaskCluster(threads=2) as cluster:
         new = listening() - before
         ports = {port for _, port in new}
         information = cluster.client.scheduler_info(n_workers=-1)
