@@ -14,6 +14,7 @@ from scalemani.aliases import F64
 from scalemani.errors import naming_columns
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
+from scalemani.storage import forks as forks  # it must have seen a process before that is forked
 
 if TYPE_CHECKING:  # else where they are used: compiled kernels and SciPy take as long to import as scikit-learn
     from scalemani.model import Run

@@ -39,7 +39,8 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.cluster.client import Cluster, open_cluster
+from scalemani.cluster.choice import open_cluster
+from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.geodesics import rows

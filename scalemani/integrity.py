@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64
-from scalemani.cluster.client import Cluster, open_cluster
+from scalemani.cluster.choice import open_cluster
+from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import Embedding, load_embedding
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.fitting import REDO, recorded_graph

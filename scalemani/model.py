@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.cluster.client import Cluster, open_cluster
+from scalemani.cluster.choice import open_cluster
+from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import load_embedding
 from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
 from scalemani.embedding.spectrum import much_negative

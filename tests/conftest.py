@@ -11,6 +11,7 @@ from distributed import Client, LocalCluster
 from stored_models import fitted
 from threadpoolctl import threadpool_info
 
+from scalemani.cluster import choice
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.demo import swiss_roll
@@ -58,6 +59,12 @@ def cluster():
     """One embedded cluster of two threads for a file's tests."""
     with DaskCluster(threads=2) as made:
         yield made
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    """Small fits take an embedded cluster too, where they would take this thread."""
+    monkeypatch.setattr(choice, "SMALL", 0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from data import roll
 from distributed import Client, Future, LocalCluster
 
 from scalemani import KernelIsomap
-from scalemani.cluster import client as cluster_module
+from scalemani.cluster import dask_cluster as cluster_module
 from scalemani.cluster import workers
 from scalemani.cluster.dask_cluster import DaskCluster, quiet_logs
 from scalemani.errors import ScalemaniError

@@ -12,7 +12,7 @@ from distributed import Client, Future, LocalCluster
 from scalemani.cluster import health
 from scalemani.cluster import tasks as task_window
 from scalemani.cluster import workers as worker_side
-from scalemani.cluster.client import Cluster, tasks_in_flight
+from scalemani.cluster.client import tasks_in_flight
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import TaskWindow
 from scalemani.errors import BlindWorkerWarning, ClusterLostError
@@ -87,7 +87,7 @@ def test_where_results_wait_in_this_process_there_are_no_more_than_it_planned_fo
     cluster, monkeypatch, shares, threads, expected
 ):
     monkeypatch.setattr(cluster._calls, "threads", lambda: threads)
-    monkeypatch.setattr(Cluster, "shares_process", property(lambda self: shares))
+    monkeypatch.setattr(DaskCluster, "shares_process", property(lambda self: shares))
     assert cluster._in_flight() == tasks_in_flight(expected)
 
 

@@ -112,7 +112,7 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
     np.testing.assert_array_equal(found, exact.ExactSearch(points).nearest(points, 3)[0])
 
 
-def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
+def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch, embedded):
     """It asks nothing of the cluster, and may take hours; what it has found is kept."""
     monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
     monkeypatch.setattr(lists, "BYTES_A_SECOND", np.inf)

@@ -17,7 +17,7 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani import KernelIsomap
-from scalemani.cluster.client import Cluster, cores
+from scalemani.cluster.client import cores
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import _let_any_thread_lift_it
 from scalemani.neighbors import exact
@@ -58,10 +58,10 @@ def counted(function, *args):
 
 
 @pytest.fixture
-def busiest(monkeypatch):
+def busiest(monkeypatch, embedded):
     """The most at once by process, of tasks and of blocks; as the machine would have it, BLAS takes four threads."""
     found = {}
-    real = Cluster.map
+    real = DaskCluster.map
 
     def mapped(self, function, tasks, shared=None):
         for result, process, most in real(self, counted, ((function, *task) for task in tasks), shared):
@@ -77,7 +77,7 @@ def busiest(monkeypatch):
 
         return search
 
-    monkeypatch.setattr(Cluster, "map", mapped)
+    monkeypatch.setattr(DaskCluster, "map", mapped)
     for kind in (exact.BruteSearch, tree.TreeSearch):
         monkeypatch.setattr(kind, "nearest", searched(kind.nearest))
     monkeypatch.setattr(exact, "_TABLE_ROWS", 16)

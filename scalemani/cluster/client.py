@@ -1,12 +1,11 @@
-"""Where the tasks of a fit run: on a Dask cluster, or one after the other in this thread.
+"""What a step sees of a cluster: it runs functions over tasks and gives the results in the order of the tasks.
 
-:func:`open_cluster` chooses. Both run the same functions over the same tasks and give their results in the order of
-the tasks, so the bits are the same. Dask is imported only when a cluster is needed.
+So sums over results have fixed bits, wherever the tasks ran. The base class runs them in this thread and imports no
+Dask; :class:`scalemani.cluster.dask_cluster.DaskCluster` runs them on workers.
 """
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
@@ -15,9 +14,6 @@ from scalemani.cluster.machine import give_back
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.progress import Progress
 from scalemani.storage.forks import FIT, doing
-
-SYNCHRONOUS = "synchronous"  # a value of `scheduler`
-SMALL = 2000**2
 
 
 def cores() -> int:
@@ -99,27 +95,3 @@ class Cluster:
         more = () if shared is None else (shared,)
         for task in tasks:
             yield function(*task, *more)
-
-
-def open_cluster(scheduler: Any, cells: float) -> Cluster:
-    """Where tasks are to run.
-
-    scheduler: A client, an address, or "synchronous" for this thread. None: the active client if there is one, else
-        this thread if the work is small, else threads of this process.
-    cells: Distances that the tasks make or read.
-    """
-    if scheduler is None and cells <= SMALL and not _has_active_client():
-        scheduler = SYNCHRONOUS
-    if isinstance(scheduler, str) and scheduler == SYNCHRONOUS:
-        return Cluster()
-    from scalemani.cluster.dask_cluster import DaskCluster  # here only: the import takes half a second
-
-    return DaskCluster(scheduler)
-
-
-def _has_active_client() -> bool:
-    if "distributed" not in sys.modules:
-        return False
-    from scalemani.cluster.dask_cluster import active_client
-
-    return active_client() is not None

@@ -8,16 +8,11 @@ that can't go on (:mod:`scalemani.cluster.health`) is a ``ClusterLostError``.
 import asyncio
 import contextlib
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
-import dask.threaded
-import distributed.utils
 from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
 from distributed.worker import thread_state  # type: ignore[attr-defined]
 
@@ -29,7 +24,7 @@ from scalemani.cluster.tasks import TaskWindow
 from scalemani.cluster.workers import Account, SharedFolder, account, process_name
 from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
-from scalemani.storage.forks import CLIENT, forked
+from scalemani.storage.forks import CLIENT, forked, is_of_parent
 
 # errors of a cluster's end
 _EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
@@ -94,25 +89,6 @@ def be_quiet_in(loop: Any) -> None:
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
-_of_parents: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that were made before this process was forked
-
-
-def _in_child() -> None:
-    """Take from Dask what a fork has left without its threads, on which it would wait for ever."""
-    _of_parents.update(Client._instances)
-    for client in _of_parents:
-        client.get = _refuse  # type: ignore[method-assign]  # what compute() calls
-    distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
-    dask.threaded.default_pool, dask.threaded.pools_lock = None, threading.Lock()
-    dask.threaded.pools.clear()
-
-
-def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise forked(CLIENT)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
 
 
 def check_certificates(address: Any) -> None:
@@ -133,9 +109,10 @@ def check_certificates(address: Any) -> None:
 def active_client() -> Client | None:
     """The client that Dask would use here."""
     try:
-        return default_client()
+        active: Client = default_client()
     except ValueError:
         return None
+    return active
 
 
 class DaskCluster(Cluster):
@@ -190,7 +167,7 @@ class DaskCluster(Cluster):
 
     def _take(self, client: Client) -> None:
         """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer a waiting thread."""
-        if client in _of_parents:
+        if is_of_parent(client):
             raise forked(CLIENT)
         if client.scheduler is None:
             raise ScalemaniError(
@@ -240,7 +217,7 @@ class DaskCluster(Cluster):
         except (OSError, ValueError, TypeError) as error:
             raise ScalemaniError(
                 f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "
-                "certificates, all signed by one authority), or leave scheduler out"
+                "certificates, all signed by one authority), give 'synchronous' for this thread, or leave scheduler out"
             ) from error
         self._owned = True
         be_quiet_in(self.client.loop)
