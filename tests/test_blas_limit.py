@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani.cluster import threads as blas_threads_module
 from scalemani.cluster.dask_cluster import DaskCluster
-from scalemani.cluster.threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
+from scalemani.cluster.threads import _let_any_thread_lift_it, single_blas_thread
 
 
 def blas_threads():
@@ -60,12 +60,13 @@ def test_a_cluster_and_a_search_that_overlap_restore_the_limit(two_blas_threads,
 
 
 def test_the_last_to_let_go_may_be_another_thread_than_the_first(two_blas_threads):
-    hold_blas()
+    here, there = single_blas_thread(), single_blas_thread()
+    here.__enter__()
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(hold_blas).result()
-        release_blas()
+        pool.submit(there.__enter__).result()
+        here.__exit__(None, None, None)
         assert blas_threads() == {1}
-        pool.submit(release_blas).result()
+        pool.submit(there.__exit__, None, None, None).result()
     assert blas_threads() == {2}
 
 

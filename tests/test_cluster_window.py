@@ -192,13 +192,13 @@ class Unseen:
         self.calls, self.worker = calls, worker
 
     def show(self):
-        self.calls.blind = {self.worker}
+        self.calls.without_store = {self.worker}
         worker_side._passed.add(self.token)
         return {self.worker: False, "another": True}
 
 
 def test_a_blind_worker_that_has_gone_by_then_is_warned_about_by_its_own_address(cluster, monkeypatch):
-    monkeypatch.setattr(cluster._calls, "blind", set())
+    monkeypatch.setattr(cluster._calls, "without_store", set())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folder = Unseen(cluster._calls, "tcp://10.9.8.7:1234")

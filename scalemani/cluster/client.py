@@ -57,8 +57,8 @@ class Cluster:
         return True
 
     @property
-    def accounts(self) -> tuple[Any, ...]:
-        """What workers in other processes said of themselves at the start."""
+    def infos(self) -> tuple[Any, ...]:
+        """What workers on a scheduler said of themselves at the start."""
         return ()
 
     @property

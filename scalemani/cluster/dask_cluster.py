@@ -21,54 +21,42 @@ from scalemani.cluster.client import Cluster, cores, tasks_in_flight
 from scalemani.cluster.health import Calls
 from scalemani.cluster.machine import give_back
 from scalemani.cluster.tasks import TaskWindow
-from scalemani.cluster.workers import Account, SharedFolder, account, process_name
+from scalemani.cluster.workers import SharedFolder, WorkerInfo, process_name, worker_info
 from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
 from scalemani.storage.forks import CLIENT, forked, is_of_parent
 
-# errors of a cluster's end
-_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
+CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
+
+_AT_THE_END = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
+
+_starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
+_lock = threading.Lock()  # of the two below
+_quiet = 0  # clusters of ours that are open
+_levels: list[tuple[logging.Handler, int]] = []  # of the handlers of Dask's log before the first
 
 
-class QuietLogs:
-    """What is logged while somebody holds this is not shown.
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Keep Dask's log off the terminal while any cluster of ours is open.
 
     Levels are a whole process's: the first to come sets them, the last to go restores them.
     """
-
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._levels: list[tuple[logging.Handler, int]] = []
-
-    def hold(self) -> None:
-        """Be quiet."""
-        with self._lock:
-            if self._users == 0:
-                self._levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
-                for handler, _ in self._levels:
-                    handler.setLevel(logging.CRITICAL)
-            self._users += 1
-
-    def release(self) -> None:
-        """As before, once all have let go."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                for handler, level in self._levels:
+    global _quiet, _levels
+    with _lock:
+        if _quiet == 0:
+            _levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
+            for handler, _ in _levels:
+                handler.setLevel(logging.CRITICAL)
+        _quiet += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _quiet -= 1
+            if _quiet == 0:
+                for handler, level in _levels:
                     handler.setLevel(level)
-
-    @contextmanager
-    def held_if_it_works(self) -> Iterator[None]:
-        """Hold it for a start, and on from there unless that fails."""
-        self.hold()
-        try:
-            yield
-        except BaseException:
-            self.release()
-            raise
-
-
-quiet_logs = QuietLogs()
 
 
 def be_quiet_in(loop: Any) -> None:
@@ -79,16 +67,11 @@ def be_quiet_in(loop: Any) -> None:
     """
 
     def pass_over(asyncio_loop: Any, context: dict[str, Any]) -> None:
-        if type(context.get("exception")).__name__ not in _EXPECTED:
+        if type(context.get("exception")).__name__ not in _AT_THE_END:
             asyncio_loop.default_exception_handler(context)
 
     asyncio_loop = loop.asyncio_loop
     asyncio_loop.call_soon_threadsafe(asyncio_loop.set_exception_handler, pass_over)
-
-
-CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
-
-_starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
 
 
 def check_certificates(address: Any) -> None:
@@ -124,43 +107,40 @@ class DaskCluster(Cluster):
     Raises ScalemaniError: If no scheduler answers at the address, or it has no workers, or they have another version;
         if the client is not connected, works on this thread's event loop, or was made before this process was forked.
     Raises ClusterLostError: Later, from any method: the scheduler is gone, or no worker works for longer than
-        `cluster_watch.NO_WORKER_SECONDS`.
+        `health.NO_WORKER_SECONDS`.
     """
+
+    client: Client
+    _calls: Calls
+    _ours: contextlib.ExitStack  # what is to be closed
 
     def __init__(self, scheduler: Any = None, threads: int | None = None) -> None:
         self._scheduler = scheduler
         self._threads = threads or cores()
-        self._local: LocalCluster | None = None
-        self._owned = False
-        self._seceded = False
-        self._accounts: dict[str, Account] = {}  # of workers by address, at the start
+        self.embedded = False  # whether the workers are threads of this process
+        self._infos: dict[str, WorkerInfo] = {}  # of workers by address, at the start
         self._folder: SharedFolder | None = None  # that workers must see, each before its first task
         self._at_start = 0  # threads
-        self.client: Client
-        self._calls: Calls
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
-        try:
+        with contextlib.ExitStack() as self._ours:
             self._find_client()
             self._calls = Calls(self.client, watched=not self.embedded)
             if not self.embedded:
                 self._meet_the_workers()
             self._at_start = self._calls.threads()
             yield
-        finally:
-            self._close()
 
     def _find_client(self) -> None:
+        active = active_client() if self._scheduler is None else None
         if isinstance(self._scheduler, Client):
             self._take(self._scheduler)
+        elif active is not None:
+            self._leave_the_pool()
+            self._take(active)
         elif self._scheduler is None:
-            active = active_client()
-            if active is None:
-                self._embed()
-            else:
-                self._take(active)
-                self._leave_the_pool()
+            self._embed()
         else:
             check_certificates(self._scheduler)
             self._connect(self._scheduler)
@@ -188,39 +168,41 @@ class DaskCluster(Cluster):
         """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
         if hasattr(thread_state, "execution_state"):
             secede()
-            self._seceded = True
+            self._ours.callback(rejoin)
 
     def _embed(self) -> None:
-        with quiet_logs.held_if_it_works():
-            with _starting:
-                local = LocalCluster(
-                    processes=False,
-                    n_workers=1,
-                    threads_per_worker=self._threads,
-                    memory_limit=0,
-                    dashboard_address="127.0.0.1:0",
-                    worker_dashboard_address="127.0.0.1:0",
-                    silence_logs=False,  # restores levels in the order of closing: two at once undo each other
-                )
-            try:
-                be_quiet_in(local.loop)
-                self.client = Client(local, set_as_default=False)
-            except BaseException:
-                local.close()
-                raise
-        self._local, self._owned = local, True
+        self._ours.enter_context(quiet_logs())
+        with _starting:
+            local = LocalCluster(
+                processes=False,
+                n_workers=1,
+                threads_per_worker=self._threads,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                worker_dashboard_address="127.0.0.1:0",
+                silence_logs=False,  # restores levels in the order of closing: two at once undo each other
+            )
+        self._ours.callback(local.close)
+        be_quiet_in(local.loop)
+        self.client = Client(local, set_as_default=False)
+        self._ours.callback(self.client.close)
+        self.embedded = True
 
     def _connect(self, address: Any, security: Any = None) -> None:
+        self._ours.enter_context(quiet_logs())
         try:
-            with quiet_logs.held_if_it_works():
-                self.client = Client(address, timeout="15s", set_as_default=False, security=security)
+            self.client = Client(address, timeout="15s", set_as_default=False, security=security)
         except (OSError, ValueError, TypeError) as error:
             raise ScalemaniError(
                 f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "
                 "certificates, all signed by one authority), give 'synchronous' for this thread, or leave scheduler out"
             ) from error
-        self._owned = True
+        self._ours.callback(self._disconnect)
         be_quiet_in(self.client.loop)
+
+    def _disconnect(self) -> None:
+        with contextlib.suppress(Exception):  # of a cluster that is lost
+            self.client.close(timeout=CLOSING_SECONDS)
 
     def _meet_the_workers(self) -> None:
         """Ask each worker what it is.
@@ -231,41 +213,21 @@ class DaskCluster(Cluster):
             raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
         remedy = f"install scalemani {__version__} in the workers' Python too"
         try:
-            self._accounts = self._calls.ask(account)
+            self._infos = self._calls.ask(worker_info)
         except ImportError as error:
             raise ScalemaniError(f"a worker can't import what it needs ({error}): {remedy}") from error
-        for worker, said in sorted(self._accounts.items()):
-            if said.version != __version__:
-                raise ScalemaniError(f"worker {worker} on {said.host} has scalemani {said.version}: {remedy}")
-
-    def _close(self) -> None:
-        """Let go of what is ours; a lost cluster, which can't be taken leave of, raises nothing here."""
-        try:
-            if self._owned:
-                with contextlib.nullcontext() if self.embedded else contextlib.suppress(Exception):
-                    self.client.close(**({} if self.embedded else {"timeout": CLOSING_SECONDS}))
-            if self._local is not None:
-                self._local.close()
-        finally:
-            if self._owned:
-                quiet_logs.release()
-        if self._seceded:
-            rejoin()
-
-    @property
-    def embedded(self) -> bool:
-        """Whether the workers are threads of this process."""
-        return self._local is not None
+        for worker, info in sorted(self._infos.items()):
+            if info.version != __version__:
+                raise ScalemaniError(f"worker {worker} on {info.host} has scalemani {info.version}: {remedy}")
 
     @property
     def shares_process(self) -> bool:
         """Whether any worker is in this process: the embedded one, or one of a client with ``processes=False``."""
-        return self.embedded or any(said.process == process_name() for said in self._accounts.values())
+        return self.embedded or any(info.process == process_name() for info in self._infos.values())
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
-        """What the workers said of themselves at the start; nothing where the worker is embedded."""
-        return tuple(self._accounts.values())
+    def infos(self) -> tuple[WorkerInfo, ...]:
+        return tuple(self._infos.values())
 
     @property
     def threads(self) -> int:
@@ -278,8 +240,8 @@ class DaskCluster(Cluster):
     def _threads_by_process(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for worker, about in self._calls.workers().items():
-            said = self._accounts.get(worker)
-            process = said.process if said else worker  # a worker that came since is a process
+            info = self._infos.get(worker)
+            process = info.process if info else worker  # a worker that came since is a process
             found[process] = found.get(process, 0) + int(about["nthreads"])
         return found
 
@@ -289,7 +251,6 @@ class DaskCluster(Cluster):
             self._calls.ask(give_back)
 
     def attended(self, report: Progress) -> Progress:
-
         def attending(stage: str, done: int, total: int) -> None:
             self._calls.check()
             report(stage, done, total)
@@ -308,7 +269,7 @@ class DaskCluster(Cluster):
         At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
         each worker once. An error in a task is raised here, after the others in flight are cancelled.
 
-        Raises ClusterLostError: As the class says, or if a task's workers died `cluster_watch.TRIES` times.
+        Raises ClusterLostError: As the class says, or if a task's workers died `health.TRIES` times.
         """
         yield from TaskWindow(self._calls, function, shared, self._in_flight, self._folder).results(tasks)
 

@@ -44,14 +44,14 @@ def worker_limit(parameters: Parameters, cluster: Cluster) -> tuple[int | None, 
     Dask pauses a worker before its own limit is reached, and the client's free memory, which is what is allowed
     unless the user says more, is that of another host.
     """
-    hosts = Counter(host for host, _ in {(said.host, said.process) for said in cluster.accounts})
-    found = [(said.room, said.limit) for said in cluster.accounts if said.room is not None and said.limit is not None]
+    hosts = Counter(host for host, _ in {(said.host, said.process) for said in cluster.infos})
+    found = [(said.room, said.limit) for said in cluster.infos if said.room is not None and said.limit is not None]
     if parameters.memory_limit is not None:
         found.append((parse_memory(parameters.memory_limit), 0))
     elif not cluster.shares_process:
-        found += [(said.free // 2 // hosts[said.host], 0) for said in cluster.accounts if said.room is None]
+        found += [(said.free // 2 // hosts[said.host], 0) for said in cluster.infos if said.room is None]
     room, limit = min(found, default=(None, 0))
-    return (room, limit) if cluster.accounts else (None, 0)
+    return (room, limit) if cluster.infos else (None, 0)
 
 
 def asked_of(
