@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from corruption import changed, rows_of, tree
-from damaged_worlds import comparable, many_fits  # noqa: F401
+from damaged_worlds import comparable
 from stored_models import fitted, same
 
 from scalemani import KernelIsomap, integrity, load
@@ -23,11 +23,6 @@ from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_worker(many_fits):  # noqa: F811
-    """For all of this file's passes."""
 
 
 def flip(path, at=-1):
