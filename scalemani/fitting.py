@@ -163,11 +163,15 @@ def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]
 
 
 def _cluster(given: Input, parameters: Parameters) -> Cluster:
-    """Where the tasks of this fit run: by the distances that it makes."""
-    landmarks = parameters.landmarks
-    number = given.n_distinct if landmarks is None else landmarks
+    """Where the tasks of this fit run: by the distances that it makes, each at the cost of the neighbours it may pass.
+
+    A radius and a finished graph may make every point a neighbour of every other.
+    """
+    n, k = given.n_distinct, parameters.n_neighbors
+    number = n if parameters.landmarks is None else parameters.landmarks
     sources = int(number) if isinstance(number, Integral) else np.size(number)
-    return open_cluster(parameters.scheduler, given.n_distinct * sources)
+    neighbors = 0 if given.kind == "geodesic" else n if k is None or given.kind == "graph" else k
+    return open_cluster(parameters.scheduler, n * sources, neighbors)
 
 
 def _folder_of_rows(store: Any) -> str | None:

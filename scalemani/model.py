@@ -286,8 +286,10 @@ class Run:
 
     @contextmanager
     def _cluster(self, scheduler: Any, T: Any) -> Iterator[Cluster]:
-        """Where a test set is placed: by the distances between its rows and the training points."""
-        with open_cluster(scheduler, T.shape[0] * self.stages["graph"]["n_vertices"]) as cluster:
+        """Where a test set is placed: by its distances to the training points, each of a row's features and edges."""
+        graph = self.stages["graph"]
+        edges = 2 * graph["n_edges"] / graph["n_vertices"]
+        with open_cluster(scheduler, T.shape[0] * graph["n_vertices"], T.shape[1] + edges) as cluster:
             cluster.check_shared(self.store.path, writing=False)
             yield cluster
 

@@ -48,6 +48,21 @@ def test_small_work_takes_this_thread_and_large_work_a_cluster():
     assert not isinstance(open_cluster("synchronous", 20_000**2), DaskCluster)
 
 
+def test_work_with_many_neighbours_or_features_a_distance_takes_a_cluster_earlier():
+    """So that no fit of few points with a dense graph waits for one core."""
+    assert not isinstance(open_cluster(None, 1500**2, 10), DaskCluster)
+    assert isinstance(open_cluster(None, 1500**2, 300), DaskCluster)
+
+
+@pytest.mark.parametrize("more", [{"n_neighbors": None, "radius": 1e9}, {"n_neighbors": 399}])
+def test_a_fit_with_a_dense_graph_takes_a_cluster(monkeypatch, more):
+    started = []
+    monkeypatch.setattr(DaskCluster, "__init__", lambda self, *_: started.append(1) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        KernelIsomap(**more).fit(X)
+    assert started
+
+
 def test_a_cluster_that_is_named_or_active_is_used_for_small_work_too(client):
     with open_cluster(None, 1) as active, open_cluster(client, 1) as given:
         assert active.client is client and given.client is client

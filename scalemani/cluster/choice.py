@@ -12,14 +12,15 @@ SMALL = 2000**2
 process. A fit of 2,000 points takes 0.4 s in this thread and 0.65 s on a cluster of two; at 3,000 both take 0.9 s."""
 
 
-def open_cluster(scheduler: Any, cells: float) -> Cluster:
+def open_cluster(scheduler: Any, distances: float, cost: float = 0) -> Cluster:
     """Where tasks are to run.
 
     scheduler: A client, an address, or "synchronous" for this thread. None: the active client if there is one, else
         this thread if the work is small, else threads of this process.
-    cells: Distances that the tasks make or read.
+    distances: How many the tasks make or read.
+    cost: Of one distance, in the neighbours or features that it takes; up to ten cost what SMALL was measured by.
     """
-    if scheduler is None and cells <= SMALL and not _has_active_client():
+    if scheduler is None and distances * max(1, cost / 10) <= SMALL and not _has_active_client():
         scheduler = SYNCHRONOUS
     if isinstance(scheduler, str) and scheduler == SYNCHRONOUS:
         return Cluster()
