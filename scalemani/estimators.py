@@ -1,27 +1,25 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from scalemani import fitting
 from scalemani.aliases import F64
 from scalemani.errors import naming_columns
-from scalemani.methods.base import Method, method_of
-from scalemani.methods.isomap import IsomapMethod
-from scalemani.model import Run
-from scalemani.neighbors.functions import function_of, is_function_name
-from scalemani.neighbors.metrics import GIVEN_METRICS
-from scalemani.parameters import Parameters
-from scalemani.planning.plan import Plan
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
-from scalemani.storage.locations import named
-from scalemani.storage.run import RunStore
+from scalemani.storage import forks as forks  # it must have seen a process before that is forked
+
+if TYPE_CHECKING:  # else where they are used: compiled kernels and SciPy take as long to import as scikit-learn
+    from scalemani.model import Run
+    from scalemani.parameters import Parameters
+    from scalemani.planning.plan import Plan
 
 
 class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -75,8 +73,9 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         model carries it whole but for D, up to 256 MiB (above that pickling fails), while that of a model with a path
         names the path. Leave it None in a grid search or a cross-validation: each fit needs a store of its own.
     scheduler : str or distributed.Client, optional
-        Dask scheduler. None: the active client, or else threads of this process. An asynchronous client is used from
-        any thread but that of its event loop (``await asyncio.to_thread(model.fit, X)``).
+        Dask scheduler, or "synchronous": this thread alone, with the same bits and no Dask. None: the active client, or
+        else this thread up to some thousand points and threads of this process above that. An asynchronous client is
+        used from any thread but that of its event loop (``await asyncio.to_thread(model.fit, X)``).
     memory_limit : int or str, optional
         Bytes a process may hold above its size at the start ("4GB"), pages of memory-mapped input aside, which the
         system takes back; tiles follow from it. None: half of what is free.
@@ -165,7 +164,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ((60, 1), (3, 1))
     """
 
-    method: Method = IsomapMethod()  # its steps
+    method = "scalemani.methods.isomap:IsomapMethod"  # its steps
 
     def __init__(
         self,
@@ -236,10 +235,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ScalemaniError
             A ``ValueError``: what came, what is allowed, what to do; before any file is made.
         """
+        from scalemani.fitting import fit
+
         names = unnumbered(feature_labels(X))
         warn_of_row_names(names)
         with naming_columns(names), reporting(self.progress) as report:
-            self._adopt(fitting.fit(X, self._parameters(), report, type(self), y))
+            self._adopt(fit(X, self._parameters(), report, type(self), y))
         self.name_features(names)
         return self
 
@@ -258,10 +259,14 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         DoesNotFitError
             If the fit can't fit whatever its graph is.
         """
+        from scalemani.fitting import plan
+
         with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
-            return fitting.plan(X, self._parameters(), report, type(self))
+            return plan(X, self._parameters(), report, type(self))
 
     def _parameters(self) -> Parameters:
+        from scalemani.parameters import Parameters
+
         arguments = self.get_params(deep=False)
         del arguments["progress"]
         return Parameters(**{"correction": self.correction, **arguments})
@@ -386,6 +391,8 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
+        from scalemani.neighbors.metrics import GIVEN_METRICS
+
         tags = super().__sklearn_tags__()
         given = isinstance(self.metric, str) and self.metric in GIVEN_METRICS
         tags.input_tags.sparse = not given or self.metric == "precomputed"
@@ -452,11 +459,17 @@ def load(path: Any) -> KernelIsomap:
         If there is no finished run, or its metric is a function of a module that is not imported yet: a store does not
         say what is imported.
     """
+    from scalemani.methods.base import estimator_of
+    from scalemani.model import Run
+    from scalemani.neighbors.functions import function_of, is_function_name
+    from scalemani.storage.locations import named
+    from scalemani.storage.run import RunStore
+
     run = Run(RunStore(named(path, "path")))
     recorded = run.parameters
     if is_function_name(recorded["metric"]):
         recorded["metric"] = function_of(recorded["metric"])
-    kind = method_of(run.store).load()
+    kind = estimator_of(run.store)
     allowed = kind().get_params(deep=False)
     model: KernelIsomap = kind(
         store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed}

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
 from scalemani.methods import REGISTRY
-from scalemani.methods.base import record_method
+from scalemani.methods.base import method_for, record_method
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.parameters import Parameters, plain
@@ -40,7 +41,7 @@ from scalemani.steps.records import (
     GraphRecord,
     NeighborsRecord,
 )
-from scalemani.steps.sources import check_landmarks
+from scalemani.steps.sources import check_landmarks, source_count
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
 from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
@@ -60,21 +61,21 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
 
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.storage.writer`).
     """
-    kind = estimator or REGISTRY["kernel-isomap"].load()
+    estimator = estimator or REGISTRY["kernel-isomap"].load()
     parameters.check()
     if parameters.store is not None:
         check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
     limit, points = _read(X, parameters, report)
-    folder, steps = StoreFolder(parameters.store), kind.method.steps(parameters)
+    folder, steps = StoreFolder(parameters.store), method_for(estimator).steps(parameters)
     try:
-        with sole_writer(folder) as writer, Cluster(parameters.scheduler) as cluster:
+        with sole_writer(folder) as writer, _cluster(points, parameters) as cluster:
             cluster.check_shared(folder.path)
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
                 check_early(steps, points, parameters, cluster, limit, folder.path)
             parameters, store = open_run(folder.path, parameters, points, steps)
             store.guarded(writer.check)
-            record_method(store, kind)
+            record_method(store, estimator)
             work = Work(store, parameters, cluster, points, y, report=report, keep_pieces=not folder.temporary)
             with in_place(store, folder.path) as place:
                 new = store.record(GraphRecord) is None
@@ -127,10 +128,10 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         `refusal` where that depends on the graph.
     """
     limit, given = _read(X, parameters, report)
-    steps = (estimator or REGISTRY["kernel-isomap"].load()).method.steps(parameters)
+    steps = method_for(estimator or REGISTRY["kernel-isomap"].load()).steps(parameters)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
-    with Cluster(parameters.scheduler) as cluster:
+    with _cluster(given, parameters) as cluster:
         begun = time.perf_counter()
         check_early(steps, given, parameters, cluster, limit, folder)
         report("neighbors", 0, 1)
@@ -156,6 +157,16 @@ def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]
     check_landmarks(given, parameters)
     report("points", 1, 1)
     return limit, given
+
+
+def _cluster(given: Input, parameters: Parameters) -> Cluster:
+    """Where the tasks of this fit run: by the distances that it makes, each at the cost of the neighbours it may pass.
+
+    A radius and a finished graph may make every point a neighbour of every other.
+    """
+    n, k = given.n_distinct, parameters.n_neighbors
+    neighbors = 0 if given.kind == "geodesic" else n if k is None or given.kind == "graph" else k
+    return open_cluster(parameters.scheduler, n * source_count(parameters, n), neighbors)
 
 
 def _folder_of_rows(store: Any) -> str | None:

@@ -15,12 +15,13 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.choice import open_cluster
 from scalemani.methods.base import method_of
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
 from scalemani.steps.records import FitRecord
+from scalemani.steps.sources import n_distances
 from scalemani.storage.audit import Fault, array_faults, document_faults, name_faults
 from scalemani.storage.files import discard
 from scalemani.storage.json import check_no_links
@@ -81,13 +82,13 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     if any(fault.kind == "document" for fault in faults):  # nothing else can be held against it
         return Verification(str(path), tuple(faults), tuple(_remedy(fault, (), given=False) for fault in faults))
     store = RunStore(path)
-    steps, names = method_of(store).load().method.steps_in(store), store.document.arrays
+    steps, names = method_of(store).steps_in(store), store.document.arrays
     needed = set().union(*(step.left(store) for step in steps))
     elsewhere = {name for step in steps for name in step.matrices}
     faults += [*name_faults(store, needed.__contains__, elsewhere), *array_faults(store, elsewhere)]
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - {f.name for f in faults})]
     broken = {fault.name for fault in faults if fault.kind == "array"}
-    with Cluster(scheduler) as cluster:
+    with open_cluster(scheduler, n_distances(store)) as cluster:
         cluster.check_shared(store.path, writing=False)
         work = Work(store, recorded_parameters(store), cluster, report=report or no_progress)
         for step in steps:
@@ -176,7 +177,7 @@ def _mend(
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
-    steps = method_of(store).load().method.steps_in(store)
+    steps = method_of(store).steps_in(store)
     if any(fault.kind in ("copy", "behind") for fault in faults):
         RunDocument(folder).write(store.document)
         done.append("the document's copy was written again")
@@ -192,7 +193,7 @@ def _mend(
                 by_step.setdefault(step.name, {}).setdefault(kind, []).append(fault)
     if not by_step:
         return done
-    with Cluster(scheduler) as cluster:
+    with open_cluster(scheduler, n_distances(store)) as cluster:
         cluster.check_shared(store.path)
         work = Work(store, recorded_parameters(store), cluster, report=report)
         waiting = False

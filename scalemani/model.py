@@ -6,6 +6,8 @@ of its projection. A pickle of it carries the files of its export, where one wit
 """
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -16,13 +18,14 @@ from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
+from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
-from scalemani.methods.base import Method, method_of
+from scalemani.methods.base import method_of
 from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
@@ -35,7 +38,6 @@ from scalemani.storage.locations import named, place
 from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
 from scalemani.storage.place import StoreFolder, check_writable
 from scalemani.storage.run import RunStore
-from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.storage.writer import Writer, who_writes
 
 PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
@@ -54,10 +56,10 @@ class Run:
         if store.record(FitRecord) is None:
             at_work = who_writes(store.path)
             what = f"{at_work} is at work on it: wait for that" if at_work else "run the same fit again, which goes on"
-            begun = method_of(store).load().method.steps_in(store)
+            begun = method_of(store).steps_in(store)
             done = ", ".join(step.name for step in begun if step.name in store.document.stages)
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
-        self.method: Method = method_of(store).load().method
+        self.method = method_of(store)
         self.steps = self.method.steps_in(store)
         self.data, self.fitted, self.solve = (
             store.needed(DataRecord),
@@ -226,8 +228,7 @@ class Run:
         T = self._test_set(T)
         if hasattr(T, "rechunk"):
             return self._lazy(T)
-        with Cluster(scheduler) as cluster:
-            cluster.check_shared(self.store.path, writing=False)
+        with self._cluster(scheduler, T) as cluster:
             pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
@@ -240,6 +241,8 @@ class Run:
         the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
+        from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing  # here only: Zarr comes along
+
         T = self._test_set(T)
         out = named(out, "out")
         if np.isnan(T.shape[0]):
@@ -252,8 +255,7 @@ class Run:
         refuse_existing(out)
         check_writable(out)
         lost = 0
-        with kept_results(out) as kept, Cluster(scheduler) as cluster:
-            cluster.check_shared(self.store.path, writing=False)
+        with kept_results(out) as kept, self._cluster(scheduler, T) as cluster:
             placing = Placing(self._key, T, cluster, kept, report)
             array = NewOutput(kept.folder, (total, self.n_components), min(placing.chunk_rows, max(1, total)))
             for _, rows in placing.groups(array):
@@ -262,6 +264,15 @@ class Run:
             array.finish(out)
         _warn_unreachable(lost, total)
         return open_output(out)
+
+    @contextmanager
+    def _cluster(self, scheduler: Any, T: Any) -> Iterator[Cluster]:
+        """Where a test set is placed: by its distances to the training points, each of a row's features and edges."""
+        graph = self.store.needed(GraphRecord)
+        edges = 2 * graph.n_edges / graph.n_vertices
+        with open_cluster(scheduler, T.shape[0] * graph.n_vertices, T.shape[1] + edges) as cluster:
+            cluster.check_shared(self.store.path, writing=False)
+            yield cluster
 
     def _test_set(self, T: Any) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""

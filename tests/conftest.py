@@ -11,7 +11,8 @@ from distributed import Client, LocalCluster
 from stored_models import fitted
 from threadpoolctl import threadpool_info
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster import choice
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.demo import swiss_roll
 from scalemani.kernel import eigensolver
@@ -56,8 +57,14 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module")
 def cluster():
     """One embedded cluster of two threads for a file's tests."""
-    with Cluster(threads=2) as made:
+    with DaskCluster(threads=2) as made:
         yield made
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    """Small fits take an embedded cluster too, where they would take this thread."""
+    monkeypatch.setattr(choice, "SMALL", 0)
 
 
 @pytest.fixture

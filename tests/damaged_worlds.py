@@ -5,7 +5,6 @@ that it gave, by name. What a damaged store gives is held against what the undis
 """
 
 import dataclasses
-import logging
 import shutil
 import signal
 import warnings
@@ -16,7 +15,6 @@ import msgspec
 import numpy as np
 import pytest
 from corruption import DOCUMENTS, tree
-from distributed import Client, LocalCluster
 from scipy.spatial.distance import cdist
 from stored_models import T, X, fitted
 
@@ -33,19 +31,6 @@ SECONDS = 120  # after which an example hangs; the slowest takes five
 GRAPH = cdist(X, X)
 TO_GRAPH = cdist(T, X)
 PIECE = 20  # rows of a kept piece of the neighbour search
-
-
-@pytest.fixture(scope="module")
-def many_fits():
-    """One worker in this process for all of a test's fits; what it says of tasks that fail is not wanted."""
-    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, memory_limit=0, **addresses) as local,
-        Client(local) as made,
-    ):
-        logging.disable(logging.ERROR)
-        yield made
-        logging.disable(logging.NOTSET)
 
 
 class Hang(BaseException):

@@ -32,11 +32,11 @@ def wait(stage, first):
 
 
 def geodesic_rows(found, *arguments, **options):
-    """Each call is one block of rows."""
-    first = int(arguments[1][0])
-    with open(GATE / "rows.log", "a") as log:
-        log.write(f"{first}\n")
-    wait("geodesics", first)
+    """Each call that says which vertex is the first is one block of D; the others are rows for the solver's start."""
+    if "first" in options:
+        with open(GATE / "rows.log", "a") as log:
+            log.write(f"{options['first']}\n")
+        wait("geodesics", options["first"])
     return found(*arguments, **options)
 
 

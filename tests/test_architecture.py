@@ -132,7 +132,7 @@ def test_obstore_is_imported_when_a_url_is_used():
 
 
 def test_distributed_is_imported_in_one_file():
-    assert users_of("distributed", "dask.distributed") == {"cluster.client"}
+    assert users_of("distributed", "dask.distributed") == {"cluster.dask_cluster"}
 
 
 def test_pynndescent_is_imported_only_when_it_runs():

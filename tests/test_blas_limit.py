@@ -11,8 +11,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani.cluster import threads as blas_threads_module
-from scalemani.cluster.client import Cluster
-from scalemani.cluster.threads import _let_any_thread_lift_it, hold_blas, release_blas, single_blas_thread
+from scalemani.cluster.dask_cluster import DaskCluster
+from scalemani.cluster.threads import _let_any_thread_lift_it, single_blas_thread
 
 
 def blas_threads():
@@ -30,16 +30,16 @@ def two_blas_threads():
 
 
 def test_blas_has_one_thread_inside_and_what_it_had_afterwards(two_blas_threads):
-    with Cluster(threads=1):
+    with DaskCluster(threads=1):
         assert blas_threads() == {1}
-        with Cluster(threads=1):
+        with DaskCluster(threads=1):
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == {2}
 
 
 def test_overlapping_clusters_restore_the_limit_when_the_last_is_left(two_blas_threads):
-    first, second = Cluster(threads=1), Cluster(threads=1)
+    first, second = DaskCluster(threads=1), DaskCluster(threads=1)
     overlap(first, second)
 
 
@@ -55,28 +55,29 @@ def overlap(first, second):
 @pytest.mark.parametrize("cluster_first", [True, False])
 def test_a_cluster_and_a_search_that_overlap_restore_the_limit(two_blas_threads, cluster_first):
     """Both limit BLAS; the one that ends last must not put back the other's limit for good."""
-    users = [Cluster(threads=1), single_blas_thread()]
+    users = [DaskCluster(threads=1), single_blas_thread()]
     overlap(*(users if cluster_first else users[::-1]))
 
 
 def test_the_last_to_let_go_may_be_another_thread_than_the_first(two_blas_threads):
-    hold_blas()
+    here, there = single_blas_thread(), single_blas_thread()
+    here.__enter__()
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(hold_blas).result()
-        release_blas()
+        pool.submit(there.__enter__).result()
+        here.__exit__(None, None, None)
         assert blas_threads() == {1}
-        pool.submit(release_blas).result()
+        pool.submit(there.__exit__, None, None, None).result()
     assert blas_threads() == {2}
 
 
 def test_a_failure_restores_the_limit(two_blas_threads):
-    with pytest.raises(ZeroDivisionError), Cluster(threads=1):
+    with pytest.raises(ZeroDivisionError), DaskCluster(threads=1):
         raise ZeroDivisionError
     assert blas_threads() == {2}
 
 
 def test_the_workers_of_a_client_are_limited_and_restored(two_blas_threads, client):
-    with Cluster() as cluster:
+    with DaskCluster() as cluster:
         assert list(cluster.client.run(blas_threads).values()) == [{1}]
     assert blas_threads() == {2}
 

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.errors import DoesNotFitError
 from scalemani.geodesics import rows
@@ -149,8 +149,8 @@ def test_workers_in_the_clients_process_are_counted_with_it():
     with (
         LocalCluster(processes=False, n_workers=2, threads_per_worker=2, memory_limit=0, **addresses) as local,
         Client(local, set_as_default=False) as client,
-        Cluster(client) as theirs,
-        Cluster(threads=4) as ours,
+        DaskCluster(client) as theirs,
+        DaskCluster(threads=4) as ours,
     ):
         assert (theirs.embedded, theirs.shares_process, theirs.threads, theirs.workers) == (False, True, 4, 1)
         assert size_of(points, parameters, theirs, 200, 2000) == size_of(points, parameters, ours, 200, 2000)
@@ -162,7 +162,7 @@ def test_workers_in_processes_of_their_own_are_not():
             processes=True, n_workers=1, threads_per_worker=2, host="127.0.0.1",
             dashboard_address="127.0.0.1:0", worker_dashboard_address="127.0.0.1:0",
         ) as local,
-        Cluster(local.scheduler_address) as cluster,
+        DaskCluster(local.scheduler_address) as cluster,
     ):  # fmt: skip
         assert (cluster.shares_process, cluster.threads, cluster.workers) == (False, 2, 1)
 

@@ -12,9 +12,9 @@ from data import roll
 from distributed import Client, Future, LocalCluster
 
 from scalemani import KernelIsomap
-from scalemani.cluster import client as cluster_module
+from scalemani.cluster import dask_cluster as cluster_module
 from scalemani.cluster import workers
-from scalemani.cluster.client import Cluster, quiet_logs
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import ScalemaniError
 from scalemani.storage.run import RunStore
 
@@ -132,7 +132,7 @@ def test_leaving_a_map_early_cancels_what_has_not_started(cluster):
 
 
 def test_the_active_client_is_used_and_left_open(client):
-    with Cluster() as cluster:
+    with DaskCluster() as cluster:
         assert cluster.client is client
         assert not cluster.embedded
         assert cluster.threads == 1
@@ -141,13 +141,13 @@ def test_the_active_client_is_used_and_left_open(client):
 
 
 def test_a_client_that_is_given_is_used_and_left_open(client):
-    with Cluster(client) as cluster:
+    with DaskCluster(client) as cluster:
         assert cluster.client is client
     assert client.status == "running"
 
 
 def test_an_embedded_cluster_is_closed_and_does_not_become_the_active_one():
-    with Cluster(threads=3) as cluster:
+    with DaskCluster(threads=3) as cluster:
         made = cluster.client
         assert cluster.embedded
         assert cluster.threads == 3
@@ -157,7 +157,7 @@ def test_an_embedded_cluster_is_closed_and_does_not_become_the_active_one():
 
 
 def test_it_is_closed_when_the_work_fails():
-    with pytest.raises(ZeroDivisionError), Cluster(threads=1) as cluster:
+    with pytest.raises(ZeroDivisionError), DaskCluster(threads=1) as cluster:
         raise ZeroDivisionError
     assert cluster.client.status == "closed"
 
@@ -165,7 +165,7 @@ def test_it_is_closed_when_the_work_fails():
 def test_an_address_where_nothing_answers_is_an_error_that_names_it(monkeypatch):
     monkeypatch.setattr(cluster_module, "Client", ImpatientClient)
     with pytest.raises(ScalemaniError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1': check the address"):
-        Cluster("tcp://127.0.0.1:1").__enter__()
+        DaskCluster("tcp://127.0.0.1:1").__enter__()
 
 
 class ImpatientClient(Client):
@@ -178,7 +178,7 @@ class ImpatientClient(Client):
 @pytest.mark.parametrize("scheduler", ["nonsense://x", 17])
 def test_what_is_no_address_is_an_error_that_names_it(scheduler):
     with pytest.raises(ScalemaniError, match=r"no Dask scheduler answers at"):
-        Cluster(scheduler).__enter__()
+        DaskCluster(scheduler).__enter__()
 
 
 def test_a_scheduler_without_workers_is_refused():
@@ -188,7 +188,7 @@ def test_a_scheduler_without_workers_is_refused():
         Client(local, set_as_default=False) as made,
         pytest.raises(ScalemaniError, match="no workers: start some"),
     ):
-        Cluster(made).__enter__()
+        DaskCluster(made).__enter__()
 
 
 def levels():
@@ -199,7 +199,7 @@ class Fails:
     """Of a start that fails after it has begun, as where threads run out."""
 
     def __init__(self, *_, **__):
-        assert quiet_logs._users > 0
+        assert set(levels()) == {logging.CRITICAL}
         raise RuntimeError("can't start new thread")
 
 
@@ -207,11 +207,11 @@ class Fails:
     ("scheduler", "part"), [(None, "LocalCluster"), (None, "Client"), ("tcp://127.0.0.1:1", "Client")]
 )
 def test_a_cluster_that_does_not_start_leaves_dasks_log_as_it_was(monkeypatch, scheduler, part):
-    before, users = levels(), quiet_logs._users
+    before, open_ones = levels(), cluster_module._quiet
     monkeypatch.setattr(cluster_module, part, Fails)
     with pytest.raises(RuntimeError, match="new thread"):
-        Cluster(scheduler, threads=1).__enter__()
-    assert (levels(), quiet_logs._users) == (before, users)
+        DaskCluster(scheduler, threads=1).__enter__()
+    assert (levels(), cluster_module._quiet) == (before, open_ones)
 
 
 # ---- the network -------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def listening():
 def test_nothing_listens_off_this_machine():
     """Scheduler, worker and both dashboards."""
     before = listening()
-    with Cluster(threads=2) as cluster:
+    with DaskCluster(threads=2) as cluster:
         list(cluster.map(late_for_even, [(i,) for i in range(4)]))
         new = listening() - before
         assert {address.ip for address in new} <= {"127.0.0.1"}
@@ -236,7 +236,7 @@ def test_nothing_listens_off_this_machine():
 
 
 def test_a_path_that_workers_see_passes_and_leaves_nothing(client, tmp_path):
-    with Cluster() as cluster:
+    with DaskCluster() as cluster:
         cluster.check_shared(str(tmp_path / "deep" / "run.zarr"))
     assert list(tmp_path.iterdir()) == []
 

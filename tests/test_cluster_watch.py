@@ -6,7 +6,7 @@ import dask
 import pytest
 
 from scalemani.cluster import health
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.health import LOOK_SECONDS, NO_WORKER_KEY, NO_WORKER_SECONDS, Watch
 from scalemani.errors import ScalemaniError
 from scalemani.methods.isomap import IsomapMethod
@@ -87,7 +87,7 @@ def test_dasks_configuration_says_for_how_long_workers_may_be_away(clock, asked,
 @pytest.mark.parametrize("asked", [0, -1, "soon", [1], "nan"])
 def test_what_is_no_time_is_refused_in_a_line_before_anything_is_done(asked):
     with dask.config.set({NO_WORKER_KEY: asked}), pytest.raises(ScalemaniError, match="seconds, or a time like '2h'"):
-        Cluster(threads=1).__enter__()
+        DaskCluster(threads=1).__enter__()
 
 
 # ---- the workers' own memory -------------------------------------------------------------------

@@ -12,7 +12,8 @@ from distributed import Client, Future, LocalCluster
 from scalemani.cluster import health
 from scalemani.cluster import tasks as task_window
 from scalemani.cluster import workers as worker_side
-from scalemani.cluster.client import Cluster, tasks_in_flight
+from scalemani.cluster.client import tasks_in_flight
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import TaskWindow
 from scalemani.errors import BlindWorkerWarning, ClusterLostError
 
@@ -31,7 +32,7 @@ def three_threads():
 def cluster(three_threads, monkeypatch):
     monkeypatch.setattr(health, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(health, "LOOK_SECONDS", 0.02)
-    with Cluster(three_threads) as made:
+    with DaskCluster(three_threads) as made:
         yield made
 
 
@@ -86,7 +87,7 @@ def test_where_results_wait_in_this_process_there_are_no_more_than_it_planned_fo
     cluster, monkeypatch, shares, threads, expected
 ):
     monkeypatch.setattr(cluster._calls, "threads", lambda: threads)
-    monkeypatch.setattr(Cluster, "shares_process", property(lambda self: shares))
+    monkeypatch.setattr(DaskCluster, "shares_process", property(lambda self: shares))
     assert cluster._in_flight() == tasks_in_flight(expected)
 
 
@@ -191,13 +192,13 @@ class Unseen:
         self.calls, self.worker = calls, worker
 
     def show(self):
-        self.calls.blind = {self.worker}
+        self.calls.without_store = {self.worker}
         worker_side._passed.add(self.token)
         return {self.worker: False, "another": True}
 
 
 def test_a_blind_worker_that_has_gone_by_then_is_warned_about_by_its_own_address(cluster, monkeypatch):
-    monkeypatch.setattr(cluster._calls, "blind", set())
+    monkeypatch.setattr(cluster._calls, "without_store", set())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folder = Unseen(cluster._calls, "tcp://10.9.8.7:1234")

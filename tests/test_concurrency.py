@@ -48,7 +48,10 @@ def expected():
     return KernelIsomap(n_neighbors=8).fit(X).embedding_
 
 
-def test_fits_in_two_threads_are_quiet_and_right(expected, capfd):
+@pytest.mark.parametrize("where", ["embedded", "synchronous"])
+def test_fits_in_two_threads_are_quiet_and_right(expected, capfd, request, where):
+    if where == "embedded":
+        request.getfixturevalue(where)
     found = at_once(*[lambda: KernelIsomap(n_neighbors=8).fit(X).embedding_] * 3)
     for one in found:
         np.testing.assert_array_equal(one, expected)
@@ -56,7 +59,7 @@ def test_fits_in_two_threads_are_quiet_and_right(expected, capfd):
     assert printed.out + printed.err == ""
 
 
-def test_of_two_fits_on_one_store_each_is_right_or_refused(expected, tmp_path):
+def test_of_two_fits_on_one_store_each_is_right_or_refused(expected, tmp_path, embedded):
     for attempt in range(3):
         path = tmp_path / str(attempt)
         found = at_once(*[lambda path=path: KernelIsomap(n_neighbors=8, store=path).fit(X).embedding_] * 2)
@@ -91,6 +94,8 @@ import dask.array as da
 import numpy as np
 from distributed import Client
 from scalemani import KernelIsomap, load
+from scalemani.cluster import choice
+choice.SMALL = float(sys.argv[1])
 warnings.simplefilter("ignore")
 X = np.load("x.npy")
 blocks = da.from_array(X, chunks=(20, 3))
@@ -151,15 +156,49 @@ print("after", child(lambda: fit().embedding_.sum()))
 """
 
 
+EARLY = """
+import os, signal
+import numpy as np
+from distributed import Client
+from scalemani import KernelIsomap
+if __name__ == "__main__":
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+        if os.fork() == 0:
+            signal.alarm(30)
+            try:
+                KernelIsomap(n_neighbors=8).fit(np.load("x.npy"))
+            except ValueError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_of_a_process_that_has_fitted_nothing_is_told_to_spawn_too(tmp_path):
+    """A fit is what imports most of the package; the parent had the client alone."""
+    np.save(tmp_path / "x.npy", X)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", EARLY]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=90)
+    assert "forked from one that had made the Dask client" in done.stdout, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_does_the_same_or_says_to_spawn(expected, tmp_path):
+@pytest.mark.parametrize("small", [0, 1e9])  # an embedded cluster, and none
+def test_a_forked_child_does_the_same_or_says_to_spawn(expected, tmp_path, small):
     """And never waits for ever: for a thread of its parent, say; nor does its end take the parent's files with it."""
     np.save(tmp_path / "x.npy", X)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", FORKS], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+        [sys.executable, "-c", FORKS, str(small)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
     assert (done.returncode, done.stderr) == (0, "")
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
@@ -180,7 +219,7 @@ def test_a_forked_child_does_the_same_or_says_to_spawn(expected, tmp_path):
 
 
 @pytest.mark.timeout(100)
-def test_an_asynchronous_client_is_used_from_another_thread_and_refused_on_its_own_loop(expected):
+def test_an_asynchronous_client_is_used_from_a_thread_and_refused_on_its_own_loop(expected, embedded):
     def fit(**more):
         return KernelIsomap(n_neighbors=8, **more).fit(X).embedding_
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from corruption import KINDS, changed, rows_of, tree
-from damaged_worlds import another_run, bits, comparable, in_time, many_fits, outcome, worlds  # noqa: F401
+from damaged_worlds import another_run, bits, comparable, in_time, outcome, worlds
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -144,7 +144,7 @@ def injected(examples, count, start):
 
 
 @pytest.mark.slow
-def test_some_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
+def test_some_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch):
     some = [world for world in worlds() if world.name in ("points", "geodesics")]
     made = [prepared(world, tmp_path) for world in some]
     examples = Examples(tmp_path, made, another_run(tmp_path), Written(monkeypatch))
@@ -155,7 +155,7 @@ def test_some_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, ma
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-def test_many_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch, many_fits):  # noqa: F811
+def test_many_corruptions_are_found_refused_and_mended(tmp_path, monkeypatch):
     start = int(os.environ.get("SCALEMANI_CORRUPTIONS_SEED", time.time_ns() % 10**6))
     count = int(os.environ.get("SCALEMANI_CORRUPTIONS", "200"))
     print(f"\nSCALEMANI_CORRUPTIONS_SEED={start}")

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 from stored_models import X, fitted, same
 
 from scalemani import KernelIsomap
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import save_graph
@@ -128,7 +128,7 @@ def test_maxima_are_not_added(cluster, tmp_path):
 def reference(graph, block, tmp_path_factory):
     """A run in one go, on one thread: its store and what was found."""
     store = new_run(graph, 16, tmp_path_factory.mktemp("reference") / "run")
-    with Cluster(threads=1) as cluster:
+    with DaskCluster(threads=1) as cluster:
         return store, compute_distances(cluster, store, quiet, first_reader(block))
 
 
@@ -140,7 +140,7 @@ def test_any_number_of_workers_and_threads_finds_the_same_bits(tmp_path, graph, 
     with (
         LocalCluster(processes=False, memory_limit=0, **sizes, **addresses) as local,
         Client(local, set_as_default=False) as client,
-        Cluster(client) as cluster,
+        DaskCluster(client) as cluster,
     ):
         found = compute_distances(cluster, new_run(graph, 16, tmp_path / "run"), quiet, first_reader(block))
     np.testing.assert_array_equal(found, reference[1])
@@ -358,7 +358,7 @@ def test_where_what_was_kept_is_damaged_d_is_read_again(reads, tmp_path, name):
 
 def test_a_reader_is_sent_once_and_not_with_every_task(monkeypatch, tmp_path, graph, block):
     """Ω is as large as the embedding: tasks carry a handle."""
-    with Cluster(threads=2) as cluster:
+    with DaskCluster(threads=2) as cluster:
         sent, real = [], cluster.client.submit
         monkeypatch.setattr(
             cluster.client, "submit", lambda *task, **options: (sent.append(task), real(*task, **options))[1]

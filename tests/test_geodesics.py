@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from data import graph_of, line_graph, roll_graph, star_graph, store_of, torus_distances, torus_graph
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import rows as row_check
 from scalemani.geodesics.paths import geodesic_rows
@@ -76,7 +76,7 @@ def test_every_tile_size_gives_the_shortest_paths(cluster, tmp_path, graph, tile
 def test_any_number_of_threads_writes_the_same_bytes(tmp_path, graph):
     found = []
     for threads in (1, 4):
-        with Cluster(threads=threads) as cluster:
+        with DaskCluster(threads=threads) as cluster:
             store = run_of(graph, 16, tmp_path / f"{threads}")
             compute_distances(cluster, store)
         files = sorted(Path(store.path, "distances").rglob("*"))

@@ -56,6 +56,25 @@ def test_version_and_help_load_click_alone():
         assert text.startswith(f"Usage: {' '.join(['scalemani', *line[:-1]])} "), text
 
 
+# what a fit needs, and what it needs only on a cluster, or with an array of the user's in Zarr's or Dask's
+NUMBERS, OTHERS = {"numba", "sklearn", "scipy", "numpy"}, {"zarr", "dask", "distributed", "tornado"}
+SMALL = "import numpy as np; from scalemani import Isomap; X = np.arange(40.0)[:, None] * [1.0, 2.0]; "
+SMALL += "model = Isomap(n_neighbors=3, n_components=1).fit(X); model.transform(X + 0.1)"
+
+
+def test_an_estimator_loads_no_kernels_until_it_is_used():
+    """Compiled kernels take as long to import as scikit-learn."""
+    packages, _ = loaded("from scalemani import Isomap; Isomap()")
+    assert packages >= {"sklearn"} and not packages & {"numba", "pynndescent", *OTHERS}
+
+
+def test_a_small_fit_loads_neither_dask_nor_zarr():
+    packages, _ = loaded(SMALL)
+    assert packages >= NUMBERS and not packages & OTHERS
+
+
 def test_the_report_sees_what_is_loaded():
-    """The two claims above are about something: an estimator brings all of it."""
-    assert loaded("from scalemani import Isomap")[0] >= {"numba", "sklearn", "scipy", "numpy", "zarr", "dask"}
+    """The claims above are about something: a cluster and an output in Zarr's format bring the rest."""
+    script = SMALL + "; import tempfile; model.set_params(scheduler=None).transform_to(X, tempfile.mkdtemp() + '/out')"
+    script += "; from scalemani.cluster.dask_cluster import DaskCluster"
+    assert loaded(script)[0] >= NUMBERS | OTHERS

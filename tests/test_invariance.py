@@ -92,7 +92,7 @@ def test_the_number_of_threads_changes_no_bit(reference, tmp_path):
         assert model.additive_constant_ == reference.additive_constant_
 
 
-def test_the_memory_limit_changes_nothing(monkeypatch, quick_calibration):
+def test_the_memory_limit_changes_nothing(monkeypatch, embedded, quick_calibration):
     """Smaller tiles, and a solver's basis that restarts earlier."""
     monkeypatch.setattr(machine, "FIRST_USE", 0)  # what a process holds after its first fit anyway, and much of it here
     rows = roll(700)

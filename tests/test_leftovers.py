@@ -96,7 +96,7 @@ def test_a_search_is_no_further_ahead_than_its_threads(monkeypatch):
     np.testing.assert_array_equal(found, exact.ExactSearch(points).nearest(points, 3)[0])
 
 
-def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
+def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch, embedded):
     """It asks nothing of the cluster, and may take hours; what it has found is kept."""
     monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
     monkeypatch.setattr(lists, "BYTES_A_SECOND", np.inf)
@@ -123,11 +123,13 @@ import numpy as np
 import scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
 from data import roll
-from scalemani import KernelIsomap, eigensolver
+import scalemani.fitting
+from scalemani import KernelIsomap
+from scalemani.kernel import eigensolver
 from scalemani.steps import cuts as budget
 from scalemani.geodesics.reads import count_distances, new_counts
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.neighbors import lists as kept_blocks, exact as brute
+from scalemani.neighbors import exact as brute, lists as kept_blocks
 folder, keep, stride, first = sys.argv[2], sys.argv[3] == "keep", int(sys.argv[4]), int(sys.argv[5])
 warnings.simplefilter("ignore")
 eigensolver.FULL_BASIS, budget.LARGEST_TILE, kept_blocks.PIECE_SECONDS, kept_blocks.BYTES_A_SECOND = 1, 32, 0.0, 1e300

@@ -18,6 +18,7 @@ from scalemani.kernel import constant
 from scalemani.kernel.eigensolver import block_rayleigh_ritz
 from scalemani.kernel.start import start_count
 from scalemani.methods import REGISTRY
+from scalemani.methods.base import method_for
 from scalemani.methods.isomap import IsomapMethod
 from scalemani.neighbors import choice
 from scalemani.neighbors import choice as ways
@@ -219,7 +220,7 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
     parameters = Parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
-    given, steps = fitting.read_input(X, parameters.metric), method.load().method.steps(parameters)
+    given, steps = fitting.read_input(X, parameters.metric), method_for(method.load()).steps(parameters)
     shown = make_plan(steps, given, parameters, cluster, 1 << 36, ".", n=400, edges=5000, method="kdtree")
     assert shown.refusal is None
     held = dict[str, int]()

@@ -11,7 +11,7 @@ from stored_models import T, fitted
 from scalemani import load
 from scalemani.cluster import workers
 from scalemani.cluster import workers as worker_side
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DiskFullError, ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.model import Run
@@ -89,7 +89,7 @@ def test_what_killed_clients_left_goes_and_nothing_else(tmp_path, worker):
     for name, age in names.items():
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (now - age, now - age))
-    with Cluster(worker) as cluster:
+    with DaskCluster(worker) as cluster:
         cluster.check_shared(str(tmp_path / "run.zarr"))
     assert files(tmp_path) == sorted([f".scalemani-{'c' * 32}.partial", ".scalemani-notes", "clock"] + list(names)[4:])
 
@@ -101,7 +101,7 @@ def test_a_full_disk_is_said_with_numbers(tmp_path, worker, monkeypatch, number)
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "write_text", full)
-    with Cluster(worker) as cluster, pytest.raises(DiskFullError, match="32 bytes were to be written and"):
+    with DaskCluster(worker) as cluster, pytest.raises(DiskFullError, match="32 bytes were to be written and"):
         cluster.check_shared(str(tmp_path / "run.zarr"))
     assert files(tmp_path) == []
     assert workers.LEFT_SECONDS > 60

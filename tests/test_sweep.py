@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from data import random_distances, store_of
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.storage.run import RunStore
@@ -49,7 +49,7 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path, distances, operand)
     store = store_of(distances, 8, tmp_path / "run")
     found = []
     for threads in (1, 2, 5):
-        with Cluster(threads=threads) as cluster:
+        with DaskCluster(threads=threads) as cluster:
             found += [sweep(cluster, store, Reader(product, operand.astype(np.float32), 3)) for _ in range(3)]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])

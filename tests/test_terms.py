@@ -10,7 +10,7 @@ import pytest
 from data import line_graph
 from test_budget import SLACK, empty_run, peak
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.geodesics.batches import PathGraph, paths_bytes
 from scalemani.geodesics.lanes import LINE
@@ -126,7 +126,7 @@ def test_a_read_of_d(stored, columns):
     """The client's part and the tasks', which are threads of one process."""
     store, n, tile = stored, stored.blocks.n, stored.blocks.size
     vectors = np.ones((n, columns))
-    with Cluster(threads=2) as cluster:
+    with DaskCluster(threads=2) as cluster:
         kernels = CentredKernels(cluster, store, "float64")
         measured = peak(kernels.products, vectors)
     window = min(2 * 2 + 5, store.blocks.read_runs + 1)

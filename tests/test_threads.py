@@ -17,7 +17,8 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from scalemani import KernelIsomap
-from scalemani.cluster.client import Cluster, cores
+from scalemani.cluster.client import cores
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.threads import _let_any_thread_lift_it
 from scalemani.neighbors import exact
 from scalemani.neighbors import exact as tree
@@ -57,10 +58,10 @@ def counted(function, *args):
 
 
 @pytest.fixture
-def busiest(monkeypatch):
+def busiest(monkeypatch, embedded):
     """The most at once by process, of tasks and of blocks; as the machine would have it, BLAS takes four threads."""
     found = {}
-    real = Cluster.map
+    real = DaskCluster.map
 
     def mapped(self, function, tasks, shared=None):
         for result, process, most in real(self, counted, ((function, *task) for task in tasks), shared):
@@ -76,7 +77,7 @@ def busiest(monkeypatch):
 
         return search
 
-    monkeypatch.setattr(Cluster, "map", mapped)
+    monkeypatch.setattr(DaskCluster, "map", mapped)
     for kind in (exact.BruteSearch, tree.TreeSearch):
         monkeypatch.setattr(kind, "nearest", searched(kind.nearest))
     monkeypatch.setattr(exact, "_TABLE_ROWS", 16)
@@ -181,7 +182,7 @@ def answering(ports, places):
 def test_nothing_of_the_embedded_cluster_answers_at_another_address():
     """Scheduler, worker and both dashboards are tried at every address that the machine has."""
     before = listening()
-    with Cluster(threads=2) as cluster:
+    with DaskCluster(threads=2) as cluster:
         new = listening() - before
         ports = {port for _, port in new}
         information = cluster.client.scheduler_info(n_workers=-1)

@@ -13,7 +13,7 @@ from clusters import certificates
 from processes import Fleet
 
 from scalemani import Isomap, load
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.demo import swiss_roll
 from scalemani.errors import ScalemaniError
 
@@ -113,7 +113,7 @@ def test_another_authority_and_missing_files_are_named(fleet, authorities, folde
         "distributed.comm.tls.client.cert": str(place / "cert.pem"),
         "distributed.comm.tls.client.key": str(place / "key.pem"),
     }
-    with dask.config.set(settings), pytest.raises(ScalemaniError, match=message), Cluster(fleet.address):
+    with dask.config.set(settings), pytest.raises(ScalemaniError, match=message), DaskCluster(fleet.address):
         pass
 
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from corruption import changed, rows_of, tree
-from damaged_worlds import comparable, many_fits  # noqa: F401
+from damaged_worlds import comparable
 from msgspec.structs import replace
 from stored_models import fitted, same
 
@@ -24,11 +24,6 @@ from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_worker(many_fits):  # noqa: F811
-    """For all of this file's passes."""
 
 
 def flip(path, at=-1):

@@ -1,124 +1,19 @@
-"""The only file that imports dask.distributed: a client, tasks in a bounded window, results in order.
+"""What a step sees of a cluster: it runs functions over tasks and gives the results in the order of the tasks.
 
-Takes a scheduler (None, an address or a client) and gives a :class:`Cluster`: `map` runs a function over tasks and
-yields the results in the order of the tasks, never of the workers, so that sums over them have fixed
-bits. What many tasks share (the block of vectors in a sweep) is sent to each worker once, and again when it was lost
-with them; a cluster that can't go on (:mod:`scalemani.cluster.health`) is a ``ClusterLostError``. Embedded,
-the cluster is one in-process worker whose threads are the cores; nothing of it listens anywhere but
-on 127.0.0.1, and its memory manager is off (memory follows from :mod:`scalemani.planning.memory`).
-
-Dask's log lines kept off the terminal, for as long as any cluster of ours is open.
+So sums over results have fixed bits, wherever the tasks ran. The base class runs them in this thread and imports no
+Dask; :class:`scalemani.cluster.dask_cluster.DaskCluster` runs them on workers.
 """
 
-import asyncio
 import contextlib
-import logging
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Self
 
-import dask.threaded
-import distributed.utils
-from distributed import Client, LocalCluster, Security, default_client, rejoin, secede
-from distributed.worker import thread_state  # type: ignore[attr-defined]
-
-from scalemani import __version__
-from scalemani.cluster.health import Calls
 from scalemani.cluster.kernel_cache import check_compiler
 from scalemani.cluster.machine import give_back
-from scalemani.cluster.tasks import TaskWindow
 from scalemani.cluster.threads import single_blas_thread
-from scalemani.cluster.workers import Account, SharedFolder, account, process_name
-from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
-from scalemani.storage.forks import CLIENT, FIT, doing, forked
-
-# errors of a cluster's end
-_EXPECTED = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
-
-
-class QuietLogs:
-    """What is logged while somebody holds this is not shown.
-
-    Levels are a whole process's: the first to come sets them, the last to go restores them.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._levels: list[tuple[logging.Handler, int]] = []
-
-    def hold(self) -> None:
-        """Be quiet."""
-        with self._lock:
-            if self._users == 0:
-                self._levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
-                for handler, _ in self._levels:
-                    handler.setLevel(logging.CRITICAL)
-            self._users += 1
-
-    def release(self) -> None:
-        """As before, once all have let go."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                for handler, level in self._levels:
-                    handler.setLevel(level)
-
-    @contextmanager
-    def held_if_it_works(self) -> Iterator[None]:
-        """Hold it for a start, and on from there unless that fails."""
-        self.hold()
-        try:
-            yield
-        except BaseException:
-            self.release()
-            raise
-
-
-quiet_logs = QuietLogs()
-
-
-def be_quiet_in(loop: Any) -> None:
-    """Have a loop of ours say nothing of what nobody waits for any more when a cluster ends.
-
-    A batched send that is closed while it waits leaves a timeout behind, now and then, and asyncio would
-    print it to the user's terminal.
-    """
-
-    def pass_over(asyncio_loop: Any, context: dict[str, Any]) -> None:
-        if type(context.get("exception")).__name__ not in _EXPECTED:
-            asyncio_loop.default_exception_handler(context)
-
-    asyncio_loop = loop.asyncio_loop
-    asyncio_loop.call_soon_threadsafe(asyncio_loop.set_exception_handler, pass_over)
-
-
-CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
-
-_starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
-_of_parents: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that were made before this process was forked
-
-
-def _in_child() -> None:
-    """Take from Dask what a fork has left without its threads, on which it would wait for ever."""
-    _of_parents.update(Client._instances)
-    for client in _of_parents:
-        client.get = _refuse  # type: ignore[method-assign]  # what compute() calls
-    distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
-    dask.threaded.default_pool, dask.threaded.pools_lock = None, threading.Lock()
-    dask.threaded.pools.clear()
-
-
-def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise forked(CLIENT)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+from scalemani.storage.forks import FIT, doing
 
 
 def cores() -> int:
@@ -129,218 +24,60 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def check_certificates(address: Any) -> None:
-    """Refuse a tls:// address without readable certificates in Dask's configuration: Client would hang for 30 s."""
-    if not str(address).startswith("tls://"):
-        return
-    try:
-        context = Security().get_connection_args("client")["ssl_context"]
-    except OSError as error:  # ssl's errors are of its kind
-        raise ScalemaniError(f"the TLS certificates for {address!r} can't be read: {error}; give PEM files") from error
-    if context is None:
-        raise ScalemaniError(
-            f"{address!r} needs TLS certificates, and Dask's configuration has none: set "
-            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and ..__CLIENT__KEY"
-        )
-
-
 def tasks_in_flight(threads: int) -> int:
     """Tasks that :meth:`Cluster.map` has submitted and not yet handed over, for all threads of a cluster."""
     return 2 * threads + 4
 
 
 class Cluster:
-    """A client for the length of a ``with`` block.
+    """Runs functions over tasks for the length of a ``with`` block: here in this thread, in a subclass on workers."""
 
-    scheduler: None: the active client if there is one, else an embedded in-process worker. A string is the address of a
-        scheduler, such as "tcp://10.0.0.1:8786".
-    threads: Threads of the embedded worker; the cores by default.
-    Raises ScalemaniError: If no scheduler answers at the address, or it has no workers, or they have another version;
-        if the client is not connected, works on this thread's event loop, or was made before this process was forked.
-    Raises ClusterLostError: Later, from any method: the scheduler is gone, or no worker works for longer than
-        `cluster_watch.NO_WORKER_SECONDS`.
-    """
+    _leaving: contextlib.ExitStack
 
-    def __init__(self, scheduler: Any = None, threads: int | None = None) -> None:
-        self._scheduler = scheduler
-        self._threads = threads or cores()
-        self._local: LocalCluster | None = None
-        self._owned = False
-        self._seceded = False
-        self._accounts: dict[str, Account] = {}  # of workers by address, at the start
-        self._folder: SharedFolder | None = None  # that workers must see, each before its first task
-        self._at_start = 0  # threads
-        self._leaving: contextlib.ExitStack
-        self.client: Client
-        self._calls: Calls
-
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         check_compiler()
         with contextlib.ExitStack() as leaving:
             leaving.enter_context(doing(FIT))
-            leaving.callback(self._close)
-            self._find_client()
+            leaving.enter_context(self._connection())
             # here too when the workers are elsewhere: what the client adds up has the same bits then
             leaving.enter_context(single_blas_thread())
-            self._calls = Calls(self.client, watched=not self.embedded)
-            if not self.embedded:
-                self._meet_the_workers()
-            self._at_start = self._calls.threads()
             self._leaving = leaving.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._leaving.close()
 
-    def _find_client(self) -> None:
-        if isinstance(self._scheduler, Client):
-            self._take(self._scheduler)
-        elif self._scheduler is None:
-            try:
-                active = default_client()
-            except ValueError:
-                self._embed()
-            else:
-                self._take(active)
-                self._leave_the_pool()
-        else:
-            check_certificates(self._scheduler)
-            self._connect(self._scheduler)
-
-    def _take(self, client: Client) -> None:
-        """Use a user's client, or an asynchronous one's scheduler; refuse one that can't answer a waiting thread."""
-        if client in _of_parents:
-            raise forked(CLIENT)
-        if client.scheduler is None:
-            raise ScalemaniError(
-                "the Dask client is not connected: await it if it is asynchronous, give another, or leave scheduler out"
-            )
-        with contextlib.suppress(RuntimeError):  # no loop runs in this thread
-            if asyncio.get_running_loop() is getattr(client.loop, "asyncio_loop", None):
-                raise ScalemaniError(
-                    "the Dask client works on the event loop that this call would stop: give the call a thread of its "
-                    "own, such as await asyncio.to_thread(model.fit, X)"
-                )
-        if not client.asynchronous:
-            self.client = client
-        else:
-            self._connect(client.scheduler.address, client.security)
-
-    def _leave_the_pool(self) -> None:
-        """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
-        if hasattr(thread_state, "execution_state"):
-            secede()
-            self._seceded = True
-
-    def _embed(self) -> None:
-        with quiet_logs.held_if_it_works():
-            with _starting:
-                local = LocalCluster(
-                    processes=False,
-                    n_workers=1,
-                    threads_per_worker=self._threads,
-                    memory_limit=0,
-                    dashboard_address="127.0.0.1:0",
-                    worker_dashboard_address="127.0.0.1:0",
-                    silence_logs=False,  # restores levels in the order of closing: two at once undo each other
-                )
-            try:
-                be_quiet_in(local.loop)
-                self.client = Client(local, set_as_default=False)
-            except BaseException:
-                local.close()
-                raise
-        self._local, self._owned = local, True
-
-    def _connect(self, address: Any, security: Any = None) -> None:
-        try:
-            with quiet_logs.held_if_it_works():
-                self.client = Client(address, timeout="15s", set_as_default=False, security=security)
-        except (OSError, ValueError, TypeError) as error:
-            raise ScalemaniError(
-                f"no Dask scheduler answers at {address!r}: check the address (tls:// where it has "
-                "certificates, all signed by one authority), or leave scheduler out"
-            ) from error
-        self._owned = True
-        be_quiet_in(self.client.loop)
-
-    def _meet_the_workers(self) -> None:
-        """Ask each worker what it is.
-
-        Raises ScalemaniError: If there are none, or one lacks this version of the package: another may give other bits.
-        """
-        if not self._calls.workers():
-            raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
-        remedy = f"install scalemani {__version__} in the workers' Python too"
-        try:
-            self._accounts = self._calls.ask(account)
-        except ImportError as error:
-            raise ScalemaniError(f"a worker can't import what it needs ({error}): {remedy}") from error
-        for worker, said in sorted(self._accounts.items()):
-            if said.version != __version__:
-                raise ScalemaniError(f"worker {worker} on {said.host} has scalemani {said.version}: {remedy}")
-
-    def _close(self) -> None:
-        """Let go of what is ours; a lost cluster, which can't be taken leave of, raises nothing here."""
-        try:
-            if self._owned:
-                with contextlib.nullcontext() if self.embedded else contextlib.suppress(Exception):
-                    self.client.close(**({} if self.embedded else {"timeout": CLOSING_SECONDS}))
-            if self._local is not None:
-                self._local.close()
-        finally:
-            if self._owned:
-                quiet_logs.release()
-        if self._seceded:
-            rejoin()
-
-    @property
-    def embedded(self) -> bool:
-        """Whether the workers are threads of this process."""
-        return self._local is not None
+    def _connection(self) -> contextlib.AbstractContextManager[None]:
+        """What is open while the block runs."""
+        return contextlib.nullcontext()
 
     @property
     def shares_process(self) -> bool:
-        """Whether any worker is in this process: the embedded one, or one of a client with ``processes=False``."""
-        return self.embedded or any(said.process == process_name() for said in self._accounts.values())
+        """Whether any task runs in this process."""
+        return True
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
-        """What the workers said of themselves at the start; nothing where the worker is embedded."""
-        return tuple(self._accounts.values())
+    def infos(self) -> tuple[Any, ...]:
+        """What workers on a scheduler said of themselves at the start."""
+        return ()
 
     @property
     def threads(self) -> int:
         """Tasks that run at once in one process, whose workers may be several."""
-        return max(self._threads_by_process().values(), default=1)
+        return 1
 
     @property
     def workers(self) -> int:
         """Processes that run tasks."""
-        return max(1, len(self._threads_by_process()))
-
-    def _threads_by_process(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for worker, about in self._calls.workers().items():
-            said = self._accounts.get(worker)
-            process = said.process if said else worker  # a worker that came since is a process
-            found[process] = found.get(process, 0) + int(about["nthreads"])
-        return found
+        return 1
 
     def give_back(self) -> None:
         """Have all processes return freed memory to the system, between stages."""
         give_back()
-        if not self.embedded:
-            self._calls.ask(give_back)
 
     def attended(self, report: Progress) -> Progress:
         """A progress function that raises ClusterLostError where the scheduler is gone: a stage may not ask for it."""
-
-        def attending(stage: str, done: int, total: int) -> None:
-            self._calls.check()
-            report(stage, done, total)
-
-        return attending
+        return report
 
     def check_shared(self, path: str, *, writing: bool = True) -> None:
         """Refuse a store's path that not every worker sees; where it is only read, nothing is written.
@@ -349,26 +86,12 @@ class Cluster:
 
         Raises ScalemaniError: Saying how many workers don't see it.
         """
-        if self.embedded:
-            return
-        self._folder = SharedFolder(self._calls, path, writing=writing)
-        self._folder.check()
 
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
         """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
 
-        At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
-        each worker once. An error in a task is raised here, after the others in flight are cancelled.
-
-        Raises ClusterLostError: As the class says, or if a task's workers died `cluster_watch.TRIES` times.
+        Raises Exception: A task's own.
         """
-        yield from TaskWindow(self._calls, function, shared, self._in_flight, self._folder).results(tasks)
-
-    def _in_flight(self) -> int:
-        """Tasks that may be in flight now.
-
-        Results wait in the workers' processes. Where that is this one they are counted in its plan, whose threads are
-        those of the start; elsewhere each worker that comes brings the room for its own.
-        """
-        threads = self._calls.threads()
-        return tasks_in_flight(min(threads, self._at_start) if self.shares_process else threads)
+        more = () if shared is None else (shared,)
+        for task in tasks:
+            yield function(*task, *more)

@@ -1,11 +1,8 @@
-"""Waiting for a cluster's answers without hanging: takes a client and coroutines of it, gives what they give.
+"""Answers of a cluster that are waited for without hanging, and the reasons why one can't go on.
 
-Each wait is interrupted twice a second to see whether there still is somebody to wait for.
-
-Whether a cluster can still go on: takes what the scheduler says of its workers, gives the reason why not.
-
-Losing workers is no error: Dask runs their tasks elsewhere, and a cluster that grows and shrinks by itself, or waits
-in a queue, may have none for minutes. What ends a run is to have nobody who works for longer than that.
+Losing workers is no error: Dask runs their tasks elsewhere, and a cluster that grows and shrinks by itself, or waits in
+a queue, may have none for minutes. A run ends when the scheduler is gone, or nobody has worked for longer than that:
+every wait looks twice a second whether there still is somebody to wait for.
 """
 
 import asyncio
@@ -26,13 +23,10 @@ LOOK_SECONDS = 2.0  # the scheduler is asked for its workers that often, while n
 NO_WORKER_SECONDS = 300.0  # with no worker, or none that takes tasks: a node of an autoscaled cluster starts in 1-4 min
 NO_WORKER_KEY = "scalemani.no-worker-seconds"  # of Dask's configuration, in its place
 SCHEDULER_SECONDS = 45.0  # a scheduler answers in milliseconds; one that was cut off sends no sign that it is gone
+ASK_SECONDS = 30.0  # for a worker's answer about itself; one that is stopped or cut off gives none
 TRIES = 5  # of a task whose workers die, or whose operand was lost with them
 AGAIN = "what is finished is in the store: give the same command again to go on"
-
-
-def lost_scheduler(address: str) -> str:
-    """The line for a scheduler that is gone."""
-    return f"the Dask scheduler at {address} is gone, or the way to it: {AGAIN}, on a scheduler that runs"
+Cancelled = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
 def lost_task(tries: int) -> str:
@@ -107,21 +101,17 @@ def _busy(worker: Mapping[str, Any]) -> bool:
     return bool(worker.get("metrics", {}).get("task_counts", {}).get("executing"))
 
 
-ASK_SECONDS = 30.0  # for a worker's answer about itself; one that is stopped or cut off gives none
-Cancelled = (asyncio.CancelledError, concurrent.futures.CancelledError)
-
-
 class Calls:
     """Calls of one client.
 
     watched: Whether the cluster can be lost: not where it is in this process.
-    blind: Workers that don't see the store, and so count for nothing.
+    without_store: Workers that don't see the store, and so count for nothing.
     """
 
     def __init__(self, client: Any, *, watched: bool) -> None:
         self.client, self.watched = client, watched
         self.watch = Watch()
-        self.blind: set[str] = set()
+        self.without_store: set[str] = set()
         self._address = client.scheduler.address
         self._counted, self._threads = -math.inf, 0
 
@@ -131,6 +121,18 @@ class Calls:
         each_look: Called whenever the workers have been looked at; what it raises ends the wait.
         Raises ClusterLostError: If the scheduler or the workers are lost in the meantime.
         """
+
+        def look() -> None:
+            if self.watched:
+                self.check()
+                if self.watch.due:
+                    self.look()
+                    each_look()
+
+        return self._wait(coroutine, look)
+
+    def _wait(self, coroutine: Coroutine[Any, Any, Any], look: Callable[[], None]) -> Any:
+        """A coroutine's answer; `look` is called twice a second until it comes, and may raise."""
         answer = self._start(coroutine)
         try:
             while True:
@@ -138,11 +140,7 @@ class Calls:
                     return answer.result(timeout=POLL_SECONDS)
                 if answer.done():
                     return answer.result()  # its own TimeoutError
-                if self.watched:
-                    self.check()
-                    if self.watch.due:
-                        self.look()
-                        each_look()
+                look()
         finally:
             answer.cancel()
 
@@ -155,7 +153,9 @@ class Calls:
 
     def lost(self) -> ClusterLostError:
         """The error that the scheduler is gone."""
-        return ClusterLostError(lost_scheduler(self._address))
+        return ClusterLostError(
+            f"the Dask scheduler at {self._address} is gone, or the way to it: {AGAIN}, on a scheduler that runs"
+        )
 
     def check(self, error: BaseException | None = None) -> None:
         """Raise that the scheduler is gone, where it is, or where an error says that it was for a moment.
@@ -168,26 +168,23 @@ class Calls:
     def workers(self) -> Mapping[str, Mapping[str, Any]]:
         """The workers by address, as the scheduler knows them now.
 
-        Raises ClusterLostError: If it gives no answer for `cluster_watch.SCHEDULER_SECONDS`.
+        Raises ClusterLostError: If it gives no answer for `SCHEDULER_SECONDS`.
         """
-        self.check()
-        answer = self._start(self.client.scheduler.identity(n_workers=-1))
         until = time.monotonic() + SCHEDULER_SECONDS
+
+        def look() -> None:
+            self.check()
+            if time.monotonic() > until:
+                raise self.lost()
+
+        self.check()
         try:
-            while True:
-                try:
-                    return self._count(answer.result(POLL_SECONDS)["workers"])
-                except TimeoutError:
-                    self.check()
-                    if time.monotonic() > until:
-                        raise self.lost() from None
-                except (OSError, *Cancelled) as error:
-                    raise self.lost() from error
-        finally:
-            answer.cancel()
+            return self._count(self._wait(self.client.scheduler.identity(n_workers=-1), look)["workers"])
+        except (OSError, *Cancelled) as error:
+            raise self.lost() from error
 
     def _count(self, workers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        seeing = (about for address, about in workers.items() if address not in self.blind)
+        seeing = (about for address, about in workers.items() if address not in self.without_store)
         self._counted, self._threads = time.monotonic(), sum(int(about["nthreads"]) for about in seeing)
         return workers
 
@@ -198,8 +195,8 @@ class Calls:
         return self._threads
 
     def seeing(self) -> dict[str, Mapping[str, Any]]:
-        """The workers but for the blind."""
-        return {address: about for address, about in self.workers().items() if address not in self.blind}
+        """The workers that see the store."""
+        return {address: about for address, about in self.workers().items() if address not in self.without_store}
 
     def look(self) -> None:
         """Raise that the workers are gone, or do nothing, where that has been so for too long."""

@@ -1,8 +1,8 @@
-"""Tasks in a bounded window, on workers that may die or come later: takes a function and tasks, gives results in order.
+"""Tasks in a bounded window, whose results come in the order of the tasks from workers that may die or come later.
 
-Dask runs a dead worker's tasks on another. What was scattered to workers that have all died is lost to it, and the
-tasks that need it with it: both are sent again here, and nothing else is. A task's result waits in the worker that
-made it; this process fetches one at a time.
+Dask runs a dead worker's tasks on another. An operand that was scattered to workers that have all died is lost to it,
+and so are the tasks that need it: both are sent again here, and nothing else is. A result waits in the worker that made
+it; this process fetches one at a time.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from scalemani.cluster import health
 from scalemani.cluster.health import Calls, Cancelled, lost_task
-from scalemani.cluster.workers import SharedFolder, Stranger, guarded
+from scalemani.cluster.workers import SharedFolder, UnseenWorker, guarded
 from scalemani.errors import BlindWorkerWarning, ClusterLostError, warn
 
 SCATTER_SECONDS = 5  # until a scheduler without workers says so; it is asked again
@@ -127,7 +127,7 @@ class TaskWindow:
             piece.future = self._client.submit(self._function, *piece.task, *handle, pure=False)
             return piece
         options: dict[str, Any] = {"key": f"{self._function.__name__}-{uuid.uuid4().hex}"}
-        piece.only_on = frozenset(self._calls.seeing()) if self._calls.blind else None
+        piece.only_on = frozenset(self._calls.seeing()) if self._calls.without_store else None
         if piece.only_on:
             options |= {"workers": sorted(piece.only_on), "allow_other_workers": False}
         token = None if self._folder is None else self._folder.token
@@ -141,7 +141,7 @@ class TaskWindow:
     def _result(self, piece: _Piece) -> Any:
         """What a piece gives, with what was lost sent again as often as it may be.
 
-        Raises ClusterLostError: If its workers, or what it needs, were lost `cluster_watch.TRIES` times.
+        Raises ClusterLostError: If its workers, or what it needs, were lost `health.TRIES` times.
         Raises Exception: The task's own error, or this process's, such as one of memory for the result.
         """
         self._calls.watch.progress()
@@ -150,7 +150,7 @@ class TaskWindow:
         while tries < health.TRIES:
             try:
                 found = self._answer(piece)
-                if not isinstance(found, Stranger):
+                if not isinstance(found, UnseenWorker):
                     return found
                 self._introduce(piece)
             except _Room:  # here, and not in the wait: what reads the tasks has errors of its own
@@ -225,7 +225,7 @@ class TaskWindow:
         assert self._folder is not None
         hosts = {address: about.get("host") for address, about in self._calls.workers().items()}
         seen = self._folder.show()
-        for worker in sorted(self._calls.blind - self._warned):
+        for worker in sorted(self._calls.without_store - self._warned):
             self._warned.add(worker)
             host = hosts.get(worker) or urlsplit(worker).hostname or "unknown"  # it may have gone by now
             warn(

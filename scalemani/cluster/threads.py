@@ -1,7 +1,5 @@
 """One limit on BLAS threads, shared by everything that runs at the same time in this process."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,13 +9,14 @@ from typing import Any
 import threadpoolctl
 
 _lock = threading.Lock()
-_users = 0
+_users = 0  # inside of the one below, in all threads
 _limiter: Any = None
 _libraries: tuple[int, Any] = (-1, None)  # modules when they were looked for, and their controller
 
 
-def hold_blas() -> None:
-    """Limit BLAS to one thread in this process, until the last that holds it lets go.
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Hold BLAS at one thread for as long as anyone is inside. Results never depend on it.
 
     A limit is process-wide. If each caller saved and restored it, two that overlap could restore each
     other's for good: so the first one sets it, and the last one, in whichever thread, restores what
@@ -29,6 +28,14 @@ def hold_blas() -> None:
             _limiter = _controller().limit(limits=1, user_api="blas")
             _let_any_thread_lift_it()
         _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limiter.restore_original_limits()
+                _let_any_thread_lift_it()
 
 
 def _controller() -> Any:
@@ -40,29 +47,6 @@ def _controller() -> Any:
     if _libraries[0] != len(sys.modules):
         _libraries = (len(sys.modules), threadpoolctl.ThreadpoolController())
     return _libraries[1]
-
-
-def release_blas() -> None:
-    """Let go of what :func:`hold_blas` took."""
-    global _users, _limiter
-    with _lock:
-        if _users == 0:  # a worker that joined after the others were told to hold
-            return
-        _users -= 1
-        if _users == 0:
-            _limiter.restore_original_limits()
-            _let_any_thread_lift_it()
-            _limiter = None
-
-
-@contextmanager
-def single_blas_thread() -> Iterator[None]:
-    """Hold BLAS at one thread for as long as anyone is inside. Results never depend on it."""
-    hold_blas()
-    try:
-        yield
-    finally:
-        release_blas()
 
 
 def _let_any_thread_lift_it() -> None:

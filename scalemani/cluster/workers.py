@@ -1,12 +1,11 @@
-"""What runs in a worker's process, beside the tasks: takes the worker, says what it is; takes a task, guards it.
+"""What runs in a worker's process beside the tasks, and whether every worker sees the store.
 
-Nothing is left in a worker: BLAS has one thread while a task of ours runs, and what it had before afterwards. So a
-worker that joins late, or is started again, needs no preparing, and a client that is killed leaves none behind.
+A task of ours runs with one BLAS thread, in a process that has seen the store; afterwards BLAS has what it had before.
+So a worker that joins late, or is started again, needs no preparing, and a client that is killed leaves nothing behind.
 
-What every worker must see: takes a store's path, gives which workers read a file there as the client does.
-
-A writer's client puts a file beside the store for the moment, so that a folder of the same name on another machine
-is none; who only reads holds the store's own document against what the client reads.
+To see the store is to read a file there as the client does. A client that writes puts a file beside the store for that
+moment, so that a folder of the same name on another machine is none. One that only reads compares the store's own
+document.
 """
 
 import os
@@ -36,7 +35,7 @@ LEFT_SECONDS = 600  # a probe that much older than another is of a client that w
 class SharedFolder:
     """A store that workers see, or get no tasks.
 
-    calls: Whose `blind` workers are those that don't.
+    calls: Its `without_store` are the workers that don't.
     writing: Whether the caller writes there; else there must be a store, and nothing is written.
     token: A process that has seen the store knows it, and runs tasks that carry it.
     """
@@ -53,23 +52,23 @@ class SharedFolder:
         if not self._writing and not read_text(str(self._path / ROOT)):
             return  # it is not here either, which the caller says
         seen = self.show()
-        blind = sorted(worker for worker, sees in seen.items() if not sees)
-        if blind:
+        unseen = sorted(worker for worker, sees in seen.items() if not sees)
+        if unseen:
             remedy = "give a path on a file system that all of them share"
             if isinstance(self._path, ObjectPath):
                 remedy = f"they need scalemani[cloud]; {self._path.bucket.remedy}, there"
                 if self._path.bucket.scheme == "memory":
                     remedy = "memory:// is of one process; give a path or a bucket that all of them reach"
             raise ScalemaniError(
-                f"{len(blind)} of {len(seen)} workers can't see the folder of the store {str(self._path)!r} "
-                f"(first: {blind[0]}): {remedy}"
+                f"{len(unseen)} of {len(seen)} workers can't see the folder of the store {str(self._path)!r} "
+                f"(first: {unseen[0]}): {remedy}"
             )
 
     def show(self) -> dict[str, bool]:
         """Whether each worker sees it; those that do know the token afterwards."""
         with self._file() as (file, text):
             seen = self._calls.ask(read_back, str(file), text, self.token)
-        self._calls.blind = {worker for worker, sees in seen.items() if not sees}
+        self._calls.without_store = {worker for worker, sees in seen.items() if not sees}
         return seen
 
     @contextmanager
@@ -124,7 +123,7 @@ def process_name() -> str:
 
 
 @dataclass(frozen=True)
-class Account:
+class WorkerInfo:
     """What a worker says of itself.
 
     process, host, version: Its process, the host's name, the version of this package.
@@ -141,7 +140,7 @@ class Account:
     free: int
 
 
-def account(dask_worker: Any) -> Account:
+def worker_info(dask_worker: Any) -> WorkerInfo:
     """What a worker is and may add; `dask_worker` is what ``Client.run`` hands in."""
     give_back()
     manager = dask_worker.memory_manager
@@ -150,7 +149,7 @@ def account(dask_worker: Any) -> Account:
     room = None
     if limit is not None:
         room = max(0, int(limit * (pause - MARGIN)) - int(dask_worker.monitor.get_process_memory()))
-    return Account(process_name(), socket.gethostname(), __version__, limit, room, free_memory())
+    return WorkerInfo(process_name(), socket.gethostname(), __version__, limit, room, free_memory())
 
 
 def read_text(path: str) -> str:
@@ -169,8 +168,7 @@ def read_back(path: str, text: str, token: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Stranger:
+class UnseenWorker:
     """A task's answer where its process has not read back the run's token yet: the task was not begun."""
 
 
@@ -180,6 +178,6 @@ def guarded(token: str | None, function: Callable[..., Any], *arguments: Any) ->
     Sums have the same bits then, and threads times tasks are not more than the cores.
     """
     if token is not None and token not in _passed:
-        return Stranger()
+        return UnseenWorker()
     with single_blas_thread():
         return function(*arguments)

@@ -29,8 +29,13 @@ class Entry:
 
     def load(self) -> Any:
         """The estimator's class."""
-        module, _, name = self.estimator.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return named(self.estimator)
+
+
+def named(dotted: str) -> Any:
+    """What "module:name" names."""
+    module, _, name = dotted.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 REGISTRY = {

@@ -1,8 +1,9 @@
 """What a method is: steps in their order, and what a fitted model of it answers."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from scalemani.methods import Entry, entry_of, word_of
+from scalemani.methods import entry_of, named, word_of
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step
 from scalemani.steps.records import MethodRecord
@@ -31,10 +32,25 @@ def record_method(store: RunStore, estimator: type) -> None:
     store.finish(MethodRecord(name=word_of(estimator), module=estimator.__module__))
 
 
-def method_of(store: RunStore) -> Entry:
-    """The method of a run.
+def method_for(estimator: Any) -> Method:
+    """The method of an estimator's class, which may name it as "module:name"."""
+    found = estimator.method
+    made: Method = named(found)() if isinstance(found, str) else found
+    return made
+
+
+def estimator_of(store: RunStore) -> Any:
+    """The estimator's class whose fit a run is.
 
     Raises ScalemaniError: If it is not registered.
     """
     made_by = store.needed(MethodRecord)
-    return entry_of(made_by.name, made_by.module, store.path)
+    return entry_of(made_by.name, made_by.module, store.path).load()
+
+
+def method_of(store: RunStore) -> Method:
+    """The method of a run.
+
+    Raises ScalemaniError: If it is not registered.
+    """
+    return method_for(estimator_of(store))

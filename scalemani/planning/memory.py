@@ -42,7 +42,7 @@ class MemoryLimit:
         Dask pauses a worker before its own limit is reached, and the client's free memory, which is what is allowed
         unless the user says more, is that of another host.
         """
-        workers = cluster.accounts
+        workers = cluster.infos
         hosts = Counter(host for host, _ in {(said.host, said.process) for said in workers})
         found = [(said.room, said.limit) for said in workers if said.room is not None and said.limit is not None]
         if parameters.memory_limit is not None and workers:

@@ -24,13 +24,15 @@ Parts follow from the number of rows alone: the same rows in other chunks, or in
 parts.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property, lru_cache
 from itertools import chain, groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,7 +51,9 @@ from scalemani.projection.projector import Projector
 from scalemani.storage.forks import FIT, doing
 from scalemani.storage.pieces import KeptResults, digest
 from scalemani.storage.run import shared_run
-from scalemani.storage.user_arrays import KeptGroups, NewOutput, Record
+
+if TYPE_CHECKING:
+    from scalemani.storage.user_arrays import KeptGroups, NewOutput, Record
 
 ModelKey = tuple[str, str, str, str, str, str]
 """Path of the store, id of its run, revision of its solution, form of the projection, the module of a metric that is a
@@ -272,6 +276,8 @@ class Placing:
         part_rows, _, group_rows = self._sizes
         groups = None
         if self._kept is not None:
+            from scalemani.storage.user_arrays import KeptGroups  # here only: Zarr comes along
+
             of = digest(("groups", self.way, *self._model), np.array(self._sizes))
             groups = KeptGroups(self._kept, output, of)
         every = cut(self._projector.blocks(self._T, "X"), part_rows)

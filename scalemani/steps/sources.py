@@ -238,6 +238,17 @@ class Sources(Step):
         return (time.perf_counter() - begun) * (1 + _harmonic(m)) / (1 + _harmonic(few))
 
 
+def source_count(parameters: Parameters, n: int) -> int:
+    """Vertices that D has rows of, for n of them in all."""
+    return n if parameters.landmarks is None else landmark_count(parameters)
+
+
+def n_distances(store: RunStore) -> int:
+    """Distances in a run whose graph is there."""
+    n = store.needed(GraphRecord).n_vertices
+    return n * (Layout.of(store).m if has_landmarks(store) else n)
+
+
 def has_landmarks(store: RunStore) -> bool:
     """Whether D of a run has the rows of landmarks alone."""
     state = store.record(SourcesRecord)

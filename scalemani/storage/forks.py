@@ -2,8 +2,12 @@
 
 import os
 import sys
+import threading
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from scalemani.errors import ScalemaniError
 
@@ -12,9 +16,11 @@ CLIENT, REGIONS = "had made the Dask client that is to be used", "had run numba'
 
 _now: dict[object, str] = {}  # what this process does now, in those words; threads add and take away at once
 _before: set[str] = set()  # what its parents did when it was forked
+_clients: "weakref.WeakSet[Any]" = weakref.WeakSet()  # Dask's, of its parents
 
 
 def _in_child() -> None:
+    _leave_dask()
     _before.update(_now.values())
     _now.clear()
     try:
@@ -22,6 +28,29 @@ def _in_child() -> None:
             _before.add(REGIONS)  # numba would end the child
     except (ValueError, AttributeError):
         pass  # none ran, or numba is being imported
+
+
+def _leave_dask() -> None:
+    """Take from Dask what a fork has left without its threads, on which it would wait for ever."""
+    threaded: Any = sys.modules.get("dask.threaded")
+    distributed: Any = sys.modules.get("distributed")
+    if threaded is not None:
+        threaded.default_pool, threaded.pools_lock = None, threading.Lock()
+        threaded.pools.clear()
+    if distributed is not None and hasattr(distributed, "Client"):  # else it is being imported
+        distributed.utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
+        _clients.update(distributed.Client._instances)
+        for client in _clients:
+            client.get = _refuse  # what compute() calls
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise forked(CLIENT)
+
+
+def is_of_parent(client: Any) -> bool:
+    """Whether a Dask client was made before this process was forked."""
+    return client in _clients
 
 
 if hasattr(os, "register_at_fork"):

@@ -99,7 +99,9 @@ MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lis
 @click.command()
 @click.argument("store")
 @click.option("--repair", is_flag=True, help="Make again what is damaged, and nothing else.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances.")
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances, or 'synchronous'."
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
 def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool, debug: bool) -> None:
@@ -292,7 +294,7 @@ def plan(
 @click.argument("out")
 @click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @reading
 @manners
 def project(

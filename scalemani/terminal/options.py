@@ -174,7 +174,8 @@ _ESTIMATOR = [
     _option(
         "--scheduler",
         metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://host:8786; threads of this process unless given.",
+        help="A Dask scheduler, such as tcp://host:8786, or 'synchronous' for one thread; threads of this process "
+        "unless given.",
     ),
     _option(
         "--memory-limit",

@@ -68,7 +68,7 @@ def begun_line(store: str) -> str | None:
         run = RunStore(store)
         if run.record(FitRecord) is not None:
             return None
-        there = [word for step in method_of(run).load().method.steps_in(run) for word in step.begun(run)]
+        there = [word for step in method_of(run).steps_in(run) for word in step.begun(run)]
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
     if not there:

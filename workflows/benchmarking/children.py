@@ -192,7 +192,7 @@ def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int 
     from benchmarking.rates import relative_deviation
     from scipy.sparse.csgraph import dijkstra
 
-    from scalemani.cluster.client import Cluster
+    from scalemani.cluster.dask_cluster import DaskCluster
     from scalemani.kernel.eigensolver import first_block, start_block
     from scalemani.kernel.operators import first_reader
     from scalemani.steps import distances
@@ -202,7 +202,7 @@ def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int 
     matrix = read_graph(Path(graph))
     n = matrix.shape[0]
     tile = tile or next(tile_sizes(n))
-    with Cluster(threads=cores) as cluster:
+    with DaskCluster(threads=cores) as cluster:
         run = RunStore.create(store)
         scaled_graph.save_graph(run, matrix, 1.0)
         run.create_distances(n, tile)

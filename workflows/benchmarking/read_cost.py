@@ -19,7 +19,7 @@ from benchmarking.graphs import read_graph
 from benchmarking.rates import timed
 from threadpoolctl import threadpool_limits
 
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.geodesics import rows
 from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import CentredKernels, FirstRead, centred, first_reader
@@ -78,14 +78,14 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
     run = RunStore.create(store)
     rows.save_graph(run, matrix, 1.0)
     run.create_distances(n, size)
-    with Cluster(threads=cores) as cluster:
+    with DaskCluster(threads=cores) as cluster:
         first = FirstRead(block, distances.compute_distances(cluster, run, lambda *_: None, first_reader(block)))
     found: dict[str, Any] = {"n": n, "tile": size, "cores": cores, "tiles": len(run.blocks.tiles())}
     folder = Path(store, "distances", "c")
     for precision in ("float32", "float64"):
         times = []
         for _ in range(repeats):
-            with Cluster(threads=cores) as cluster:
+            with DaskCluster(threads=cores) as cluster:
                 kernels = CentredKernels(cluster, run, precision, first=first)
                 kernels.products(block)  # a first one opens what the others find open
                 ours, images = timed(lambda k=kernels: k.products(block))

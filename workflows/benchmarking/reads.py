@@ -13,7 +13,7 @@ from benchmarking.graphs import POINTS, sphere
 from benchmarking.read_cost import counted_tiles
 
 from scalemani import KernelIsomap
-from scalemani.cluster.client import Cluster
+from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import AdditiveConstantWarning, SolverError
 from scalemani.formats.points import open_points
 from scalemani.kernel.constant import arnoldi_constant
@@ -86,7 +86,7 @@ def arnoldi(model: KernelIsomap, cores: int, most: int) -> dict[str, Any]:
     store = RunStore(model.store_)
     scale = store.needed(GraphRecord).scale
     started = time.perf_counter()
-    with Cluster(threads=cores) as cluster:
+    with DaskCluster(threads=cores) as cluster:
         kernels = CentredKernels(cluster, store)
         try:
             constant = float(arnoldi_constant(kernels, tol=TOL, most_reads=most)) * scale
