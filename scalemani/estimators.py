@@ -1,6 +1,6 @@
 """scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
 
-from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from scalemani.errors import naming_columns
 from scalemani.model import Run
 from scalemani.neighbors.functions import function_of, is_function_name
 from scalemani.neighbors.metrics import GIVEN_METRICS
-from scalemani.parameters import Parameters
+from scalemani.parameters import Arguments, Parameters
 from scalemani.planning.plan import LandmarkPlan, Plan
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
@@ -22,7 +22,7 @@ from scalemani.storage.locations import named
 from scalemani.storage.run import RunStore
 
 
-class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, Arguments):
     """Kernel Isomap out of core.
 
     Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the
@@ -163,54 +163,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ((60, 1), (3, 1))
     """
 
-    def __init__(
-        self,
-        n_neighbors: int | None = 10,
-        n_components: int = 2,
-        radius: float | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        graph: str = "union",
-        disconnected: str = "error",
-        correction: str | float | None = "cailliez",
-        constant_solver: str = "ritz",
-        projection: str = "continuous",
-        knn: str = "auto",
-        tol: float = 1e-6,
-        store: Any = None,
-        scheduler: Any = None,
-        memory_limit: Any = None,
-        random_state: Any = 0,
-        progress: Any = False,
-        overwrite: bool = False,
-        keep_distances: bool = True,
-        compression: str | None = None,
-        landmarks: Any = None,
-        landmark_method: str = "maxmin",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.graph = graph
-        self.disconnected = disconnected
-        self.correction = correction
-        self.constant_solver = constant_solver
-        self.projection = projection
-        self.knn = knn
-        self.tol = tol
-        self.store = store
-        self.scheduler = scheduler
-        self.memory_limit = memory_limit
-        self.random_state = random_state
-        self.progress = progress
-        self.overwrite = overwrite
-        self.keep_distances = keep_distances
-        self.compression = compression
-        self.landmarks = landmarks
-        self.landmark_method = landmark_method
-
     # ---- fit -------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -258,9 +210,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return fitting.plan(X, self._parameters(), report)
 
     def _parameters(self) -> Parameters:
-        arguments = self.get_params(deep=False)
-        del arguments["progress"]
-        return Parameters(**{"correction": self.correction, **arguments})
+        return Parameters(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     def fit_transform(self, X: Any, y: Any = None) -> F64:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
@@ -381,6 +331,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
 
+    def __dask_tokenize__(self) -> Any:
+        """Of all it has: Dask names a dataclass by its fields alone, whatever was fitted."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), vars(self)))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         given = isinstance(self.metric, str) and self.metric in GIVEN_METRICS
@@ -392,6 +348,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_run")
 
 
+@dataclass(eq=False, repr=False)
 class Isomap(KernelIsomap):
     """Isomap out of core: :class:`KernelIsomap` with no additive constant.
 
@@ -407,31 +364,8 @@ class Isomap(KernelIsomap):
     26.87
     """
 
-    def __init__(
-        self,
-        n_neighbors: int | None = 10,
-        n_components: int = 2,
-        radius: float | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        graph: str = "union",
-        disconnected: str = "error",
-        projection: str = "continuous",
-        knn: str = "auto",
-        tol: float = 1e-6,
-        store: Any = None,
-        scheduler: Any = None,
-        memory_limit: Any = None,
-        random_state: Any = 0,
-        progress: Any = False,
-        overwrite: bool = False,
-        keep_distances: bool = True,
-        compression: str | None = None,
-        landmarks: Any = None,
-        landmark_method: str = "maxmin",
-    ) -> None:
-        given = locals()
-        super().__init__(correction=None, **{name: given[name] for name in self._get_param_names()})
+    correction: None = field(default=None, init=False)
+    constant_solver: str = field(default="ritz", init=False)
 
 
 def load(path: Any) -> KernelIsomap:

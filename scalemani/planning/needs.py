@@ -180,7 +180,7 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         )
     if isinstance(parameters.metric, str) and given.kind == "features":
         checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
-    elif given.kind == "features":
+    elif given.kind == "features" and callable(parameters.metric):
         numbers = np.unique(given.distinct, return_index=True)[1]
         check_function(parameters.metric, function_parameters(parameters.metric_params), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
