@@ -13,27 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from scalemani.words import duration
+
 Progress = Callable[[str, int, int], None]  # a step's name, what is done of it, of how much
 
 
 def no_progress(name: str, done: int, total: int) -> None:
     """Tell nobody."""
-
-
-def duration(seconds: float, tenths: bool = False) -> str:
-    """Seconds as a person says them, if they are few with `tenths` of one.
-
-    >>> duration(4.2, tenths=True), duration(4.2), duration(75), duration(7260)
-    ('4.2 s', '4 s', '1 min 15 s', '2 h 1 min')
-    """
-    if tenths and seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def terminal_reporter() -> "TerminalReporter | LineReporter":

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
-from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short, short_list
+from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short_list
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
 from scalemani.formats.points import check_place, open_points
 from scalemani.points.labels import unpacked
 from scalemani.storage.locations import at_home
+from scalemani.words import short
 
 __all__ = ["read_column", "read_row_numbers"]
 

@@ -29,9 +29,9 @@ from scalemani.formats.csv_text import (
     listed,
     open_table,
     position,
-    short,
     word,
 )
+from scalemani.words import short
 
 __all__ = ["read_csv"]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from scalemani.errors import ScalemaniError, nearest
+from scalemani.words import short
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
 _NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
@@ -376,8 +377,3 @@ def short_list(names: list[str]) -> str:
     'a, b'
     """
     return ", ".join(quoted(short(name)) for name in names[:20]) + (" and more" if len(names) > 20 else "")
-
-
-def short(text: str) -> str:
-    """At most 60 letters of a text."""
-    return text if len(text) <= 60 else text[:57] + "..."

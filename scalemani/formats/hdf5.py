@@ -26,11 +26,11 @@ from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.common import cause
 from scalemani.formats.csv_text import short_list
 from scalemani.points.cells import RowSource, as_text
 from scalemani.points.labels import unpacked
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+from scalemani.words import one_line
 
 _MASKED = ("nullable-integer", "nullable-boolean", "nullable-string-array")
 
@@ -165,7 +165,7 @@ class _Rows(RowSource):
         try:
             data, indices = self._data[low:high], self._indices[low:high].astype(np.int64)
         except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
         if indices.size and not (0 <= indices.min() and indices.max() < self.shape[1]):
             raise _damaged(self._name, f"an index outside of its {self.shape[1]:,} columns")
         ends = self._ends[start : stop + 1] - low
@@ -287,7 +287,7 @@ def damage_said(path: Path) -> Iterator[None]:
     except ScalemaniError:
         raise
     except Exception as error:
-        raise ScalemaniError(f"{path} is not a whole HDF5 file ({cause(error)}); save it again") from error
+        raise ScalemaniError(f"{path} is not a whole HDF5 file ({one_line(error)}); save it again") from error
 
 
 def file_of(path: Path) -> Any:
@@ -356,7 +356,7 @@ class _Dataset(RowSource):
         try:
             return self._node[start:stop]
         except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
 
 
 def _matrices(file: Any) -> list[str]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from scalemani.errors import ScalemaniError
-from scalemani.formats.common import printable
 from scalemani.formats.csv_files import read_csv
 from scalemani.formats.csv_text import Reading, chosen
 from scalemani.formats.hdf5 import ids_of, names_of, read_hdf5
@@ -23,6 +22,7 @@ from scalemani.formats.parquet import read_parquet
 from scalemani.points.cells import RowSource
 from scalemani.storage.locations import at_home, is_url, place
 from scalemani.storage.user_arrays import open_member
+from scalemani.words import printable
 
 __all__ = ["PointsFile", "check_place", "open_points"]
 

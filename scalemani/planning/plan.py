@@ -42,12 +42,12 @@ from scalemani.planning.seconds import (
     sampled_reads,
     solving_seconds,
 )
-from scalemani.progress import duration
 from scalemani.steps import distances as scattered_rows
 from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.locations import ENDLESS, free_disk
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
+from scalemani.words import duration, size
 
 STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 
@@ -264,19 +264,6 @@ def scaled_graph(matrix: Any, scale: float) -> sp.csr_array:
 
 def _share(share: Any, there: Any, here: Any, tile: Any) -> Any:
     return share(tile, there, here)
-
-
-def size(count: float) -> str:
-    """Bytes in the unit that leaves a few digits.
-
-    >>> size(512), size(7_123_456), size(1.5e12)
-    ('512 B', '7.1 MB', '1.5 TB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit in ("B", "kB") or count >= 99.5 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 METHODS = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent": "NN-descent", "graph": "given"}

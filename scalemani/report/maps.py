@@ -31,7 +31,7 @@ from scalemani.report.drawing import (
     powers_of_ten,
 )
 from scalemani.report.page import Picture, Section
-from scalemani.report.words import count, number
+from scalemani.words import count, number
 
 ACROSS = 420  # pixels along the longer side of a map of many points
 WIDTH, HEIGHT = 11.0, 7.2

@@ -21,7 +21,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.embedding.spectrum import side, sides, two_digits
+from scalemani.embedding.spectrum import side, sides
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
@@ -35,16 +35,14 @@ from scalemani.report.words import (
     about_the_correction,
     beside_the_stick,
     column,
-    count,
     dimension_in_words,
     distance_rows,
     landmark_rows,
     notices,
-    number,
-    percent,
     setting,
     which_to_follow,
 )
+from scalemani.words import count, number, percent, two_digits
 
 MOST_POINTS = 512  # a figure over their pairs with all others is good to a few parts in a hundred
 MOST_DISTANCES = 25_000_000  # held at once: 100 MB, and some seconds to find them

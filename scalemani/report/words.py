@@ -11,12 +11,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scalemani.embedding.spectrum import LEAST_GAP, much_negative, side, sides, two_digits
+from scalemani.embedding.spectrum import LEAST_GAP, much_negative, side, sides
 from scalemani.neighbors.lists import LEAST_RECALL
 from scalemani.report.page import Notice
+from scalemani.words import NOTHING, count, number, percent, power_of_ten, two_digits
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NOTHING = "–"
 SAID_OF_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
     "neighbours by them and measure along paths",
@@ -24,31 +23,6 @@ SAID_OF_GIVEN = {  # how given distances were taken, by the neighbour search; th
     "would take them as the final ones, for principal coordinates",
     "graph": "a neighbour graph (sparse, metric precomputed), measured along paths",
 }
-
-
-def number(value: Any, digits: int = 4) -> str:
-    """So many significant digits; powers of ten where there would be many zeros.
-
-    >>> number(1234.56), number(-0.0123456), number(3.14e-9), number(2.5e12), number(None)
-    ('1,235', '−0.01235', '3.14 × 10⁻⁹', '2.5 × 10¹²', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return NOTHING if value is None or math.isnan(value) else ("∞" if value > 0 else "−∞")
-    size = abs(float(value))
-    if size == 0:
-        return "0"
-    if 1e-3 <= size < 9_999_999.5:
-        # Rounded first: what is shown decides how it is shown.
-        rounded = float(f"{size:.{digits}g}")
-        text = f"{size:,.0f}" if rounded >= 1000 else f"{rounded:.{digits}g}"
-    else:
-        factor, power = f"{size:.{digits - 1}e}".split("e")
-        text = f"{factor.rstrip('0').rstrip('.') if '.' in factor else factor} × {_power(int(power))}"
-    return ("−" if value < 0 else "") + text
-
-
-def _power(power: int) -> str:
-    return f"10{str(power).translate(_RAISED)}"
 
 
 def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
@@ -70,33 +44,7 @@ def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
         return f"{value / 10.0**shown:,.{decimals}f}".replace("-", "−")
 
     cells = [cell(value) for value in values]
-    return (f"{heading}, × {_power(shown)}" if shown else heading), cells
-
-
-def percent(share: Any) -> str:
-    """A share as a percentage, with as many digits as mean something.
-
-    >>> percent(0.98765), percent(1.31), percent(0.0123), percent(-0.5), percent(2e-6), percent(0), percent(None)
-    ('98.8 %', '131 %', '1.23 %', '−50.0 %', '< 0.01 %', '0 %', '–')
-    """
-    if share is None or not math.isfinite(share):
-        return NOTHING
-    if share == 0:
-        return "0 %"
-    size = abs(100 * float(share))
-    sign = "−" if share < 0 else ""
-    if size < 0.01:
-        return f"{sign}< 0.01 %" if not sign else "> −0.01 %"
-    return f"{sign}{size:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f} %"
-
-
-def count(number_of: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count(1, "row"), count(1200, "row"), count(2, "axis", "axes")
-    ('1 row', '1,200 rows', '2 axes')
-    """
-    return f"{number_of:,} {noun if number_of == 1 else plural or noun + 's'}"
+    return (f"{heading}, × {power_of_ten(shown)}" if shown else heading), cells
 
 
 def setting(value: Any) -> str:

@@ -18,10 +18,10 @@ import click
 
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
-from scalemani.formats.common import printable
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
 from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading, reading_again
+from scalemani.words import printable
 
 
 @click.command()

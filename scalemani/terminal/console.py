@@ -31,8 +31,8 @@ from scalemani.errors import (
     StoreInUseError,
     StoreUnreachableError,
 )
-from scalemani.formats.common import printable
 from scalemani.terminal.options import in_options
+from scalemani.words import printable
 
 __all__ = ["IncompleteResult", "Stopped", "give_missing_streams", "resume_command", "run"]
 

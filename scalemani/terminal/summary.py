@@ -7,26 +7,13 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalemani.embedding.spectrum import said_of_list, side, sides, two_digits
+from scalemani.embedding.spectrum import said_of_list, side, sides
 from scalemani.report.words import SAID_OF_GIVEN
 from scalemani.terminal.options import in_options, method_of
+from scalemani.words import plain_number as number
+from scalemani.words import two_digits
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
-
-
-def number(value: Any) -> str:
-    """Four significant digits.
-
-    >>> number(1234.56), number(0.000123456), number(None)
-    ('1,235', '0.0001235', 'none')
-    """
-    if value is None:
-        return "none"
-    if isinstance(value, (str, bool)):
-        return str(value)
-    if abs(value) >= 1000 and abs(value) < 1e7:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
