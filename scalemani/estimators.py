@@ -1,4 +1,4 @@
-"""scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
+"""scikit-learn estimators over :mod:`scalemani.fitting`; the store of a fit is the saved model."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, Self

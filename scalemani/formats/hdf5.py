@@ -1,18 +1,9 @@
-"""HDF5's files of points, .h5ad among them: takes a file and the path of a dataset in it, gives its rows.
+"""HDF5 and .h5ad files: rows of a dataset or a sparse matrix, single columns, names of rows and columns.
 
-A dataset is read by blocks, and so is a matrix in CSR form as AnnData writes it. Whatever a file says of itself is
-held against its bytes first; links, virtual datasets and external storage, which would have other files read in its
-name, are refused. What is damaged inside its structure is the HDF5 library's to find: on rare damage (a heap of zero
-length) that library goes round for ever.
-
-Columns of HDF5 files: takes a file and a path inside it, gives a value for each row of a fit.
-
-A path leads to a dataset, or to a column of obs as AnnData writes it: numbers, text, categories, or values with the
-missing ones marked.
-
-Sparse matrices in HDF5 as AnnData writes them: takes a group, gives rows; indices are checked before use.
-
-Names in an .h5ad: takes the file, gives the names of its rows (obs) or those of the columns of X (var).
+A dataset is read by blocks, and so is a matrix in CSR form as AnnData writes it. h5py alone reads both. What a file
+says of itself is held against its bytes first. Links, virtual datasets and external storage, by which a file would have
+others read in its name, are refused, and the indices of a sparse matrix are checked before compiled code uses them.
+Damage inside HDF5's own structure is its library's to find: on rare damage (a heap of zero length) that never ends.
 """
 
 import contextlib
@@ -21,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError, needed
+from scalemani.formats.common import Values, column_of
 from scalemani.formats.csv_text import short_list
 from scalemani.points.cells import RowSource, as_text
-from scalemani.points.labels import unpacked
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.words import one_line
 
 _MASKED = ("nullable-integer", "nullable-boolean", "nullable-string-array")
 
 
-def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDArray[Any] | list[str]:
+def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> Values:
     """A column of an HDF5 file.
 
     member: Path of a dataset or of a column of obs, such as "obs/fate".
@@ -62,21 +52,9 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
         raise ScalemaniError(f"{name} says {kind} and has {short_list(there)}, which is not whole; write it again")
 
 
-def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> NDArray[Any] | list[str]:
+def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> Values:
     """A dataset of numbers or of text; one column of it."""
-    checked_dataset(node, name)
-    if len(node.shape) not in (1, 2) or node.shape[0] != n_rows:
-        raise ScalemaniError(f"{name} has shape {node.shape} and the fit {n_rows} rows: give a value a row, in order")
-    width = node.shape[1] if len(node.shape) == 2 else 1
-    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
-        raise ScalemaniError(f"{name} has {width} columns; give a number from 1 to {width} behind it, as in {name}:1")
-    cells = node[:, (number or 1) - 1] if len(node.shape) == 2 else node[:]
-    if cells.dtype.kind in "biuf":
-        return np.asarray(unpacked(node, cells, name))
-    texts = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells.tolist()]
-    if cells.dtype.kind not in "OSU" or not all(isinstance(text, str) for text in texts):
-        raise ScalemaniError(f"{name} holds values of type {node.dtype}; give numbers or text")
-    return texts
+    return column_of(checked_dataset(node, name), name, n_rows, number)
 
 
 def _of_categories(codes: Any, categories: Any, name: str, n_rows: int) -> list[str]:
@@ -91,7 +69,7 @@ def _of_categories(codes: Any, categories: Any, name: str, n_rows: int) -> list[
     return [names[code] if code >= 0 else "" for code in rows.tolist()]
 
 
-def _masked(values: Any, mask: Any, name: str, n_rows: int) -> NDArray[Any] | list[str]:
+def _masked(values: Any, mask: Any, name: str, n_rows: int) -> Values:
     """Values, those without one being NaN or empty."""
     found = _values(values, f"{name}/values", n_rows)
     missing = np.asarray(_values(mask, f"{name}/mask", n_rows)).astype(bool)

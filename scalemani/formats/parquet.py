@@ -1,7 +1,4 @@
-"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group.
-
-One column alone, of numbers or of text, is given as a whole.
-"""
+"""Parquet files: columns of numbers as rows that are read group by group, or one column as a whole."""
 
 import contextlib
 import json

@@ -1,9 +1,9 @@
-"""Files of points: takes a file's name, gives an array with its row ids.
+"""Files of points: a file's name gives an array with its row ids.
 
-Formats are told by the end of the name, and held against what the file is: nothing is unpickled, nothing is allocated
-that a file only says it holds, and what is no plain file is not waited for. Ids and headings are given as they stand:
-what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be found again by that
-name; such files are for programs, and a spreadsheet should import their columns as text.
+The end of a name says the format, and what the file says of itself is held against its bytes: nothing is unpickled,
+nothing is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings are
+given as they stand: what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be
+found again by that name. Such files are for programs; a spreadsheet should import their columns as text.
 """
 
 import os

@@ -1,10 +1,6 @@
-"""The command line: takes files and options, calls the library, gives files, lines and an exit code.
+"""The commands of the program ``scalemani``: files and options go to the library, and lines and files come from it.
 
-Thin on purpose. The library and NumPy are imported inside the commands, so that ``--help`` is quick.
-
-The command ``report``: takes a finished store and names of files, gives a page.
-
-The command ``verify``: takes a store, says what is wrong with it and what to run; with ``--repair`` mends it.
+The library and NumPy are imported inside the commands, so that ``--help`` is quick.
 """
 
 import json
