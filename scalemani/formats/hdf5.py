@@ -7,7 +7,7 @@ Damage inside HDF5's own structure is its library's to find: on rare damage (a h
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> Val
         numbers and text.
     """
     name = f"{path}::{member.strip('/')}"
-    with damage_said(path), file_of(path) as file:
-        node = node_at(file, path, member)
+    with _damage_said(path), _file_of(path) as file:
+        node = _node_at(file, path, member)
         if not hasattr(node, "keys"):
             return _values(node, name, n_rows, number)
         kind, there = as_text(node.attrs.get("encoding-type")), list(node.keys())
@@ -44,7 +44,7 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> Val
             raise ScalemaniError(f"{name} is a table ({short_list(there)}); give one of its columns, as in {name}/NAME")
         if number is not None or not (kind == "categorical" or kind in _MASKED):
             raise ScalemaniError(f"{name} is a group or a sparse matrix; give a dataset or a column of obs")
-        parts = {part: node_at(file, path, f"{member}/{part}") for part in there}
+        parts = {part: _node_at(file, path, f"{member}/{part}") for part in there}
         if kind == "categorical" and {"codes", "categories"} <= parts.keys():
             return _of_categories(parts["codes"], parts["categories"], name, n_rows)
         if kind in _MASKED and {"values", "mask"} <= parts.keys():
@@ -54,7 +54,7 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> Val
 
 def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> Values:
     """A dataset of numbers or of text; one column of it."""
-    return column_of(checked_dataset(node, name), name, n_rows, number)
+    return column_of(_checked_dataset(node, name), name, n_rows, number)
 
 
 def _of_categories(codes: Any, categories: Any, name: str, n_rows: int) -> list[str]:
@@ -82,18 +82,17 @@ _FORMS = {"csr_matrix": "csr", "csc_matrix": "csc", "csr": "csr", "csc": "csc"}
 _ENTRIES = 1 << 21  # read together: 32 MiB with their columns
 
 
-def form_of_sparse(node: Any) -> str | None:
+def _form_of_sparse(node: Any) -> str | None:
     """ "csr" or "csc" for a group that is such a matrix, None for anything else."""
     said = as_text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format")))  # the second until AnnData 0.7
     return _FORMS.get(said or "") if hasattr(node, "keys") else None
 
 
-def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], Any]) -> Any:
+def _read_sparse(group: Any, form: str, name: str) -> Any:
     """The matrix of a group: its rows by blocks, or a CSR array in memory if it is CSC or square.
 
     group (h5py.Group): With "data", "indices" and "indptr".
     form ({"csr", "csc"})
-    checked: Gives back a dataset (and its name) that can be read.
     Raises ScalemaniError: A part is missing or of another length, indices lead out of the shape, or memory is too small
         for a CSC or square matrix.
     """
@@ -104,7 +103,7 @@ def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], 
     links = [part for part in ("data", "indices", "indptr") if part not in group.keys()]  # noqa: SIM118 - no links
     if links:
         raise _damaged(name, f"no {links[0]!r}")
-    data, indices, indptr = (_part(group, part, name, checked) for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (_part(group, part, name) for part in ("data", "indices", "indptr"))
     if data.dtype.kind not in "biuf":
         raise ScalemaniError(f"{name} has dtype {data.dtype}; give real numbers (integer, float or bool)")
     if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or len(data) != len(indices):
@@ -150,11 +149,11 @@ class _Rows(RowSource):
         return csr_array((data, indices, ends), shape=(stop - start, self.shape[1]))
 
 
-def _part(group: Any, part: str, name: str, checked: Callable[[Any, str], Any]) -> Any:
-    # A hard link is what `get` says of a plain member; h5py is not imported here.
+def _part(group: Any, part: str, name: str) -> Any:
+    # A hard link is what `get` says of a plain member.
     if type(group.get(part, getlink=True)).__name__ != "HardLink":
         raise ScalemaniError(f"{name}/{part} is a link, which is not followed; write the matrix again")
-    found = checked(group[part], f"{name}/{part}")
+    found = _checked_dataset(group[part], f"{name}/{part}")
     if len(found.shape) != 1:
         raise _damaged(name, f"{part!r} of the shape {found.shape}")
     return found
@@ -174,8 +173,8 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
     column: Its name, or "obs_names" for the index.
     Raises ScalemaniError: There is no such column, or it is not of text or whole numbers, or has another length.
     """
-    with damage_said(path), file_of(path) as file:
-        obs = node_at(file, path, "obs")
+    with _damage_said(path), _file_of(path) as file:
+        obs = _node_at(file, path, "obs")
         if not hasattr(obs, "keys"):
             raise ScalemaniError(f"{path}::obs is no table of AnnData's; save it again with a release from 0.7 on")
         index = _index_of(obs)
@@ -196,8 +195,8 @@ def names_of(path: Path, member: str | None, n_features: int) -> list[str] | Non
     """
     if (member or "").strip("/").split("/")[0] not in ("X", "layers") or n_features > _MOST_NAMED:
         return None
-    with damage_said(path), file_of(path) as file:
-        var = node_at(file, path, "var") if "var" in file.keys() else None  # noqa: SIM118 - no links
+    with _damage_said(path), _file_of(path) as file:
+        var = _node_at(file, path, "var") if "var" in file.keys() else None  # noqa: SIM118 - no links
         name = None if var is None else _index_of(var)
         if name is None:
             return None
@@ -211,12 +210,12 @@ def _index_of(table: Any) -> str | None:
 
 def _texts(file: Any, path: Path, member: str) -> list[str]:
     """Strings or whole numbers of a dataset, or of a column with its missing ones marked."""
-    node = node_at(file, path, member)
+    node = _node_at(file, path, member)
     if hasattr(node, "keys"):
         if as_text(node.attrs.get("encoding-type")) != "nullable-string-array":
             raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
-        node = node_at(file, path, f"{member}/values")
-    checked_dataset(node, f"{path}::{member}")
+        node = _node_at(file, path, f"{member}/values")
+    _checked_dataset(node, f"{path}::{member}")
     if len(node.shape) != 1 or node.shape[0] > MOST_ROWS or node.dtype.kind not in "OSiu":
         raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
     cells = node[:].tolist()
@@ -234,31 +233,31 @@ def read_hdf5(path: Path, member: str | None) -> Any:
     Raises ScalemaniError: The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to
         be larger than the file can hold, or leads out of it.
     """
-    with damage_said(path):
-        file = file_of(path)
+    with _damage_said(path):
+        file = _file_of(path)
         if member is None:
             found = _matrices(file)
             if len(found) != 1:
                 raise ScalemaniError(f"{path} {_choice(path, found)}")
             member = found[0]
         name = f"{path}::{member.strip('/')}"
-        node = node_at(file, path, member)
-        form = form_of_sparse(node)
+        node = _node_at(file, path, member)
+        form = _form_of_sparse(node)
         if form is not None:
-            return read_sparse(node, form, name, checked_dataset)
+            return _read_sparse(node, form, name)
         if hasattr(node, "keys"):
             what = "a table (dataframe)" if as_text(node.attrs.get("encoding-type")) == "dataframe" else "a group"
             raise ScalemaniError(f"{name} is {what}, not a matrix; {path} {_choice(path, _matrices(file))}")
         if len(node.shape or ()) != 2:
             raise ScalemaniError(f"{name} has the shape {node.shape}; a matrix (rows, features) is needed")
-        checked_dataset(node, name)
+        _checked_dataset(node, name)
         if node.dtype.kind not in "biuf":
             raise ScalemaniError(f"{name} has dtype {node.dtype}; give real numbers (integer, float or bool)")
         return _Dataset(node, name)
 
 
 @contextlib.contextmanager
-def damage_said(path: Path) -> Iterator[None]:
+def _damage_said(path: Path) -> Iterator[None]:
     """Turn what HDF5 says of a damaged file, of many kinds, into one line."""
     try:
         yield
@@ -268,17 +267,17 @@ def damage_said(path: Path) -> Iterator[None]:
         raise ScalemaniError(f"{path} is not a whole HDF5 file ({one_line(error)}); save it again") from error
 
 
-def file_of(path: Path) -> Any:
+def _file_of(path: Path) -> Any:
     """An HDF5 file, open for reading.
 
     Raises ScalemaniError: If it is none, or h5py is not there.
     """
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
-    with damage_said(path):
+    with _damage_said(path):
         return h5py.File(path, "r")
 
 
-def node_at(file: Any, path: Path, member: str) -> Any:
+def _node_at(file: Any, path: Path, member: str) -> Any:
     """What is at a path inside the file, reached without links."""
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
@@ -293,7 +292,7 @@ def node_at(file: Any, path: Path, member: str) -> Any:
     return node
 
 
-def checked_dataset(node: Any, name: str) -> Any:
+def _checked_dataset(node: Any, name: str) -> Any:
     """The dataset, if its bytes are in this file and can be as many as it says.
 
     Raises ScalemaniError: In one line, before any of it is read.
@@ -350,7 +349,7 @@ def _matrices(file: Any) -> list[str]:
                 continue
             name = f"{at}/{key}" if at else key
             node = group[key]
-            if form_of_sparse(node) is not None or (
+            if _form_of_sparse(node) is not None or (
                 isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2 and node.dtype.kind in "biuf"
             ):
                 found.append(name)
