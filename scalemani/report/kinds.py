@@ -4,9 +4,9 @@ The terminal and the page ask here, and name none of these themselves. `s` is `s
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from scalemani.embedding.spectrum import much_negative
+from scalemani.embedding.spectrum import much_negative, side, sides
 from scalemani.words import count, number, plain_number, two_digits
 
 Account = Mapping[str, Any]
@@ -31,6 +31,35 @@ def title(s: Account, n_points: int, n_axes: int) -> str:
 def given_rows(s: Account) -> list[list[str]]:
     """A name and what is said of distances that were given; nothing of others."""
     return [["given", _GIVEN[s["knn_method"]]]] if s.get("knn_method") in _GIVEN else []
+
+
+class Fact(NamedTuple):
+    """What a number of the account is called, and on which side of the true one it is: "at least", "at most" or ""."""
+
+    label: str
+    value: Any
+    side: str
+
+
+def facts(s: Account) -> dict[str, Fact]:
+    """The numbers that belong to no axis, by their keys; what an account lacks is left out."""
+    labels = {
+        "trace": "sizes of all eigenvalues, sum" if correction_of(s) == "flip" else "trace: sum of all eigenvalues",
+        "trace_unshifted": "trace without a correction",
+        "next_eigenvalue": "next eigenvalue, which has no axis",
+        "gap": "gap between the last axis and the next, relative",
+        "most_negative_eigenvalue": "lowest eigenvalue without a correction",
+        "negative_mass": "sizes of the negative eigenvalues, sum",
+        "gof": "GOF of R's cmdscale",
+        "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
+    }
+    return {key: Fact(label, s[key], side(s, key)) for key, label in labels.items() if s.get(key) is not None}
+
+
+def bounds(s: Account) -> dict[str, list[str]]:
+    """The numbers that are not exact, with the side of each, as JSON values."""
+    found = {key: sides(s, key) for key in (*facts(s), "share", "rel_corr_eig") if s.get(key) is not None}
+    return {key: which for key, which in found.items() if any(which)}
 
 
 # ---- corrections -----------------------------------------------------------------------------------------------------
@@ -72,12 +101,6 @@ def _lingoes(s: Account) -> Any:
 def share_is(s: Account, usual: str) -> str:
     """What the shares are, which are usually something else."""
     return "the eigenvalue's size over the sum of all sizes" if correction_of(s) == "flip" else usual
-
-
-def trace_is(s: Account) -> str:
-    """What the trace is."""
-    flipped = correction_of(s) == "flip"
-    return "sizes of all eigenvalues, sum" if flipped else "trace: sum of all eigenvalues"
 
 
 def shares_for_the_stick(s: Account) -> str:

@@ -15,7 +15,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.embedding.spectrum import side, sides
+from scalemani.embedding.spectrum import sides
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
@@ -25,12 +25,12 @@ from scalemani.report.kinds import (
     about_the_numbers,
     correction_cell,
     distance_rows,
+    facts,
     given_rows,
     landmark_rows,
     share_is,
     shares_for_the_stick,
     title,
-    trace_is,
     why_no_sample,
 )
 from scalemani.report.maps import map_sections
@@ -156,33 +156,17 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 
 def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
     """What belongs to no axis."""
-    trace = s["trace_unshifted"]
-    rows = [[trace_is(s), _bounded(s, "trace")]]
-    if s["trace"] != trace:
-        rows.append(["trace without a correction", number(trace)])
-    if s.get("next_eigenvalue") is not None:
-        rows.append(["next eigenvalue, which has no axis", number(s["next_eigenvalue"])])
-    if s.get("gap") is not None:
-        rows.append(["gap between the last axis and the next, relative", percent(s["gap"])])
-    if s.get("most_negative_eigenvalue") is not None:
-        rows.append(["lowest eigenvalue without a correction", _bounded(s, "most_negative_eigenvalue")])
-    if s.get("negative_mass") is not None:
-        share = f", {percent(s['negative_mass'] / trace)} of the trace without a correction" if trace > 0 else ""
-        rows.append(["sizes of the negative eigenvalues, sum", _bounded(s, "negative_mass") + share])
-    if s.get("gof"):
-        gof = f"{side(s, 'gof')} {' and '.join(number(v) for v in s['gof'])}"
-        rows.append(["GOF of R's cmdscale", gof.lstrip()])
-    if s.get("reconstruction_error") is not None:
-        rows.append(["reconstruction error of scikit-learn's Isomap", number(s["reconstruction_error"])])
+    trace, rows = s["trace_unshifted"], []
+    for key, fact in facts(s).items():
+        values = fact.value if isinstance(fact.value, (list, tuple)) else [fact.value]
+        said = percent(fact.value) if key == "gap" else f"{fact.side} {' and '.join(map(number, values))}".lstrip()
+        if fact.side and not any(values):
+            said = "none found"
+        if key == "negative_mass" and trace > 0:
+            said += f", {percent(fact.value / trace)} of the trace without a correction"
+        if key != "trace_unshifted" or fact.value != s["trace"]:
+            rows.append([fact.label, said])
     return [Table([], rows, words=True)]
-
-
-def _bounded(s: Mapping[str, Any], key: str) -> str:
-    """A number that is exact, or with the side on which the true one is; of a sum that has no part yet, none."""
-    which = side(s, key)
-    if which and not s[key]:
-        return "none found"
-    return f"{which} {number(s[key])}".lstrip()
 
 
 FEWEST_PAIRS = 200  # that say anything of a dimension

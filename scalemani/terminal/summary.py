@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from scalemani.embedding.spectrum import said_of_list, side, sides
-from scalemani.report.kinds import correction_line, distance_lines, given_rows, reads_lines
+from scalemani.report.kinds import bounds, correction_line, distance_lines, given_rows, reads_lines
 from scalemani.terminal.options import in_options, method_of
 from scalemani.words import plain_number as number
 
@@ -119,11 +119,12 @@ def info_lines(model: Any) -> list[str]:
 
 
 def info_record(model: Any) -> dict[str, Any]:
-    """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
+    """Store, parameters, spectrum, and which of its numbers are bounds, as JSON values; not finite ones become null."""
     from scalemani.parameters import PASSING
 
     parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
-    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
+    s = model.spectrum_
+    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(s), "bounds": bounds(s)}
     cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
     return cleaned
