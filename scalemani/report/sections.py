@@ -18,21 +18,9 @@ from scalemani.embedding.quality import quality_account
 from scalemani.embedding.spectrum import sides
 from scalemani.model import Run
 from scalemani.progress import Progress
+from scalemani.report import kinds
 from scalemani.report.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.report.drawing import Colouring, colouring, png
-from scalemani.report.kinds import (
-    about_the_correction,
-    about_the_numbers,
-    correction_cell,
-    distance_rows,
-    facts,
-    given_rows,
-    landmark_rows,
-    share_is,
-    shares_for_the_stick,
-    title,
-    why_no_sample,
-)
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Notice, Picture, Section, Table, page
 from scalemani.report.words import (
@@ -134,7 +122,7 @@ def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
         for key, heading, words in SHARES
         if any(value is not None for value in s.get(key) or []) and (s["shift"] or key != "share_unshifted")
     ]
-    known[0] = ("share", s["share"], share_is(s, known[0][2]))
+    known[0] = ("share", s["share"], kinds.share_is(s, known[0][2]))
     keys = {heading: key for key, heading, _ in SHARES}
     shares = [numbers, *(_with_sides(heading, found, sides(s, keys[heading])) for heading, found, _ in known)]
     meanings = Table(["share", "what it is"], [[heading, words] for heading, _, words in known], words=True)
@@ -157,7 +145,7 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
     """What belongs to no axis."""
     trace, rows = s["trace_unshifted"], []
-    for key, fact in facts(s).items():
+    for key, fact in kinds.facts(s).items():
         values = fact.value if isinstance(fact.value, (list, tuple)) else [fact.value]
         said = percent(fact.value) if key == "gap" else f"{fact.side} {' and '.join(map(number, values))}".lstrip()
         if fact.side and not any(values):
@@ -234,10 +222,10 @@ def _in_short(f: Findings) -> Section:
     rows = [
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
-        *landmark_rows(s),
-        *given_rows(s),
+        *kinds.landmark_rows(s),
+        *kinds.given_rows(s),
         ["axes", f"{f.n_axes}"],
-        ["correction", correction_cell(s)],
+        ["correction", kinds.correction_cell(s)],
     ]
     rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
@@ -263,10 +251,11 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
 
 
 def _distances(f: Findings) -> Section:
-    heading = "How well distances are kept"
+    heading, too_few = "How well distances are kept", "Too few points to compare distances."
     if f.sample is None or f.quality is None:
         return Section(
-            heading, [why_no_sample(f.spectrum) if len(f.coordinates) > 2 else "Too few points to compare distances."]
+            heading,
+            [kinds.why_no_sample(f.spectrum) if len(f.coordinates) > 2 else too_few],
         )
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
@@ -308,7 +297,7 @@ def _axes(f: Findings) -> Section:
         caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
-    stick, corrected = s.get("broken_stick"), s[shares_for_the_stick(s)]
+    stick, corrected = s.get("broken_stick"), s[kinds.shares_for_the_stick(s)]
     same = np.allclose(corrected, s["share"], rtol=1e-6)
     if stick:
         after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
@@ -347,7 +336,7 @@ def _spectrum(f: Findings) -> Section:
         caption += " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
     tables = [*tables_of_axes(s), *whole_spectrum(s)]
-    words = [*about_the_numbers(s), *about_the_correction(s)]
+    words = [*kinds.about_the_numbers(s), *kinds.about_the_correction(s)]
     if f.n_axes > MOST_ROWS:
         words.append(f"The tables have the first {MOST_ROWS} of {f.n_axes} axes; scalemani info STORE --json has all.")
     return Section("Spectrum and constant", words, tables, [picture])
@@ -360,7 +349,7 @@ def _run(f: Findings) -> Section:
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
         ["neighbour search", f"{s['knn_method']}, recall {percent(s['knn_recall'])}"],
-        *distance_rows(s),
+        *kinds.distance_rows(s),
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],
     ]
     tables = [Table(["parameter", "value"], parameters, words=True), Table([], counted, words=True)]
@@ -413,7 +402,7 @@ def run_page(
         parts.append(part)
         report("pictures", len(parts), total)
     return page(
-        title(findings.spectrum, len(findings.coordinates), findings.n_axes),
+        kinds.title(findings.spectrum, len(findings.coordinates), findings.n_axes),
         lead(findings),
         parts,
         f"Made by scalemani {__version__} from {findings.name}",

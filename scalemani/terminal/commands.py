@@ -53,7 +53,6 @@ def report(
     seed: int,
     overwrite: bool,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Draw what the fit in STORE found.
 
@@ -98,7 +97,7 @@ MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lis
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
-def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool, debug: bool) -> None:
+def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool) -> None:
     """Check every byte of STORE.
 
     Checksums of all files, the ledger against the files, distances for symmetry and finiteness, and the graph, the
@@ -214,7 +213,6 @@ def fit(
     overwrite_output: bool,
     allow_nan: bool,
     quiet: bool,
-    debug: bool,
     **parameters: Any,
 ) -> None:
     """Fit POINTS into STORE.
@@ -268,7 +266,6 @@ def plan(
     how: dict[str, Any],
     as_json: bool,
     quiet: bool,
-    debug: bool,
     **parameters: Any,
 ) -> None:
     """Say what a fit of POINTS takes: memory, disk, tasks, time.
@@ -319,7 +316,6 @@ def project(
     overwrite: bool,
     scheduler: str | None,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Place POINTS in the fit of STORE.
 
@@ -371,7 +367,7 @@ def project(
 @click.argument("store")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
-def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
+def info(store: str, as_json: bool, quiet: bool) -> None:
     """Say what STORE holds."""
     from scalemani import load
     from scalemani.terminal.summary import info_lines, info_record
@@ -384,7 +380,7 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
 @click.argument("store")
 @click.argument("model")
 @manners
-def export(store: str, model: str, quiet: bool, debug: bool) -> None:
+def export(store: str, model: str, quiet: bool) -> None:
     """Copy the model in STORE to MODEL.
 
     Distances of all pairs stay in STORE, those to landmarks go along.
@@ -405,7 +401,7 @@ def export(store: str, model: str, quiet: bool, debug: bool) -> None:
     help="Where the report, the pictures and the two fits go.",
 )
 @manners
-def demo(out: str, quiet: bool, debug: bool) -> None:
+def demo(out: str, quiet: bool) -> None:
     """Unroll a Swiss roll and write a report.
 
     1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both

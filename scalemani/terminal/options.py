@@ -156,9 +156,11 @@ _READING = [
     click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
 ]
 
-_MANNERS = [
+_MANNERS = [  # --debug is looked for by `scalemani.terminal.console`
     click.option("-q", "--quiet", is_flag=True, help="No progress and no summary."),
-    click.option("--debug", is_flag=True, help="Show where an error came from."),
+    click.option(
+        "--debug", is_flag=True, expose_value=False, help="Show where an error came from."
+    ),  # console.run asks
 ]
 
 
