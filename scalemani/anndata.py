@@ -1,6 +1,6 @@
-"""AnnData in and out, as scanpy's tools do it: takes an AnnData, gives it coordinates in obsm and an account in uns.
+"""AnnData in and out, as scanpy's tools do it: coordinates go to obsm and an account of the fit to uns.
 
-Nothing of anndata is imported: who has an AnnData has it. It may be backed: X is then read by blocks of rows.
+Nothing of anndata is imported: who has an AnnData has it. A backed X is read by blocks of rows.
 """
 
 import os

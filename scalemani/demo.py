@@ -26,13 +26,13 @@ from scipy.linalg import eigvalsh
 
 from scalemani.aliases import F64, Floats
 from scalemani.embedding.quality import residual_variance, residual_variances
-from scalemani.embedding.spectrum import two_digits
 from scalemani.errors import ScalemaniError, ScalemaniWarning
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.progress import Progress
 from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
 from scalemani.storage.locations import named
+from scalemani.words import two_digits
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""scikit-learn estimators, thin over the pipeline: takes X, gives coordinates; the store is the saved model."""
+"""scikit-learn estimators over :mod:`scalemani.fitting`; the store of a fit is the saved model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scalemani.aliases import F64
 from scalemani.errors import naming_columns
+from scalemani.parameters import Arguments, Parameters
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
 from scalemani.storage import forks as forks  # it must have seen a process before that is forked
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # else where they are used: compiled kernels and SciPy take a
     from scalemani.planning.plan import Plan
 
 
-class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, Arguments):
     """Kernel Isomap out of core.
 
     Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the
@@ -166,54 +167,6 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     method = "scalemani.methods.isomap:IsomapMethod"  # its steps
 
-    def __init__(
-        self,
-        n_neighbors: int | None = 10,
-        n_components: int = 2,
-        radius: float | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        graph: str = "union",
-        disconnected: str = "error",
-        correction: str | float | None = "cailliez",
-        constant_solver: str = "ritz",
-        projection: str = "continuous",
-        knn: str = "auto",
-        tol: float = 1e-6,
-        store: Any = None,
-        scheduler: Any = None,
-        memory_limit: Any = None,
-        random_state: Any = 0,
-        progress: Any = False,
-        overwrite: bool = False,
-        keep_distances: bool = True,
-        compression: str | None = None,
-        landmarks: Any = None,
-        landmark_method: str = "maxmin",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_components = n_components
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.graph = graph
-        self.disconnected = disconnected
-        self.correction = correction
-        self.constant_solver = constant_solver
-        self.projection = projection
-        self.knn = knn
-        self.tol = tol
-        self.store = store
-        self.scheduler = scheduler
-        self.memory_limit = memory_limit
-        self.random_state = random_state
-        self.progress = progress
-        self.overwrite = overwrite
-        self.keep_distances = keep_distances
-        self.compression = compression
-        self.landmarks = landmarks
-        self.landmark_method = landmark_method
-
     # ---- fit -------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -265,11 +218,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return plan(X, self._parameters(), report, type(self))
 
     def _parameters(self) -> Parameters:
-        from scalemani.parameters import Parameters
-
-        arguments = self.get_params(deep=False)
-        del arguments["progress"]
-        return Parameters(**{"correction": self.correction, **arguments})
+        return Parameters(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     def fit_transform(self, X: Any, y: Any = None) -> F64:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
@@ -390,6 +339,12 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
 
+    def __dask_tokenize__(self) -> Any:
+        """Of all it has: Dask names a dataclass by its fields alone, whatever was fitted."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), vars(self)))
+
     def __sklearn_tags__(self) -> Any:
         from scalemani.neighbors.metrics import GIVEN_METRICS
 
@@ -403,6 +358,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return hasattr(self, "_run")
 
 
+@dataclass(eq=False, repr=False)
 class Isomap(KernelIsomap):
     """Isomap out of core: :class:`KernelIsomap` with no additive constant.
 
@@ -418,31 +374,8 @@ class Isomap(KernelIsomap):
     26.87
     """
 
-    def __init__(
-        self,
-        n_neighbors: int | None = 10,
-        n_components: int = 2,
-        radius: float | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        graph: str = "union",
-        disconnected: str = "error",
-        projection: str = "continuous",
-        knn: str = "auto",
-        tol: float = 1e-6,
-        store: Any = None,
-        scheduler: Any = None,
-        memory_limit: Any = None,
-        random_state: Any = 0,
-        progress: Any = False,
-        overwrite: bool = False,
-        keep_distances: bool = True,
-        compression: str | None = None,
-        landmarks: Any = None,
-        landmark_method: str = "maxmin",
-    ) -> None:
-        given = locals()
-        super().__init__(correction=None, **{name: given[name] for name in self._get_param_names()})
+    correction: None = field(default=None, init=False)
+    constant_solver: str = field(default="ritz", init=False)
 
 
 def load(path: Any) -> KernelIsomap:

@@ -1,122 +1,272 @@
-"""What a fit is asked for: one checked, immutable record, and the fields by which a store knows its stages.
+"""The parameters of a fit: one list, :class:`Arguments`, whose fields say all there is to know of each.
 
-Takes the estimators' arguments, gives :class:`Parameters`; everything that can be refused without
-the data is refused here.
+The estimators inherit the fields, the command line makes an option of each, and a store records them. To add a
+parameter, add a field, and its lines to the docstring of :class:`scalemani.KernelIsomap`. :class:`Parameters` is what
+a fit works with: the same, with the checks that need no data. `--help` reads this file, so NumPy and the steps are
+imported where they are used.
 """
+# ruff: noqa: RUF009 - `parameter` makes a field
 
 import math
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Rational, Real
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from scalemani.errors import ScalemaniError, unknown
-from scalemani.graph.build import KINDS, POLICIES
-from scalemani.kernel.constant import CONSTANT_SOLVERS, CORRECTIONS
-from scalemani.neighbors.functions import function_name
-from scalemani.neighbors.metrics import GIVEN_METRICS, canonical_name, function_parameters
-from scalemani.neighbors.search import KNN
-from scalemani.points.cells import LARGEST
-from scalemani.projection.linear_map import PROJECTIONS
-from scalemani.storage.tiles import COMPRESSIONS
 
-LANDMARK_METHODS = ("maxmin", "random")
-NOT_RECORDED = ("store", "scheduler", "memory_limit", "overwrite", "compression", "tile_size")  # of the machine
-PASSING = (*NOT_RECORDED, "progress", "keep_distances")  # what a run is called with each time, and not what it fitted
+Check = Callable[[str, Any], None]  # raises ScalemaniError if the parameter of this name can't have this value
+
 LEAST_TOL = 1e-12  # of relative residuals: float64 knows no better
-CHOICES = {
-    "graph": KINDS,
-    "disconnected": POLICIES,
-    "constant_solver": CONSTANT_SOLVERS,
-    "projection": PROJECTIONS,
-    "knn": KNN,
-    "landmark_method": LANDMARK_METHODS,
-}
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """Arguments of a fit; see :class:`scalemani.KernelIsomap` for their meaning.
+class Option(NamedTuple):
+    """How the command line asks for a parameter.
 
-    `tile_size` is for tests and benchmarks: the budget chooses it otherwise.
+    kind: What its words mean; :mod:`scalemani.terminal.options` has a reader for each.
+    names: With their dashes; the parameter's own unless given.
+    metavar: What stands for a value in the help; the choices unless given.
     """
 
-    n_neighbors: int | None = 10
-    n_components: int = 2
-    radius: float | None = None
-    metric: Any = "euclidean"
-    metric_params: dict[str, Any] | None = None
-    graph: str = "union"
-    disconnected: str = "error"
-    correction: str | float | None = "cailliez"
-    constant_solver: str = "ritz"
-    projection: str = "continuous"
-    knn: str = "auto"
-    tol: float = 1e-6
-    store: Any = None
-    scheduler: Any = None
-    memory_limit: Any = None
-    random_state: Any = 0
-    overwrite: bool = False
-    keep_distances: bool = True
-    compression: str | None = None
-    landmarks: Any = None
-    landmark_method: str = "maxmin"
-    tile_size: int | None = None
+    help: str
+    kind: str = "word"
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+
+
+def parameter(
+    default: Any,
+    option: Option | None = None,
+    *,
+    check: Check | None = None,
+    choices: tuple[str, ...] = (),
+    recorded: bool = True,
+) -> Any:
+    """A field of :class:`Arguments`.
+
+    option: None of one that the command line does not ask for.
+    check: Unless given, that the value is one of the `choices`, if there are any.
+    recorded: False of what belongs to a machine or a single run, and not to what was fitted.
+    """
+    if check is None and choices:
+        check = _one_of(choices)
+    if option is not None and option.metavar is None and choices:
+        option = option._replace(metavar="|".join(choices))
+    return field(default=default, metadata={"option": option, "check": check, "recorded": recorded})
+
+
+def _one_of(choices: tuple[str, ...]) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value not in choices:
+            raise unknown(f"{name}=", value, choices)
+
+    return check
+
+
+def _count(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
+        raise ScalemaniError(f"{name}={value!r}: an integer of 1 or more is needed")
+
+
+def _optional_count(name: str, value: Any) -> None:
+    if value is not None:
+        _count(name, value)
+
+
+def _metric(name: str, value: Any) -> None:
+    from scalemani.neighbors.functions import function_name
+    from scalemani.neighbors.metrics import GIVEN_METRICS, canonical_name
+
+    if callable(value):
+        function_name(value)
+    elif not isinstance(value, str) or value not in GIVEN_METRICS:
+        canonical_name(value)
+
+
+def _metric_params(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, dict):
+        raise ScalemaniError(f"{name}={value!r}: a dict such as {{'p': 3}}, or None, is needed")
+
+
+CORRECTIONS = ("cailliez", "lingoes", "flip")
+
+
+def _correction(name: str, value: Any) -> None:
+    from scalemani.points.cells import LARGEST
+
+    known = value in CORRECTIONS if isinstance(value, str) else _is_number(value) and 0 <= float(value) <= LARGEST
+    if value is not None and not known:
+        raise unknown(f"{name}=", value, CORRECTIONS, "None or a number from 0 to 1e150")
+
+
+def _tol(name: str, value: Any) -> None:
+    if not _is_number(value) or not LEAST_TOL <= value < 1:
+        raise ScalemaniError(f"{name}={value!r}: a number from {LEAST_TOL:g} to 1 is needed")
+
+
+def _store(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, str | os.PathLike) and os.fspath(value)):
+        raise ScalemaniError(f"{name}={value!r}: a path, or None for a temporary folder, is needed")
+
+
+COMPRESSIONS = ("lz4", "zstd")
+
+
+def _compression(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, str) and value in COMPRESSIONS):
+        raise unknown(f"{name}=", value, COMPRESSIONS, "None")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:  # an integer beyond float64
+        return False
+
+
+@dataclass(eq=False, repr=False)
+class Arguments:
+    """The parameters in the order of their positions; :class:`scalemani.KernelIsomap` says what they mean."""
+
+    n_neighbors: int | None = parameter(
+        10, Option("Neighbours of a point, itself not counted.", "integer", ("-k", "--neighbors"))
+    )
+    n_components: int = parameter(2, Option("Axes of the embedding.", "integer", ("-p", "--components")), check=_count)
+    radius: float | None = parameter(None, Option("Neighbours within this distance, instead of --neighbors.", "number"))
+    metric: str | Callable[..., float] = parameter(
+        "euclidean",
+        Option(
+            "docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
+            "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the "
+            "final distances.",
+            metavar="NAME",
+        ),
+        check=_metric,
+    )
+    metric_params: dict[str, Any] | None = parameter(
+        None,
+        Option("A parameter of the metric, such as p=3; may be repeated.", "pairs", ("--metric-param",), "NAME=VALUE"),
+        check=_metric_params,
+    )
+    graph: str = parameter(
+        "union",
+        Option("Join two points if either lists the other, or only if both do."),
+        choices=("union", "mutual"),
+    )
+    disconnected: str = parameter(
+        "error",
+        Option(
+            "If the graph falls apart: stop, join its parts by the shortest bridges, or embed the largest part (NaN "
+            "for the rest)."
+        ),
+        choices=("error", "join", "largest"),
+    )
+    correction: str | float | None = parameter(
+        "cailliez",
+        Option(
+            "For kernel-isomap. cailliez (unless given): add to all distances the least constant that makes a kernel "
+            "of them; lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; "
+            "none: isomap.",
+            "number, word or none",
+            metavar="|".join([*CORRECTIONS, "none", "NUMBER"]),
+        ),
+        check=_correction,
+    )
+    constant_solver: str = parameter(
+        "ritz",
+        Option("How kernel-isomap finds the constant of cailliez."),
+        choices=("ritz", "power", "arnoldi"),
+    )
+    projection: str = parameter("continuous", Option("How new points are placed."), choices=("continuous", "paper"))
+    knn: str = parameter("auto", Option("How neighbours are searched."), choices=("auto", "exact", "nndescent"))
+    tol: float = parameter(1e-6, Option("Relative residual at which eigenpairs are done.", "number"), check=_tol)
+    store: Any = parameter(None, check=_store, recorded=False)  # the command line has an argument of that name
+    scheduler: Any = parameter(
+        None,
+        Option("A Dask scheduler, such as tcp://host:8786; threads of this process unless given.", metavar="ADDRESS"),
+        recorded=False,
+    )
+    memory_limit: Any = parameter(
+        None,
+        Option(
+            "Most memory a worker may add to its size at the start, such as 4GB; half of what is free unless given.",
+            metavar="SIZE",
+        ),
+        recorded=False,
+    )
+    random_state: Any = parameter(
+        0, Option("Seed of everything random.", "integer or none", ("--seed",), "INTEGER|none")
+    )
+    progress: Any = parameter(False, recorded=False)
+    overwrite: bool = parameter(
+        False,
+        Option(
+            "Replace STORE, and the file of --embedding, if they are there; leave it out to go on with a fit.", "flag"
+        ),
+        recorded=False,
+    )
+    keep_distances: bool = parameter(
+        True,
+        Option("Keep the geodesic distances in STORE after the fit.", "flag", ("--keep-distances/--drop-distances",)),
+    )
+    compression: str | None = parameter(
+        None,
+        Option(
+            "How the distances on disk are compressed; not at all unless given.",
+            "word or none",
+            metavar="|".join([*COMPRESSIONS, "none"]),
+        ),
+        check=_compression,
+        recorded=False,
+    )
+    landmarks: Any = parameter(
+        None,
+        Option(
+            "For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; 1,000 "
+            "is where to start. FILE has the row numbers of those to take, the first row is 0: a .npy, .npz:key or "
+            ".csv.",
+            "count or file",
+            metavar="N|FILE",
+        ),
+    )
+    landmark_method: str = parameter(
+        "maxmin",
+        Option("Choose each of N landmarks farthest from those before it along the graph, or at random."),
+        choices=("maxmin", "random"),
+    )
+
+
+#: What a run is called with each time, and not what it fitted.
+PASSING = (*(one.name for one in fields(Arguments) if not one.metadata["recorded"]), "keep_distances")
+
+
+@dataclass
+class Parameters(Arguments):
+    """What a fit works with; `tile_size` is for tests and benchmarks, the budget chooses it otherwise."""
+
+    tile_size: int | None = parameter(None, check=_optional_count, recorded=False)
 
     def check(self) -> None:
         """Refuse what can't be meant.
 
         Raises ScalemaniError: One line: what was given, what is allowed.
         """
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in allowed:
-                raise unknown(f"{name}=", value, allowed)
-        _check_count("n_components", self.n_components)
-        self._check_landmarks()
-        if self.metric_params is not None and not isinstance(self.metric_params, dict):
-            raise ScalemaniError(f"metric_params={self.metric_params!r}: a dict such as {{'p': 3}}, or None, is needed")
+        for one in fields(self):
+            if one.metadata["check"] is not None:
+                one.metadata["check"](one.name, getattr(self, one.name))
         if callable(self.metric):
-            function_name(self.metric)
+            from scalemani.neighbors.metrics import function_parameters
+
             function_parameters(self.metric_params)
-        elif not isinstance(self.metric, str) or self.metric not in GIVEN_METRICS:
-            canonical_name(self.metric)
+        self._check_landmarks()
         self._check_neighborhood()
-        if not _is_number(self.tol) or not LEAST_TOL <= self.tol < 1:
-            raise ScalemaniError(f"tol={self.tol!r}: a number from {LEAST_TOL:g} to 1 is needed")
-        c = self.correction
-        if not (c is None or (c in CORRECTIONS if isinstance(c, str) else _is_number(c) and 0 <= float(c) <= LARGEST)):
-            raise unknown("correction=", c, CORRECTIONS, "None or a number from 0 to 1e150")
-        if self.store is not None and not (isinstance(self.store, str | os.PathLike) and os.fspath(self.store)):
-            raise ScalemaniError(f"store={self.store!r}: a path, or None for a temporary folder, is needed")
-        if self.compression is not None and not (
-            isinstance(self.compression, str) and self.compression in COMPRESSIONS
-        ):
-            raise unknown("compression=", self.compression, COMPRESSIONS, "None")
-        if self.tile_size is not None:
-            _check_count("tile_size", self.tile_size)
 
     def _check_landmarks(self) -> None:
         """A number of landmarks, or their row numbers, enough for the axes."""
-        given = self.landmarks
-        if given is None:
+        if self.landmarks is None:
             return
-        if isinstance(given, Integral) and not isinstance(given, bool):
-            count = int(given)
-        else:
-            needed = "a number of landmarks, or a vector of row numbers (integers), is needed"
-            try:
-                rows = np.asarray(given)
-            except ValueError:  # lists of several lengths
-                raise ScalemaniError(f"landmarks={given!r:.60}: {needed}") from None
-            if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-                raise ScalemaniError(f"landmarks of shape {rows.shape} and dtype {rows.dtype}: {needed}")
-            if np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any():
-                raise ScalemaniError("landmarks has masked entries: take them out, as landmarks.compressed() does")
-            count = len(rows)
+        count = _n_landmarks(self.landmarks)
         if count < self.n_components + 1:
             raise ScalemaniError(
                 f"{count} landmarks: n_components={self.n_components} needs at least {self.n_components + 1}"
@@ -137,12 +287,14 @@ class Parameters:
                 "leave one of them out (n_neighbors=None with a radius)"
             )
         if self.n_neighbors is not None:
-            _check_count("n_neighbors", self.n_neighbors)
-        elif not (_is_number(self.radius) and 0 < float(self.radius or 0) < np.inf):
+            _count("n_neighbors", self.n_neighbors)
+        elif not (_is_number(self.radius) and 0 < float(self.radius or 0) < math.inf):
             raise ScalemaniError(f"radius={self.radius!r}: a positive number is needed")
 
     def seeded(self, recorded: int | None) -> "Parameters":
         """The same with an integer seed: the given one, the recorded one, or a fresh one."""
+        import numpy as np
+
         given = self.random_state
         if given is None:
             seed = recorded if recorded is not None else int(np.random.SeedSequence().generate_state(1)[0])
@@ -162,33 +314,39 @@ class Parameters:
         return given if given is None or isinstance(given, str) else float(given) / scale
 
 
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
-        raise ScalemaniError(f"{name}={value!r}: an integer of 1 or more is needed")
+def _n_landmarks(given: Any) -> int:
+    """How many landmarks a number of them, or their row numbers, are."""
+    import numpy as np
 
-
-def _is_number(value: Any) -> bool:
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given)
+    needed = "a number of landmarks, or a vector of row numbers (integers), is needed"
     try:
-        return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
-    except OverflowError:  # an integer beyond float64
-        return False
+        rows = np.asarray(given)
+    except ValueError:  # lists of several lengths
+        raise ScalemaniError(f"landmarks={given!r:.60}: {needed}") from None
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        raise ScalemaniError(f"landmarks of shape {rows.shape} and dtype {rows.dtype}: {needed}")
+    if np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any():
+        raise ScalemaniError("landmarks has masked entries: take them out, as landmarks.compressed() does")
+    return len(rows)
 
 
 def metric_name(metric: Any) -> str:
     """The metric's name; of a function module and name."""
+    from scalemani.neighbors.functions import function_name
+
     return function_name(metric) if callable(metric) else str(metric)
 
 
 def plain(value: Any) -> Any:
-    """JSON values of metric_params: arrays become lists."""
+    """The same as JSON values: arrays become lists, functions their names."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if callable(value):
         return metric_name(value)
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # of NumPy
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, Rational) and not isinstance(value, Integral):

@@ -13,40 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from scalemani.words import duration
+
 Progress = Callable[[str, int, int], None]  # a step's name, what is done of it, of how much
 
 
 def no_progress(name: str, done: int, total: int) -> None:
     """Tell nobody."""
-
-
-def duration(seconds: float, tenths: bool = False) -> str:
-    """Seconds as a person says them, if they are few with `tenths` of one.
-
-    >>> duration(4.2, tenths=True), duration(4.2), duration(75), duration(7260)
-    ('4.2 s', '4 s', '1 min 15 s', '2 h 1 min')
-    """
-    if tenths and seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def bytes_in_words(count: float) -> str:
-    """Bytes in the unit that leaves a few digits.
-
-    >>> bytes_in_words(512), bytes_in_words(7_123_456), bytes_in_words(1.5e12)
-    ('512 B', '7.1 MB', '1.5 TB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit in ("B", "kB") or count >= 99.5 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def terminal_reporter() -> "TerminalReporter | LineReporter":

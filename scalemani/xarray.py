@@ -1,7 +1,6 @@
-"""Labelled arrays in and out: takes a DataArray of samples and features, gives one of samples and components.
+"""DataArrays in and out: samples and features go in, samples and components come out, with the samples' coordinates.
 
-:class:`scalemani.Isomap` takes DataArrays too, rows first, and gives bare arrays; here the
-samples' coordinates are kept.
+:class:`scalemani.Isomap` takes DataArrays too, rows first, and gives bare arrays.
 """
 
 from typing import Any

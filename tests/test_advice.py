@@ -5,7 +5,8 @@ import pytest
 
 from scalemani import Isomap, KernelIsomap
 from scalemani.embedding.spectrum import much_negative
-from scalemani.report.words import about_the_correction, beside_the_stick, notices, which_to_follow
+from scalemani.report.kinds import about_the_correction
+from scalemani.report.words import beside_the_stick, notices, which_to_follow
 
 QUIET = {
     "correction": "cailliez", "additive_constant": 2.0, "shift": 2.0, "median_distance": 4.0,

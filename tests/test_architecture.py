@@ -21,7 +21,7 @@ MODULES = sorted(name for name in TREES if not name.endswith("__init__"))
 
 # Folders and files of the top level, in the order in which data go through them: each may import those before it.
 ORDER = [
-    *("errors", "aliases", "progress", "storage", "cluster"),
+    *("errors", "words", "aliases", "progress", "storage", "cluster"),
     *("points", "neighbors", "graph", "geodesics", "kernel", "embedding", "projection"),
     *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "estimators"),
     *("anndata", "xarray", "formats", "report", "demo", "terminal", "__main__", "engine"),

@@ -20,8 +20,9 @@ from scalemani import KernelIsomap, load
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.embedding.coordinates import make_embedding
 from scalemani.errors import RankWarning, ScalemaniError
-from scalemani.kernel.constant import CORRECTIONS, solve
+from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels
+from scalemani.parameters import CORRECTIONS
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from scalemani import progress
-from scalemani.progress import LineReporter, TerminalReporter, duration, reporting, terminal_reporter
+from scalemani.progress import LineReporter, TerminalReporter, reporting, terminal_reporter
+from scalemani.words import duration
 
 
 class Clock:

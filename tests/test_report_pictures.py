@@ -12,7 +12,7 @@ from scalemani.report.charts import distance_panels, eigenvalue_chart, residual_
 from scalemani.report.drawing import CATEGORIES, GREY, colouring, dot_colours, pixels, png
 from scalemani.report.maps import embedding_map
 from scalemani.report.sections import Sample
-from scalemani.report.words import number, percent
+from scalemani.words import number, percent
 
 N = 300
 

@@ -13,17 +13,16 @@ from test_report import read
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.demo import swiss_roll
 from scalemani.embedding.quality import quality_account
-from scalemani.embedding.spectrum import two_digits
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.model import Run
 from scalemani.report import maps, sections
 from scalemani.report import sections as run_report
 from scalemani.report.sections import run_page
-from scalemani.report.words import number
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
+from scalemani.words import number, two_digits
 
 NASTY = "<script>alert('$x_1$ & \"y\"')</script>"
 FAR = 6

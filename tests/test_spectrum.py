@@ -298,6 +298,11 @@ def test_every_key_is_defined_where_users_look_and_is_in_info(tmp_path):
     words = KernelIsomap.__doc__
     assert [key for key in there if f"`{key}`" not in words] == []
     assert info_record(model)["spectrum"] == there
+    assert info_record(model)["bounds"] == {}  # every eigenvalue of so few points was found
+    model.spectrum_ = {**there, "complete": False}
+    found = info_record(model)["bounds"]
+    assert found["negative_mass"] == ["at least"] and found["gof"] == ["at most"] * 2 and "share" not in found
+    model.spectrum_ = there
     text = "\n".join(info_lines(model))
     for said in ("Rel_corr_eig", "Relative_eig", "Broken_stick", "GOF", "reconstruction_error", "not determined"):
         assert said in text

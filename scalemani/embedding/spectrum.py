@@ -40,6 +40,7 @@ from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, Undeterm
 from scalemani.kernel.constant import Solution
 from scalemani.kernel.eigensolver import first_block
 from scalemani.kernel.operators import DistanceSums
+from scalemani.words import two_digits
 
 Remark = tuple[type[ScalemaniWarning] | None, str]
 
@@ -287,17 +288,3 @@ def said_of_list(words: list[str], which: list[str], between: str = "  ") -> str
     """
     runs = [(name, [word for word, _ in run]) for name, run in groupby(zip(words, which, strict=True), lambda w: w[1])]
     return ", ".join(f"{name} {between.join(run)}".lstrip() for name, run in runs)
-
-
-def two_digits(value: float) -> str:
-    """Two significant digits, for what was found from a sample.
-
-    >>> [two_digits(value) for value in (4.031, 13.75, 137.2, 0.5, 45678.0, 3.2e-9, 0.0)]
-    ['4.0', '14', '140', '0.50', '46,000', '3.2e-09', '0']
-    """
-    rounded = float(f"{value:.2g}")
-    if rounded == 0:
-        return "0"
-    if 10 <= abs(rounded) < 1e7:
-        return f"{rounded:,.0f}"
-    return f"{rounded:#.2g}" if 1e-3 <= abs(rounded) < 10 else f"{value:.1e}"

@@ -1,20 +1,20 @@
-"""Columns of files: takes a file's name with a column's, gives a value for each row of a fit, or row numbers."""
+"""A column of a file with a value for each row of a fit, to colour a map by, or row numbers of landmarks."""
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
-from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short, short_list
+from scalemani.formats.common import Values, column_of
+from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short_list
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
 from scalemani.formats.points import check_place, open_points
 from scalemani.points.labels import unpacked
 from scalemani.storage.locations import at_home
+from scalemani.words import short
 
 __all__ = ["read_column", "read_row_numbers"]
 
@@ -29,34 +29,19 @@ _READABLE = (
 )
 _MOST_DIGITS = 18  # of a column's number: Python refuses to read thousands of them
 
-Values = NDArray[Any] | list[str]
-
 
 def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: str | None = None) -> tuple[str, Values]:
     """A column with a value for each row, in the order of the rows.
 
-    Parameters
-    ----------
-    spec : str
-        ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
+    spec: ``x.csv:COLUMN`` (a heading, or a number from 1; may be left out where there is one column), ``x.npy``,
         ``x.npz:KEY``, ``x.zarr:PATH``, ``x.h5::DATASET``; an array with several columns takes a number behind it, as in
         ``x.npy:2``. ``x.h5ad::obs/COLUMN``, ``x.parquet::COLUMN``; one colon does for two.
-    n_rows : int
-        Of the fit. A table with a row more than that has a heading.
-    delimiter, decimal : str, optional
-        Of a .csv; a comma (a semicolon where that is the decimal sign) and a point unless given.
-
-    Returns
-    -------
-    name : str
-        For the page.
-    values : ndarray of numbers, shape (n_rows,), or list of str
-        Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
-
-    Raises
-    ------
-    ScalemaniError
-        The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the column.
+    n_rows: Of the fit. A table with a row more than that has a heading.
+    delimiter, decimal: Of a .csv; a comma (a semicolon where that is the decimal sign) and a point unless given.
+    -> name: For the page.
+    -> values (n_rows,): Text of which every cell is a number, empty or NA is numbers, NaN where there is none.
+    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
+        column.
     """
     path, column = _split(at_home(spec))
     if path.suffix.lower() in _TABLES:
@@ -75,10 +60,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
 def read_row_numbers(spec: str) -> I64:
     """Row numbers from a file, shape (m,): a .npy or .npz:key of integers, or a .csv with one column.
 
-    Raises
-    ------
-    ScalemaniError
-        The file is missing, damaged or of an unknown kind, or holds other things.
+    Raises ScalemaniError: The file is missing, damaged or of an unknown kind, or holds other things.
     """
     points = open_points(spec)
     values = points.values
@@ -192,17 +174,10 @@ def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Value
     array = open_points(f"{path}:{member}" if member is not None else str(path)).values
     if not hasattr(array, "ndim") or type(array).__module__.startswith("scipy."):
         raise ScalemaniError(f"{given} is a sparse matrix; give an array with a value for each row")
-    if array.ndim not in (1, 2) or array.shape[0] != n_rows:
-        raise ScalemaniError(
-            f"{given} has shape {tuple(array.shape)} and the fit {n_rows} rows: give a value a row, in their order"
-        )
-    width = array.shape[1] if array.ndim == 2 else 1
-    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
-        raise ScalemaniError(f"{given}: the array has {width} columns; give a number from 1 to {width} behind it")
-    values = np.asarray(unpacked(array, array[:, (number or 1) - 1] if array.ndim == 2 else array[:], given))
+    values = column_of(array, f"{path}:{member}" if member is not None else str(path), n_rows, number)
     name = f"{member} of {path.name}" if member is not None else path.name
-    name = f"{name}, column {number}" if number is not None and width > 1 else name
-    return name, _checked(given, values)
+    name = f"{name}, column {number}" if number is not None and array.ndim == 2 and array.shape[1] > 1 else name
+    return name, values
 
 
 def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
@@ -215,15 +190,3 @@ def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values
     name = member.strip("/").removeprefix("obs/") if path.suffix.lower() == ".h5ad" else f"{member} of {path.name}"
     name = f"{name}, column {number}" if number is not None else name
     return name, hdf5_column(path, member, number, n_rows)
-
-
-def _checked(given: str, values: NDArray[Any]) -> Values:
-    """Numbers as they are, text as text; dates, complex numbers and records are refused."""
-    if values.dtype.kind in "biuf":
-        return values
-    if values.dtype.kind == "S":
-        return [value.decode("utf-8", "replace") for value in values.tolist()]
-    texts = values.tolist()
-    if values.dtype.kind in "UTO" and all(isinstance(text, str) for text in texts):
-        return [str(text) for text in texts]
-    raise ScalemaniError(f"{given} holds values of type {values.dtype}; give numbers or text")

@@ -1,26 +1,32 @@
-"""Text from files on a terminal: takes any text, gives it with nothing in it that a terminal obeys."""
+"""One column of an array that a file holds, whatever the file: with a value for each row of a fit."""
 
-__all__ = ["cause", "printable"]
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalemani.errors import ScalemaniError
+from scalemani.points.labels import unpacked
+
+Values = NDArray[Any] | list[str]
 
 
-def printable(text: str) -> str:
-    r"""The text with control characters, escapes and marks of direction written out, as Python writes them.
+def column_of(array: Any, name: str, n_rows: int, number: int | None = None) -> Values:
+    """Numbers as they are, text as text; dates, complex numbers and records are refused.
 
-    A name in a file can hold the signs by which a terminal moves its cursor, changes its title or types for its user;
-    halves of surrogate pairs, of which Python makes the bytes of a name that are not UTF-8, can't be printed at all.
-
-    >>> printable("a\x1b[2Jb"), printable("Gauß, K."), printable("gnp.x\u202e")
-    ('a\\x1b[2Jb', 'Gauß, K.', 'gnp.x\\u202e')
+    array: Of NumPy, Zarr or h5py, with one column or several.
+    number: Of the column, from 1, where there are several.
     """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-
-
-def cause(error: BaseException) -> str:
-    """What a library's error says, in one line of no more than 200 letters; its kind where it says nothing.
-
-    >>> cause(OSError("a\\nb")), cause(EOFError())
-    ('a b', 'EOFError')
-    """
-    return printable(" ".join(str(error).split())[:200]) or type(error).__name__
+    shape = tuple(array.shape)
+    if len(shape) not in (1, 2) or shape[0] != n_rows:
+        raise ScalemaniError(f"{name} has shape {shape} and the fit {n_rows} rows: give a value a row, in their order")
+    width = shape[1] if len(shape) == 2 else 1
+    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
+        raise ScalemaniError(f"{name} has {width} columns; give a number from 1 to {width} behind it, as in {name}:1")
+    cells = array[:, (number or 1) - 1] if len(shape) == 2 else array[:]
+    if cells.dtype.kind in "biuf":
+        return np.asarray(unpacked(array, cells, name))
+    texts = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells.tolist()]
+    if cells.dtype.kind not in "OSUT" or not all(isinstance(text, str) for text in texts):
+        raise ScalemaniError(f"{name} holds values of type {array.dtype}; give numbers or text")
+    return [str(text) for text in texts]

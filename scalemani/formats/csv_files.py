@@ -1,7 +1,7 @@
-"""Tables of points as text: takes a .csv, gives its numbers and the names of its rows and columns.
+"""Points from a .csv: its numbers, and the names of its rows and columns.
 
-What the first line and the first column are is decided in one place, :func:`_layout`, from the first rows. What these
-leave open is asked about: a refusal names the option that settles it.
+:func:`_layout` alone decides, from the first rows, what the first line and the first column are. What these leave open
+is asked: a refusal names the option that settles it.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ from scalemani.formats.csv_text import (
     listed,
     open_table,
     position,
-    short,
     word,
 )
+from scalemani.words import short
 
 __all__ = ["read_csv"]
 

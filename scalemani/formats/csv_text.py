@@ -1,7 +1,4 @@
-"""Which columns of a table are read: takes the options of the command line and the table's names, gives positions.
-
-Text of tables: takes a .csv, gives its rows of cells, whatever encoding, line ends and remarks others write.
-"""
+"""Text tables: a .csv as rows of cells, whatever encoding, line ends and remarks it has, and which columns are read."""
 
 import codecs
 import contextlib
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from scalemani.errors import ScalemaniError, nearest
+from scalemani.words import short
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
 _NO_DELIMITERS = '".+-\r\n\0'  # beside letters and digits: what numbers, quotes and lines are made of
@@ -32,16 +30,9 @@ _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE | re.DOTALL)  # th
 class TextTable:
     """An open table.
 
-    Attributes
-    ----------
-    path : Path
-    delimiter : str
-    rows : iterator of (int, list of str)
-        Number of the line and cells. Empty lines at the end are left out.
-    remark : list of str or None
-        The cells of a line with a mark (#, %) before the first row, if it has as many as that: its names.
-    quoted : list of bool
-        Of the first two rows: whether each cell is in quotes.
+    rows: Number of the line and cells. Empty lines at the end are left out.
+    remark: The cells of a line with a mark (#, %) before the first row, if it has as many as that: its names.
+    quoted: Of the first two rows: whether each cell is in quotes.
     """
 
     path: Path
@@ -55,20 +46,11 @@ class TextTable:
 def open_table(path: Path, delimiter: str | None, decimal: str = ".") -> Iterator[TextTable]:
     r"""Open a table of text.
 
-    Parameters
-    ----------
-    path : Path
-    delimiter : str or None
-        One character; ``\t`` written out is taken too. None: the one that the first line says (``sep=;``), else a tab
-        for a .tsv and a comma for others.
-    decimal : str
-        Where it is a comma, a semicolon parts the cells in place of it.
-
-    Raises
-    ------
-    ScalemaniError
-        Another delimiter or decimal sign, neither UTF-8 nor UTF-16 with its mark, broken quotes, an empty line that is
-        not at the end.
+    delimiter: One character; ``\t`` written out is taken too. None: the one that the first line says (``sep=;``), else
+        a tab for a .tsv and a comma for others.
+    decimal: Where it is a comma, a semicolon parts the cells in place of it.
+    Raises ScalemaniError: Another delimiter or decimal sign, neither UTF-8 nor UTF-16 with its mark, broken quotes, an
+        empty line that is not at the end.
     """
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if delimiter is not None and (len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS):
@@ -179,10 +161,7 @@ def _lines(path: Path, file: TextIO) -> Iterator[str]:
 def cell_number(cell: str, decimal: str = ".") -> float:
     """A cell's number; ``1_000``, which Python takes for a number, is text in a table.
 
-    Raises
-    ------
-    ValueError
-        If it is text, or an integer that no float64 is.
+    Raises ValueError: If it is text, or an integer that no float64 is.
     """
     if decimal == ",":
         if "." in cell:
@@ -213,18 +192,11 @@ _LABELS = {"label", "labels", "class", "classes", "target", "group", "cluster", 
 class Reading:
     """How a table is to be read: the options of the command line, None where one is not given.
 
-    Attributes
-    ----------
-    delimiter, decimal : str or None
-        Of a .csv or .tsv.
-    heading : bool or None
-        Whether the first line of a .csv or .tsv is a heading.
-    id_column : str or None
-        The column that names the rows.
-    columns, ignore : str or None
-        Columns to read and columns to leave out, with commas between.
-    like : tuple of str or None
-        Columns of a fit: these alone are taken, in the table's order, if it has them all and `columns` is not given.
+    delimiter, decimal: Of a .csv or .tsv.
+    heading: Whether the first line of a .csv or .tsv is a heading.
+    id_column: The column that names the rows.
+    columns, ignore: Columns to read and columns to leave out, with commas between.
+    like: Columns of a fit: these alone are taken, in the table's order, if it has them all and `columns` is not given.
     """
 
     delimiter: str | None = None
@@ -253,10 +225,7 @@ def listed(text: str | None) -> list[str]:
 def position(where: str, word: str, names: list[str] | None, width: int) -> int:
     """Where a column is that is given by its name or, only if none is called so, by its number from 1.
 
-    Raises
-    ------
-    ScalemaniError
-        There is none, or there are two.
+    Raises ScalemaniError: There is none, or there are two.
     """
     number = int(word) - 1 if word.isdecimal() and len(word) < 10 else -1
     found = [at for at, name in enumerate(names or []) if name == word]
@@ -298,16 +267,9 @@ def quoted(name: str) -> str:
 def chosen(where: str, names: list[str] | None, width: int, how: Reading, apart: Collection[int] = ()) -> list[int]:
     """Positions of the columns to read, in their order.
 
-    Parameters
-    ----------
-    where : str
-        The file, for messages.
-    names : list of str or None
-    width : int
-        Columns of the table.
-    how : Reading
-    apart : collection of int
-        Columns that are read only if ``how.columns`` names them: the ids, an index.
+    where: The file, for messages.
+    width: Columns of the table.
+    apart: Columns that are read only if ``how.columns`` names them: the ids, an index.
     """
     if how.columns is not None:
         if how.ignore is not None:
@@ -339,15 +301,10 @@ def doubtful(
 ) -> list[str]:
     """Notes of columns that are read as features and look like none.
 
-    Parameters
-    ----------
-    where : str
-    read : list of int
-        The columns that are read.
-    names : list of str or None
-        Of all columns.
-    counts, other, few : sequences of bool
-        Which columns are the numbers of the rows, which take another whole number in each row, and which few of them.
+    read: The columns that are read.
+    names: Of all columns.
+    counts, other, few: Which columns are the numbers of the rows, which take another whole number in each row, and
+        which few of them.
     """
     if 2 * sum(few) > len(few):  # then that is what the data are
         few = [
@@ -376,8 +333,3 @@ def short_list(names: list[str]) -> str:
     'a, b'
     """
     return ", ".join(quoted(short(name)) for name in names[:20]) + (" and more" if len(names) > 20 else "")
-
-
-def short(text: str) -> str:
-    """At most 60 letters of a text."""
-    return text if len(text) <= 60 else text[:57] + "..."

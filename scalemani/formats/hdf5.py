@@ -1,41 +1,31 @@
-"""HDF5's files of points, .h5ad among them: takes a file and the path of a dataset in it, gives its rows.
+"""HDF5 and .h5ad files: rows of a dataset or a sparse matrix, single columns, names of rows and columns.
 
-A dataset is read by blocks, and so is a matrix in CSR form as AnnData writes it. Whatever a file says of itself is
-held against its bytes first; links, virtual datasets and external storage, which would have other files read in its
-name, are refused. What is damaged inside its structure is the HDF5 library's to find: on rare damage (a heap of zero
-length) that library goes round for ever.
-
-Columns of HDF5 files: takes a file and a path inside it, gives a value for each row of a fit.
-
-A path leads to a dataset, or to a column of obs as AnnData writes it: numbers, text, categories, or values with the
-missing ones marked.
-
-Sparse matrices in HDF5 as AnnData writes them: takes a group, gives rows; indices are checked before use.
-
-Names in an .h5ad: takes the file, gives the names of its rows (obs) or those of the columns of X (var).
+A dataset is read by blocks, and so is a matrix in CSR form as AnnData writes it. h5py alone reads both. What a file
+says of itself is held against its bytes first. Links, virtual datasets and external storage, by which a file would have
+others read in its name, are refused, and the indices of a sparse matrix are checked before compiled code uses them.
+Damage inside HDF5's own structure is its library's to find: on rare damage (a heap of zero length) that never ends.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.common import cause
+from scalemani.formats.common import Values, column_of
 from scalemani.formats.csv_text import short_list
 from scalemani.points.cells import RowSource, as_text
-from scalemani.points.labels import unpacked
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+from scalemani.words import one_line
 
 _MASKED = ("nullable-integer", "nullable-boolean", "nullable-string-array")
 
 
-def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDArray[Any] | list[str]:
+def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> Values:
     """A column of an HDF5 file.
 
     member: Path of a dataset or of a column of obs, such as "obs/fate".
@@ -45,8 +35,8 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
         numbers and text.
     """
     name = f"{path}::{member.strip('/')}"
-    with damage_said(path), file_of(path) as file:
-        node = node_at(file, path, member)
+    with _damage_said(path), _file_of(path) as file:
+        node = _node_at(file, path, member)
         if not hasattr(node, "keys"):
             return _values(node, name, n_rows, number)
         kind, there = as_text(node.attrs.get("encoding-type")), list(node.keys())
@@ -54,7 +44,7 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
             raise ScalemaniError(f"{name} is a table ({short_list(there)}); give one of its columns, as in {name}/NAME")
         if number is not None or not (kind == "categorical" or kind in _MASKED):
             raise ScalemaniError(f"{name} is a group or a sparse matrix; give a dataset or a column of obs")
-        parts = {part: node_at(file, path, f"{member}/{part}") for part in there}
+        parts = {part: _node_at(file, path, f"{member}/{part}") for part in there}
         if kind == "categorical" and {"codes", "categories"} <= parts.keys():
             return _of_categories(parts["codes"], parts["categories"], name, n_rows)
         if kind in _MASKED and {"values", "mask"} <= parts.keys():
@@ -62,21 +52,9 @@ def hdf5_column(path: Path, member: str, number: int | None, n_rows: int) -> NDA
         raise ScalemaniError(f"{name} says {kind} and has {short_list(there)}, which is not whole; write it again")
 
 
-def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> NDArray[Any] | list[str]:
+def _values(node: Any, name: str, n_rows: int, number: int | None = None) -> Values:
     """A dataset of numbers or of text; one column of it."""
-    checked_dataset(node, name)
-    if len(node.shape) not in (1, 2) or node.shape[0] != n_rows:
-        raise ScalemaniError(f"{name} has shape {node.shape} and the fit {n_rows} rows: give a value a row, in order")
-    width = node.shape[1] if len(node.shape) == 2 else 1
-    if (number is None and width != 1) or (number is not None and not 1 <= number <= width):
-        raise ScalemaniError(f"{name} has {width} columns; give a number from 1 to {width} behind it, as in {name}:1")
-    cells = node[:, (number or 1) - 1] if len(node.shape) == 2 else node[:]
-    if cells.dtype.kind in "biuf":
-        return np.asarray(unpacked(node, cells, name))
-    texts = [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell for cell in cells.tolist()]
-    if cells.dtype.kind not in "OSU" or not all(isinstance(text, str) for text in texts):
-        raise ScalemaniError(f"{name} holds values of type {node.dtype}; give numbers or text")
-    return texts
+    return column_of(_checked_dataset(node, name), name, n_rows, number)
 
 
 def _of_categories(codes: Any, categories: Any, name: str, n_rows: int) -> list[str]:
@@ -91,7 +69,7 @@ def _of_categories(codes: Any, categories: Any, name: str, n_rows: int) -> list[
     return [names[code] if code >= 0 else "" for code in rows.tolist()]
 
 
-def _masked(values: Any, mask: Any, name: str, n_rows: int) -> NDArray[Any] | list[str]:
+def _masked(values: Any, mask: Any, name: str, n_rows: int) -> Values:
     """Values, those without one being NaN or empty."""
     found = _values(values, f"{name}/values", n_rows)
     missing = np.asarray(_values(mask, f"{name}/mask", n_rows)).astype(bool)
@@ -104,18 +82,17 @@ _FORMS = {"csr_matrix": "csr", "csc_matrix": "csc", "csr": "csr", "csc": "csc"}
 _ENTRIES = 1 << 21  # read together: 32 MiB with their columns
 
 
-def form_of_sparse(node: Any) -> str | None:
+def _form_of_sparse(node: Any) -> str | None:
     """ "csr" or "csc" for a group that is such a matrix, None for anything else."""
     said = as_text(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format")))  # the second until AnnData 0.7
     return _FORMS.get(said or "") if hasattr(node, "keys") else None
 
 
-def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], Any]) -> Any:
+def _read_sparse(group: Any, form: str, name: str) -> Any:
     """The matrix of a group: its rows by blocks, or a CSR array in memory if it is CSC or square.
 
     group (h5py.Group): With "data", "indices" and "indptr".
     form ({"csr", "csc"})
-    checked: Gives back a dataset (and its name) that can be read.
     Raises ScalemaniError: A part is missing or of another length, indices lead out of the shape, or memory is too small
         for a CSC or square matrix.
     """
@@ -126,7 +103,7 @@ def read_sparse(group: Any, form: str, name: str, checked: Callable[[Any, str], 
     links = [part for part in ("data", "indices", "indptr") if part not in group.keys()]  # noqa: SIM118 - no links
     if links:
         raise _damaged(name, f"no {links[0]!r}")
-    data, indices, indptr = (_part(group, part, name, checked) for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (_part(group, part, name) for part in ("data", "indices", "indptr"))
     if data.dtype.kind not in "biuf":
         raise ScalemaniError(f"{name} has dtype {data.dtype}; give real numbers (integer, float or bool)")
     if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or len(data) != len(indices):
@@ -165,18 +142,18 @@ class _Rows(RowSource):
         try:
             data, indices = self._data[low:high], self._indices[low:high].astype(np.int64)
         except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
         if indices.size and not (0 <= indices.min() and indices.max() < self.shape[1]):
             raise _damaged(self._name, f"an index outside of its {self.shape[1]:,} columns")
         ends = self._ends[start : stop + 1] - low
         return csr_array((data, indices, ends), shape=(stop - start, self.shape[1]))
 
 
-def _part(group: Any, part: str, name: str, checked: Callable[[Any, str], Any]) -> Any:
-    # A hard link is what `get` says of a plain member; h5py is not imported here.
+def _part(group: Any, part: str, name: str) -> Any:
+    # A hard link is what `get` says of a plain member.
     if type(group.get(part, getlink=True)).__name__ != "HardLink":
         raise ScalemaniError(f"{name}/{part} is a link, which is not followed; write the matrix again")
-    found = checked(group[part], f"{name}/{part}")
+    found = _checked_dataset(group[part], f"{name}/{part}")
     if len(found.shape) != 1:
         raise _damaged(name, f"{part!r} of the shape {found.shape}")
     return found
@@ -196,8 +173,8 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
     column: Its name, or "obs_names" for the index.
     Raises ScalemaniError: There is no such column, or it is not of text or whole numbers, or has another length.
     """
-    with damage_said(path), file_of(path) as file:
-        obs = node_at(file, path, "obs")
+    with _damage_said(path), _file_of(path) as file:
+        obs = _node_at(file, path, "obs")
         if not hasattr(obs, "keys"):
             raise ScalemaniError(f"{path}::obs is no table of AnnData's; save it again with a release from 0.7 on")
         index = _index_of(obs)
@@ -218,8 +195,8 @@ def names_of(path: Path, member: str | None, n_features: int) -> list[str] | Non
     """
     if (member or "").strip("/").split("/")[0] not in ("X", "layers") or n_features > _MOST_NAMED:
         return None
-    with damage_said(path), file_of(path) as file:
-        var = node_at(file, path, "var") if "var" in file.keys() else None  # noqa: SIM118 - no links
+    with _damage_said(path), _file_of(path) as file:
+        var = _node_at(file, path, "var") if "var" in file.keys() else None  # noqa: SIM118 - no links
         name = None if var is None else _index_of(var)
         if name is None:
             return None
@@ -233,12 +210,12 @@ def _index_of(table: Any) -> str | None:
 
 def _texts(file: Any, path: Path, member: str) -> list[str]:
     """Strings or whole numbers of a dataset, or of a column with its missing ones marked."""
-    node = node_at(file, path, member)
+    node = _node_at(file, path, member)
     if hasattr(node, "keys"):
         if as_text(node.attrs.get("encoding-type")) != "nullable-string-array":
             raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
-        node = node_at(file, path, f"{member}/values")
-    checked_dataset(node, f"{path}::{member}")
+        node = _node_at(file, path, f"{member}/values")
+    _checked_dataset(node, f"{path}::{member}")
     if len(node.shape) != 1 or node.shape[0] > MOST_ROWS or node.dtype.kind not in "OSiu":
         raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
     cells = node[:].tolist()
@@ -256,51 +233,51 @@ def read_hdf5(path: Path, member: str | None) -> Any:
     Raises ScalemaniError: The file is damaged, or lacks the member; the matrix is no matrix of real numbers, is said to
         be larger than the file can hold, or leads out of it.
     """
-    with damage_said(path):
-        file = file_of(path)
+    with _damage_said(path):
+        file = _file_of(path)
         if member is None:
             found = _matrices(file)
             if len(found) != 1:
                 raise ScalemaniError(f"{path} {_choice(path, found)}")
             member = found[0]
         name = f"{path}::{member.strip('/')}"
-        node = node_at(file, path, member)
-        form = form_of_sparse(node)
+        node = _node_at(file, path, member)
+        form = _form_of_sparse(node)
         if form is not None:
-            return read_sparse(node, form, name, checked_dataset)
+            return _read_sparse(node, form, name)
         if hasattr(node, "keys"):
             what = "a table (dataframe)" if as_text(node.attrs.get("encoding-type")) == "dataframe" else "a group"
             raise ScalemaniError(f"{name} is {what}, not a matrix; {path} {_choice(path, _matrices(file))}")
         if len(node.shape or ()) != 2:
             raise ScalemaniError(f"{name} has the shape {node.shape}; a matrix (rows, features) is needed")
-        checked_dataset(node, name)
+        _checked_dataset(node, name)
         if node.dtype.kind not in "biuf":
             raise ScalemaniError(f"{name} has dtype {node.dtype}; give real numbers (integer, float or bool)")
         return _Dataset(node, name)
 
 
 @contextlib.contextmanager
-def damage_said(path: Path) -> Iterator[None]:
+def _damage_said(path: Path) -> Iterator[None]:
     """Turn what HDF5 says of a damaged file, of many kinds, into one line."""
     try:
         yield
     except ScalemaniError:
         raise
     except Exception as error:
-        raise ScalemaniError(f"{path} is not a whole HDF5 file ({cause(error)}); save it again") from error
+        raise ScalemaniError(f"{path} is not a whole HDF5 file ({one_line(error)}); save it again") from error
 
 
-def file_of(path: Path) -> Any:
+def _file_of(path: Path) -> Any:
     """An HDF5 file, open for reading.
 
     Raises ScalemaniError: If it is none, or h5py is not there.
     """
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
-    with damage_said(path):
+    with _damage_said(path):
         return h5py.File(path, "r")
 
 
-def node_at(file: Any, path: Path, member: str) -> Any:
+def _node_at(file: Any, path: Path, member: str) -> Any:
     """What is at a path inside the file, reached without links."""
     h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
@@ -315,7 +292,7 @@ def node_at(file: Any, path: Path, member: str) -> Any:
     return node
 
 
-def checked_dataset(node: Any, name: str) -> Any:
+def _checked_dataset(node: Any, name: str) -> Any:
     """The dataset, if its bytes are in this file and can be as many as it says.
 
     Raises ScalemaniError: In one line, before any of it is read.
@@ -356,7 +333,7 @@ class _Dataset(RowSource):
         try:
             return self._node[start:stop]
         except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({cause(error)}); write it again") from error
+            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
 
 
 def _matrices(file: Any) -> list[str]:
@@ -372,7 +349,7 @@ def _matrices(file: Any) -> list[str]:
                 continue
             name = f"{at}/{key}" if at else key
             node = group[key]
-            if form_of_sparse(node) is not None or (
+            if _form_of_sparse(node) is not None or (
                 isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2 and node.dtype.kind in "biuf"
             ):
                 found.append(name)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError
+from scalemani.words import one_line
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -114,7 +115,4 @@ def _holds_objects(path: Path) -> ScalemaniError:
 
 
 def _not_whole(path: Path, error: Exception) -> ScalemaniError:
-    lines = str(error).splitlines()
-    return ScalemaniError(
-        f"{path} is not a whole {path.suffix} file ({lines[0] if lines else type(error).__name__}); save it again"
-    )
+    return ScalemaniError(f"{path} is not a whole {path.suffix} file ({one_line(error)}); save it again")

@@ -1,13 +1,9 @@
-"""Files that are written: takes coordinates and ids, gives a .npy, .csv and the like; takes a page, gives an .html.
+"""Files that are written: coordinates with ids as .npy, .csv, .zarr, .parquet or .h5, and the page of a report.
 
-What is written appears under its own name only when it is complete: it is written beside it and renamed,
-so that a failure leaves nothing half-written. Who writes holds the right to it meanwhile, and with that removes
-what a killed process left beside it (:class:`scalemani.storage.writer.Writer`).
-
-Coordinates for others' tools: takes coordinates with their names, gives the bytes of a .parquet or an HDF5 file.
-
-The bytes are made in memory, where coordinates are already, and written as any others: a full disk is then met where it
-is known what to say of it.
+A file appears under its own name only when it is complete: it is written beside that and renamed, so that a failure
+leaves nothing half-written. The writer of a name holds a lock on it, and removes what a killed process left beside it
+(:class:`scalemani.storage.writer.Writer`). Parquet and HDF5 are made in memory, where coordinates are already, and
+written as any other bytes: what a full disk means is then said in one place.
 """
 
 import contextlib

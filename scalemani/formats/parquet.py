@@ -1,7 +1,4 @@
-"""Parquet's files of points: takes a table, gives its columns of numbers as rows that are read group by group.
-
-One column alone, of numbers or of text, is given as a whole.
-"""
+"""Parquet files: columns of numbers as rows that are read group by group, or one column as a whole."""
 
 import contextlib
 import json
@@ -14,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.common import cause
 from scalemani.formats.csv_text import MOST_LABELS, Reading, by_name, chosen, doubtful, position, quoted, short_list
 from scalemani.points.cells import RowSource
 from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+from scalemani.words import one_line
 
 __all__ = ["parquet_column", "read_parquet"]
 
@@ -86,7 +83,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except ScalemaniError:
         raise
     except Exception as error:  # pyarrow's own kinds, by what is damaged
-        raise ScalemaniError(f"{path} is not a whole Parquet file ({cause(error)}); save it again") from error
+        raise ScalemaniError(f"{path} is not a whole Parquet file ({one_line(error)}); save it again") from error
 
 
 def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | None]:
@@ -221,7 +218,7 @@ class _Columns(RowSource):
         except StopIteration:
             why = "it has fewer rows than it says"
         except Exception as error:
-            why = cause(error)
+            why = one_line(error)
         raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
 
     def _column(self, column: Any, name: str) -> Any:

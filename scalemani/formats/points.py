@@ -1,9 +1,9 @@
-"""Files of points: takes a file's name, gives an array with its row ids.
+"""Files of points: a file's name gives an array with its row ids.
 
-Formats are told by the end of the name, and held against what the file is: nothing is unpickled, nothing is allocated
-that a file only says it holds, and what is no plain file is not waited for. Ids and headings are given as they stand:
-what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be found again by that
-name; such files are for programs, and a spreadsheet should import their columns as text.
+The end of a name says the format, and what the file says of itself is held against its bytes: nothing is unpickled,
+nothing is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings are
+given as they stand: what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be
+found again by that name. Such files are for programs; a spreadsheet should import their columns as text.
 """
 
 import os
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from scalemani.errors import ScalemaniError
-from scalemani.formats.common import printable
 from scalemani.formats.csv_files import read_csv
 from scalemani.formats.csv_text import Reading, chosen
 from scalemani.formats.hdf5 import ids_of, names_of, read_hdf5
@@ -23,6 +22,7 @@ from scalemani.formats.parquet import read_parquet
 from scalemani.points.cells import RowSource
 from scalemani.storage.locations import at_home, is_url, place
 from scalemani.storage.user_arrays import open_member
+from scalemani.words import printable
 
 __all__ = ["PointsFile", "check_place", "open_points"]
 

@@ -48,7 +48,6 @@ from scalemani.kernel.eigensolver import Combination, RitzPairs, block_rayleigh_
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import Kernels, centred
 
-CONSTANT_SOLVERS = ("ritz", "power", "arnoldi")
 READS_OF_METHODS = {"power": 20_000, "arnoldi": 3_000}
 
 
@@ -182,7 +181,6 @@ def _constant_of(v: F64, kernels: Kernels) -> float:
 
 
 Combine = Callable[[tuple[F64, ...], float], Combination]  # of the projections and τ
-CORRECTIONS = ("cailliez", "lingoes", "flip")
 MOST_READS = 200
 FLOAT32_GOOD = 100.0  # λ1/c² up to which float32 products leave c right to 1e-6, with a margin of 2 to 4
 LARGEST = 1e75  # of a given c: the account of the spectrum takes its fourth power

@@ -14,12 +14,12 @@ from scalemani.errors import DoesNotFitError
 from scalemani.parameters import Parameters
 from scalemani.planning.memory import MemoryLimit, check_disk, choose, distances_of, holdings
 from scalemani.planning.seconds import STARTING, Rates
-from scalemani.progress import bytes_in_words, duration
 from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.inputs import Input
 from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.locations import ENDLESS, free_disk
 from scalemani.storage.run import RunStore
+from scalemani.words import bytes_in_words, duration
 
 SEARCHES = {"kdtree": "k-d tree, exact", "brute": "all pairs, exact", "nndescent": "NN-descent", "graph": "given"}
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
+from scalemani.words import one_line
 
 LARGEST = 1e150  # squares stay in float64's range
 SAME = 1e-6  # of a length, or of the typical one: what is smaller is rounding (of float32, or of 1 - a correlation)
@@ -159,11 +160,6 @@ def as_text(value: Any) -> str | None:
     value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
     value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return value if isinstance(value, str) else None
-
-
-def one_line(error: BaseException) -> str:
-    """What an error says, on one line."""
-    return " ".join(str(error).split())[:300]
 
 
 def _place(row: int, column: int, label: Any = None) -> str:

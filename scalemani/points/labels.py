@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import FeatureNamesWarning, ScalemaniError, warn
-from scalemani.points.cells import RowSource, as_text, check_exact, numbers, one_line, unmasked
+from scalemani.points.cells import RowSource, as_text, check_exact, numbers, unmasked
+from scalemani.words import one_line
 
 Cells = NDArray[Any]
 

@@ -15,8 +15,9 @@ from scipy.sparse import csr_array, issparse
 
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
-from scalemani.points.cells import check_exact, check_kind, numbers, one_line, unmasked
+from scalemani.points.cells import check_exact, check_kind, numbers, unmasked
 from scalemani.points.labels import frame_rows, is_frame, is_labelled, labelled_rows, packing_of, unpacked_rows
+from scalemani.words import one_line
 
 Block: TypeAlias = Any  # NDArray (b, d) or csr_array (b, d): scipy's stubs make a union of the two unusable
 

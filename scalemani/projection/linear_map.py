@@ -10,8 +10,6 @@ from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.lanes import row_products
 from scalemani.kernel import blas
 
-PROJECTIONS = ("continuous", "paper")
-
 
 class Axes:
     """The model's axes, as a row of D is placed on them.

@@ -1,4 +1,4 @@
-"""Charts: takes what a run counted and a sample's distances, gives figures."""
+"""Charts of the spectrum, of the dimension, and of distances in the map against those along the data."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

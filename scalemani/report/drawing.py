@@ -1,13 +1,9 @@
-"""Manners of the pictures: takes sizes, points and counts, gives matplotlib figures, pixels and PNG bytes.
+"""How pictures look: colours and scales, and what colours a point, as matplotlib's figures and PNG bytes.
 
-The only file that knows matplotlib. Figures are made without pyplot, so that nothing of a caller's plotting
-state is touched and no display is needed. No text of the user's is drawn: a label from a file may hold signs
-that no font here has, or that are taken for formulas; it stands beside the picture, on the page.
-
-What colours a map: takes a column with a value for each row, gives numbers on a scale or categories.
-
-Text is categories. Numbers are a scale, but for a few different whole numbers (labels of classes), whose
-mixtures mean nothing.
+The only file that knows matplotlib. Figures are made without pyplot: a caller's plotting state stays as it is, and no
+display is needed. No text of the user's is drawn: a label from a file may hold signs that no font here has, or that are
+taken for formulas; it stands beside the picture, on the page. Text colours by category, numbers by a scale, but for a
+few different whole numbers: these are labels of classes, whose mixtures mean nothing.
 """
 
 import io

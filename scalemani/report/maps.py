@@ -1,6 +1,4 @@
-"""The map on the page: takes coordinates and colourings, gives a section for each with its legend in words.
-
-Maps: takes coordinates and a colouring, gives a figure of the embedding's first axes.
+"""Maps: a figure of the embedding's first axes for each colouring, with its caption and legend in words.
 
 Up to 20,000 points are dots; more are counted in pixels, so that a million points are drawn in seconds and make
 no larger a page. Both directions have the same scale: the map is of distances.
@@ -30,8 +28,9 @@ from scalemani.report.drawing import (
     png,
     powers_of_ten,
 )
+from scalemani.report.kinds import marks
 from scalemani.report.page import Picture, Section
-from scalemani.report.words import count, number
+from scalemani.words import count, number
 
 ACROSS = 420  # pixels along the longer side of a map of many points
 WIDTH, HEIGHT = 11.0, 7.2
@@ -149,7 +148,6 @@ def _against(figure: Figure, axes: Any, values: Floats, numbers: Floats, most_do
     count_bar(figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")
 
 
-MOST_MARKS = 2000
 _COUNTED = (
     "These are paler where there are fewer; where several points share one, it shows the mean of their numbers or the "
     "mixture of their colours."
@@ -166,22 +164,21 @@ def map_sections(
 
     `coordinates` are finite, `n_dropped` rows have none; `landmarks` are rows of them, and get a cross if they are few.
     """
-    words, marks, end = [], None, ""
-    if landmarks is not None and len(landmarks) <= MOST_MARKS:
-        marks = coordinates[landmarks]
-        what = "Strokes at the foot" if coordinates.shape[1] == 1 else "Crosses"
-        end = f" {what} are the {len(landmarks):,} landmarks."
+    words, (marked, end) = [], marks(landmarks, coordinates.shape[1])
+    crosses = None if marked is None else coordinates[marked]
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
     many = len(coordinates) > MOST_DOTS
     if not colourings:
         caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
-        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, marks, end)])
+        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, crosses, end)])
     for i, colours in enumerate(colourings):
         caption = f"Coloured by {colours.name}. {_remarks(colours, coordinates.shape[1])}"
         caption += f"{_all(len(coordinates))} {_COUNTED} " if many and coordinates.shape[1] > 1 else ""
         heading = "The map" if len(colourings) == 1 else f"The map: {colours.name}"
-        yield Section(heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, marks, end)])
+        yield Section(
+            heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, crosses, end)]
+        )
 
 
 def _all(n: int) -> str:

@@ -1,13 +1,7 @@
-"""Report of a run: takes a finished store and columns to colour by, gives one page.
+"""The report of a run: a finished store, with columns to colour its map by, as one page.
 
-D is not read: the rows of the sampled points are found again from the graph, which is less work than a read for any
-sample. Where D itself was given there is no graph, and they come from the store, if it has them.
-
-What a sample of points says of all pairs: takes some rows of geodesic distances, gives pairs to compare.
-
-Tables of a spectrum: takes its account, gives a row an axis, the shares by definition, and what has no axis.
-
-Sections of the report: takes what was found in a run, gives headings, words, tables and pictures.
+D is not read. The distances of a sample of points are computed again from the graph, which is less work than a read of
+D. Where D itself was given there is no graph, and they come from the store, if it has them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,30 +15,23 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.embedding.spectrum import side, sides, two_digits
+from scalemani.embedding.spectrum import sides
 from scalemani.model import Run
 from scalemani.progress import Progress
+from scalemani.report import kinds
 from scalemani.report.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.report.drawing import Colouring, colouring, png
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Notice, Picture, Section, Table, page
 from scalemani.report.words import (
-    NO_SAMPLE_BY_LANDMARKS,
-    SAID_OF_GIVEN,
-    about_landmarks,
-    about_the_correction,
     beside_the_stick,
     column,
-    count,
     dimension_in_words,
-    distance_rows,
-    landmark_rows,
     notices,
-    number,
-    percent,
     setting,
     which_to_follow,
 )
+from scalemani.words import count, number, percent
 
 MOST_POINTS = 512  # a figure over their pairs with all others is good to a few parts in a hundred
 MOST_DISTANCES = 25_000_000  # held at once: 100 MB, and some seconds to find them
@@ -135,8 +122,7 @@ def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
         for key, heading, words in SHARES
         if any(value is not None for value in s.get(key) or []) and (s["shift"] or key != "share_unshifted")
     ]
-    if s["correction"] == "flip":
-        known[0] = ("share", s["share"], "the eigenvalue's size over the sum of all sizes")
+    known[0] = ("share", s["share"], kinds.share_is(s, known[0][2]))
     keys = {heading: key for key, heading, _ in SHARES}
     shares = [numbers, *(_with_sides(heading, found, sides(s, keys[heading])) for heading, found, _ in known)]
     meanings = Table(["share", "what it is"], [[heading, words] for heading, _, words in known], words=True)
@@ -158,42 +144,21 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 
 def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
     """What belongs to no axis."""
-    trace = s["trace_unshifted"]
-    what = "sizes of all eigenvalues, sum" if s["correction"] == "flip" else "trace: sum of all eigenvalues"
-    rows = [[what, _bounded(s, "trace")]]
-    if s["trace"] != trace:
-        rows.append(["trace without a correction", number(trace)])
-    if s.get("next_eigenvalue") is not None:
-        rows.append(["next eigenvalue, which has no axis", number(s["next_eigenvalue"])])
-    if s.get("gap") is not None:
-        rows.append(["gap between the last axis and the next, relative", percent(s["gap"])])
-    if s.get("most_negative_eigenvalue") is not None:
-        rows.append(["lowest eigenvalue without a correction", _bounded(s, "most_negative_eigenvalue")])
-    if s.get("negative_mass") is not None:
-        share = f", {percent(s['negative_mass'] / trace)} of the trace without a correction" if trace > 0 else ""
-        rows.append(["sizes of the negative eigenvalues, sum", _bounded(s, "negative_mass") + share])
-    if s.get("gof"):
-        gof = f"{side(s, 'gof')} {' and '.join(number(v) for v in s['gof'])}"
-        rows.append(["GOF of R's cmdscale", gof.lstrip()])
-    if s.get("reconstruction_error") is not None:
-        rows.append(["reconstruction error of scikit-learn's Isomap", number(s["reconstruction_error"])])
+    trace, rows = s["trace_unshifted"], []
+    for key, fact in kinds.facts(s).items():
+        values = fact.value if isinstance(fact.value, (list, tuple)) else [fact.value]
+        said = percent(fact.value) if key == "gap" else f"{fact.side} {' and '.join(map(number, values))}".lstrip()
+        if fact.side and not any(values):
+            said = "none found"
+        if key == "negative_mass" and trace > 0:
+            said += f", {percent(fact.value / trace)} of the trace without a correction"
+        if key != "trace_unshifted" or fact.value != s["trace"]:
+            rows.append([fact.label, said])
     return [Table([], rows, words=True)]
-
-
-def _bounded(s: Mapping[str, Any], key: str) -> str:
-    """A number that is exact, or with the side on which the true one is; of a sum that has no part yet, none."""
-    which = side(s, key)
-    if which and not s[key]:
-        return "none found"
-    return f"{which} {number(s[key])}".lstrip()
 
 
 FEWEST_PAIRS = 200  # that say anything of a dimension
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
-NO_SAMPLE = (
-    "The geodesic distances were given, not computed, and are no longer in the store: distances in the map can't be "
-    "compared with them. Fit with --keep-distances to have them compared."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,16 +206,6 @@ def lead(findings: Findings) -> str:
     return f"{begun} Geodesic distances are {which}."
 
 
-def title(findings: Findings) -> str:
-    """What the page is about."""
-    correction = findings.spectrum["correction"]
-    kinds = {"cailliez": "Kernel Isomap", "lingoes": "Isomap, Lingoes' correction", "flip": "Isomap, spectrum flipped"}
-    kind = kinds.get(correction, "Isomap" if correction in (None, "none") else "Kernel Isomap")
-    points, axes = count(len(findings.coordinates), "point"), count(findings.n_axes, "axis", "axes")
-    by = "" if findings.landmarks is None else f", by {count(len(findings.landmarks), 'landmark')}"
-    return f"{kind}: {points} on {axes}{by}"
-
-
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
     """The report from top to bottom, each section drawn when it is asked for."""
     yield _in_short(findings)
@@ -267,27 +222,15 @@ def _in_short(f: Findings) -> Section:
     rows = [
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
-        *landmark_rows(s),
-        *([["given", given]] if (given := SAID_OF_GIVEN.get(str(s.get("knn_method")))) else []),
+        *kinds.landmark_rows(s),
+        *kinds.given_rows(s),
         ["axes", f"{f.n_axes}"],
-        ["correction", _correction(s)],
+        ["correction", kinds.correction_cell(s)],
     ]
     rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
     found = notices(s, float(f.parameters["tol"]), f.residual_variances[-1], idle)
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
-
-
-def _correction(s: Mapping[str, Any]) -> str:
-    kind, ratio = s["correction"], two_digits(s["constant_over_median"])
-    if kind in (None, "none"):
-        return "none"
-    if kind == "flip":
-        return "flip"
-    if kind == "lingoes":
-        return f"lingoes, constant {number(s.get('lingoes_constant', s['shift']))}"
-    name = "cailliez, c*" if kind == "cailliez" else "a given constant, c"
-    return f"{name} = {number(s['additive_constant'])}: about {ratio} times the median distance"
 
 
 def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
@@ -308,10 +251,12 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
 
 
 def _distances(f: Findings) -> Section:
-    heading = "How well distances are kept"
+    heading, too_few = "How well distances are kept", "Too few points to compare distances."
     if f.sample is None or f.quality is None:
-        without = NO_SAMPLE if f.landmarks is None else NO_SAMPLE_BY_LANDMARKS
-        return Section(heading, [without if len(f.coordinates) > 2 else "Too few points to compare distances."])
+        return Section(
+            heading,
+            [kinds.why_no_sample(f.spectrum) if len(f.coordinates) > 2 else too_few],
+        )
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
@@ -352,9 +297,7 @@ def _axes(f: Findings) -> Section:
         caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
-    stick, corrected = s.get("broken_stick"), s["share"]
-    if s["correction"] != "flip":  # whose parts are sizes
-        corrected = s.get("rel_corr_eig") or corrected
+    stick, corrected = s.get("broken_stick"), s[kinds.shares_for_the_stick(s)]
     same = np.allclose(corrected, s["share"], rtol=1e-6)
     if stick:
         after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
@@ -393,7 +336,7 @@ def _spectrum(f: Findings) -> Section:
         caption += " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
     picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
     tables = [*tables_of_axes(s), *whole_spectrum(s)]
-    words = [*about_landmarks(s), *about_the_correction(s)]
+    words = [*kinds.about_the_numbers(s), *kinds.about_the_correction(s)]
     if f.n_axes > MOST_ROWS:
         words.append(f"The tables have the first {MOST_ROWS} of {f.n_axes} axes; scalemani info STORE --json has all.")
     return Section("Spectrum and constant", words, tables, [picture])
@@ -406,7 +349,7 @@ def _run(f: Findings) -> Section:
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
         ["neighbour search", f"{s['knn_method']}, recall {percent(s['knn_recall'])}"],
-        *distance_rows(s),
+        *kinds.distance_rows(s),
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],
     ]
     tables = [Table(["parameter", "value"], parameters, words=True), Table([], counted, words=True)]
@@ -458,7 +401,12 @@ def run_page(
     for part in sections(findings, colourings):
         parts.append(part)
         report("pictures", len(parts), total)
-    return page(title(findings), lead(findings), parts, f"Made by scalemani {__version__} from {findings.name}")
+    return page(
+        kinds.title(findings.spectrum, len(findings.coordinates), findings.n_axes),
+        lead(findings),
+        parts,
+        f"Made by scalemani {__version__} from {findings.name}",
+    )
 
 
 class _Recorder:

@@ -1,54 +1,14 @@
-"""Advice: takes the numbers of a run, gives what they mean and what to do, in plain words.
-
-Numbers in words: takes a value, gives what stands on the page.
-
-How many axes, in words: takes an account of a spectrum and estimates of the dimension, says what each suggests.
-
-Landmarks on the page: takes the account of a spectrum, gives rows and sentences; none of a fit without them.
-"""
+"""What the numbers of a run mean and what to do, in plain words: notices, and sentences beside the charts."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scalemani.embedding.spectrum import LEAST_GAP, much_negative, side, sides, two_digits
+from scalemani.embedding.spectrum import LEAST_GAP, much_negative, side, sides
 from scalemani.neighbors.lists import LEAST_RECALL
+from scalemani.report.kinds import correction_of, shares_for_the_stick
 from scalemani.report.page import Notice
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NOTHING = "–"
-SAID_OF_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
-    "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
-    "neighbours by them and measure along paths",
-    "precomputed": "distances to choose neighbours by (metric precomputed), measured along paths; metric geodesic "
-    "would take them as the final ones, for principal coordinates",
-    "graph": "a neighbour graph (sparse, metric precomputed), measured along paths",
-}
-
-
-def number(value: Any, digits: int = 4) -> str:
-    """So many significant digits; powers of ten where there would be many zeros.
-
-    >>> number(1234.56), number(-0.0123456), number(3.14e-9), number(2.5e12), number(None)
-    ('1,235', '−0.01235', '3.14 × 10⁻⁹', '2.5 × 10¹²', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return NOTHING if value is None or math.isnan(value) else ("∞" if value > 0 else "−∞")
-    size = abs(float(value))
-    if size == 0:
-        return "0"
-    if 1e-3 <= size < 9_999_999.5:
-        # Rounded first: what is shown decides how it is shown.
-        rounded = float(f"{size:.{digits}g}")
-        text = f"{size:,.0f}" if rounded >= 1000 else f"{rounded:.{digits}g}"
-    else:
-        factor, power = f"{size:.{digits - 1}e}".split("e")
-        text = f"{factor.rstrip('0').rstrip('.') if '.' in factor else factor} × {_power(int(power))}"
-    return ("−" if value < 0 else "") + text
-
-
-def _power(power: int) -> str:
-    return f"10{str(power).translate(_RAISED)}"
+from scalemani.words import NOTHING, count, number, percent, power_of_ten, two_digits
 
 
 def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
@@ -70,33 +30,7 @@ def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
         return f"{value / 10.0**shown:,.{decimals}f}".replace("-", "−")
 
     cells = [cell(value) for value in values]
-    return (f"{heading}, × {_power(shown)}" if shown else heading), cells
-
-
-def percent(share: Any) -> str:
-    """A share as a percentage, with as many digits as mean something.
-
-    >>> percent(0.98765), percent(1.31), percent(0.0123), percent(-0.5), percent(2e-6), percent(0), percent(None)
-    ('98.8 %', '131 %', '1.23 %', '−50.0 %', '< 0.01 %', '0 %', '–')
-    """
-    if share is None or not math.isfinite(share):
-        return NOTHING
-    if share == 0:
-        return "0 %"
-    size = abs(100 * float(share))
-    sign = "−" if share < 0 else ""
-    if size < 0.01:
-        return f"{sign}< 0.01 %" if not sign else "> −0.01 %"
-    return f"{sign}{size:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f} %"
-
-
-def count(number_of: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count(1, "row"), count(1200, "row"), count(2, "axis", "axes")
-    ('1 row', '1,200 rows', '2 axes')
-    """
-    return f"{number_of:,} {noun if number_of == 1 else plural or noun + 's'}"
+    return (f"{heading}, × {power_of_ten(shown)}" if shown else heading), cells
 
 
 def setting(value: Any) -> str:
@@ -123,8 +57,7 @@ def beside_the_stick(s: Mapping[str, Any], shares: Sequence[float]) -> str:
         return "Here the shares say little: most of each is the constant."
     above = [share > piece for share, piece in zip(shares, s["broken_stick"], strict=True)]
     n = above.index(False) if False in above else len(above)
-    key = "share" if s["correction"] == "flip" or not s.get("rel_corr_eig") else "rel_corr_eig"
-    if n and "at most" in sides(s, key)[:n]:
+    if n and "at most" in sides(s, shares_for_the_stick(s))[:n]:
         return f"Here {'the first axis may' if n == 1 else f'the first {n} axes may'}: their shares are upper bounds."
     return f"Here {_these(n, len(above))}."
 
@@ -171,58 +104,9 @@ def which_to_follow(s: Mapping[str, Any], *, curve: bool) -> str:
     )
 
 
-NO_SAMPLE_BY_LANDMARKS = (
-    "The geodesic distances were given, and the store has only those to the landmarks: distances between other points "
-    "in the map can't be compared with them."
-)
-_HOW = {
-    "maxmin": "each the farthest from those before it along the graph",
-    "random": "drawn at random",
-    "given": "given by their rows",
-}
-
-
-def landmark_rows(s: Mapping[str, Any]) -> list[list[str]]:
-    """How many there are, how they were chosen, and how far any point is from one."""
-    if "n_landmarks" not in s:
-        return []
-    reach = s.get("landmark_reach")
-    within = [] if reach is None else [["reach of the landmarks", f"no point is farther than {number(reach)} from one"]]
-    return [["landmarks", f"{s['n_landmarks']:,}, {_HOW[s['landmark_method']]}"], *within]
-
-
-def about_landmarks(s: Mapping[str, Any]) -> list[str]:
-    """What the numbers of the spectrum are of."""
-    if "n_landmarks" not in s:
-        return []
-    n, m = s["n_vertices"], s["n_landmarks"]
-    return [
-        f"All numbers here are of the {n:,} points put where their nearest landmarks are, {m:,} places: eigenvalues, "
-        "trace and constant are on the scale of a fit of all distances, and approximate those of "
-        "it. Points between the landmarks were placed as new points are.",
-    ]
-
-
-def distance_rows(s: Mapping[str, Any]) -> list[list[str]]:
-    """The median and the largest distance, and what there is of them."""
-    median, largest = f"about {two_digits(s['median_distance'])}", number(s.get("max_distance"))
-    if "n_landmarks" in s:
-        return [
-            ["distances", f"of {s['n_vertices']:,} points to {s['n_landmarks']:,} landmarks"],
-            ["median geodesic distance, at the landmarks' places", median],
-            ["largest geodesic distance between landmarks", largest],
-        ]
-    return [
-        ["median geodesic distance, of a sample", median],
-        ["largest geodesic distance", largest],
-        ["reads of the distances, once written", f"{s['n_passes']}"],
-    ]
-
-
 NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
 SOME_NEGATIVE = 0.1  # of the trace
 LARGE_RESIDUAL = 0.1  # residual variance with all axes
-UNCORRECTED = (None, "none")
 
 
 def notices(spectrum: Mapping[str, Any], tol: float, residual_variance: float | None, idle_axes: int) -> list[Notice]:
@@ -281,7 +165,7 @@ def _about_the_shift(s: Mapping[str, Any]) -> Iterator[Notice]:
             ],
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
-    if s["correction"] in UNCORRECTED and negative and trace > 0 and negative > SOME_NEGATIVE * trace:
+    if correction_of(s) == "none" and negative and trace > 0 and negative > SOME_NEGATIVE * trace:
         least, much = f"{side(s, 'negative_mass')} ".lstrip(), much_negative(s)
         yield Notice(
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
@@ -331,46 +215,3 @@ def _about_the_fit(residual_variance: float | None) -> Iterator[Notice]:
                 "bring it down slowly, the data has no flat map.",
             ],
         )
-
-
-def about_the_correction(s: Mapping[str, Any]) -> list[str]:
-    """The correction and its constant, in a sentence or two, and what much negative mass means."""
-    much = much_negative(s)
-    said = f"Without a correction, negative eigenvalues are more than a fifth of the trace: {much}."
-    return [*_said_of_the_correction(s), *([] if much is None else [said])]
-
-
-def _said_of_the_correction(s: Mapping[str, Any]) -> list[str]:
-    kind, shift = s["correction"], s["shift"]
-    if kind in UNCORRECTED:
-        return [
-            "No correction: distances are embedded as they are. Where no points in flat space have them, some "
-            "eigenvalues are negative and are left out.",
-        ]
-    if kind == "flip":
-        return [
-            "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever "
-            "the sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
-        ]
-    if not shift and kind not in ("cailliez", "lingoes"):
-        return ["The constant is 0, as it was asked for: distances are embedded as they are."]
-    if not shift:
-        return ["No constant is needed: up to rounding these are distances of points in flat space."]
-    flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
-    ratio = (
-        f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
-        f"(about {two_digits(s['median_distance'])})"
-    )
-    if kind == "lingoes":
-        return [
-            f"Lingoes' constant is {number(shift)}: twice it is added to every squared distance between different "
-            "points, the least that leaves no negative eigenvalue. Points that were equal would be as far apart as "
-            f"{ratio}.",
-            f"The constant itself is added to each eigenvalue. {flat}",
-        ]
-    given = "the least that leaves no negative eigenvalue" if kind == "cailliez" else "as it was asked for"
-    return [
-        f"The constant is {number(s['additive_constant'])}, {ratio}. It is added to every distance between different "
-        f"points, {given}.",
-        f"Half of its square, {number(shift)}, is thereby added to each eigenvalue. {flat}",
-    ]

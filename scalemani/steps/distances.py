@@ -37,7 +37,7 @@ from scalemani.kernel.operators import (
     panel_bytes,
     share_bytes,
 )
-from scalemani.progress import Progress, bytes_in_words
+from scalemani.progress import Progress
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import (
     TileCut,
@@ -57,6 +57,7 @@ from scalemani.storage.json import REMEDY
 from scalemani.storage.locations import place
 from scalemani.storage.run import RunStore, shared_run
 from scalemani.storage.tiles import COMPRESSIONS, Blocks, Use, disk_bytes, metadata_text
+from scalemani.words import bytes_in_words
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:

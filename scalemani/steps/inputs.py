@@ -452,11 +452,12 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         raise ScalemaniError(
             f"X has {n} distinct sample(s){repeats} while a minimum of 2 is required: n_samples = {given.n_rows}"
         )
-    if isinstance(parameters.metric, str) and given.kind == "features":
-        checked_parameters(canonical_name(parameters.metric), parameters.metric_params, given.n_features)
-    elif given.kind == "features":
+    metric, extra = parameters.metric, parameters.metric_params
+    if given.kind == "features" and isinstance(metric, str):
+        checked_parameters(canonical_name(metric), extra, given.n_features)
+    elif given.kind == "features" and callable(metric):
         numbers = np.unique(given.distinct, return_index=True)[1]
-        check_function(parameters.metric, function_parameters(parameters.metric_params), given.points.rows, numbers)
+        check_function(metric, function_parameters(extra), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if p >= n:

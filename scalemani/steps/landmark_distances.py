@@ -19,7 +19,7 @@ from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics.batches import MOST_HOPS, paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import graph_bytes
-from scalemani.progress import Progress, bytes_in_words
+from scalemani.progress import Progress
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import check_same
 from scalemani.steps.cuts import layouts, sample_points, scattered_task_bytes
@@ -42,6 +42,7 @@ from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, 
 from scalemani.storage.chunked_matrix import ChunkedMatrix
 from scalemani.storage.locations import Place, place
 from scalemani.storage.run import RunStore, shared_run
+from scalemani.words import bytes_in_words
 
 LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
 

@@ -36,6 +36,7 @@ from scalemani.storage.json import parsed, read_plain
 from scalemani.storage.locations import Named, Place, absolute, is_there, real
 from scalemani.storage.pieces import IN_WORK, METADATA, KeptResults, name_next
 from scalemani.storage.replacing import copy_all
+from scalemani.words import one_line, short
 
 MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
 MOST_ROWS = 2**31  # as many as a fit can have
@@ -60,7 +61,7 @@ def kind_of_node(folder: Place) -> tuple[int, str] | None:
     if is_there(folder / "zarr.json"):
         kind = _read(folder / "zarr.json").get("node_type")
         if kind not in ("array", "group"):
-            raise ScalemaniError(f"{folder} is of the kind {_short(kind)}, not a Zarr array or group")
+            raise ScalemaniError(f"{folder} is of the kind {short(repr(kind))}, not a Zarr array or group")
         return 3, kind
     for name, kind in ((".zarray", "array"), (".zgroup", "group")):
         if is_there(folder / name):
@@ -89,7 +90,7 @@ def check_array(folder: Place, zarr_format: int) -> None:
             _read(folder / ".zattrs")
     shape = metadata.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side for side in shape):
-        raise ScalemaniError(f"{folder} has the shape {_short(shape)}, which is none")
+        raise ScalemaniError(f"{folder} has the shape {short(repr(shape))}, which is none")
     if shape and shape[0] > MOST_ROWS:
         raise ScalemaniError(f"{folder} says {shape[0]:,} rows; at most {MOST_ROWS:,} are read")
     stored = _stored_bytes(folder)
@@ -104,7 +105,7 @@ def check_array(folder: Place, zarr_format: int) -> None:
 def _check_format_3(folder: Place, metadata: dict[str, Any]) -> int:
     kind, codecs = metadata.get("data_type"), metadata.get("codecs")
     if not (isinstance(kind, str) and (kind in _NUMBERS or kind == "string")):
-        raise ScalemaniError(f"{folder} has dtype {_short(kind)}; give real numbers (integer, float or bool)")
+        raise ScalemaniError(f"{folder} has dtype {short(repr(kind))}; give real numbers (integer, float or bool)")
     if not isinstance(codecs, list) or metadata.get("storage_transformers"):
         raise ScalemaniError(f"{folder} is no Zarr array that can be read; write it again")
     for codec in codecs:
@@ -116,8 +117,8 @@ def _check_codec(folder: Place, codec: Any, allowed: set[str], key: str = "name"
     name = codec.get(key) if isinstance(codec, dict) else codec
     if not isinstance(name, str) or name not in allowed:
         raise ScalemaniError(
-            f"{folder} needs the codec {_short(name)}, which is not read (known: {', '.join(sorted(allowed))}): write "
-            "it again with one of those"
+            f"{folder} needs the codec {short(repr(name))}, which is not read (known: {', '.join(sorted(allowed))}): "
+            "write it again with one of those"
         )
     inner = codec.get("configuration") if isinstance(codec, dict) else None
     if isinstance(inner, dict):  # a shard's own
@@ -130,7 +131,7 @@ def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
     kind, filters = metadata.get("dtype"), metadata.get("filters") or []
     compressor = metadata.get("compressor")
     if not isinstance(filters, list):
-        raise ScalemaniError(f"{folder} has filters {_short(filters)}, which are none")
+        raise ScalemaniError(f"{folder} has filters {short(repr(filters))}, which are none")
     for codec in filters:  # first: a pickle is said by its name
         _check_codec(folder, codec, _FILTERS, "id")
     if compressor is not None:
@@ -140,7 +141,7 @@ def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
             raise ScalemaniError(f"{folder} holds Python objects, which are never unpickled; write numbers or text")
         return 1
     if not isinstance(kind, str) or kind[1:2] not in tuple("biufcUS") or not kind[2:].isdecimal() or len(kind) > 12:
-        raise ScalemaniError(f"{folder} has dtype {_short(kind)}; give real numbers (integer, float or bool)")
+        raise ScalemaniError(f"{folder} has dtype {short(repr(kind))}; give real numbers (integer, float or bool)")
     return int(kind[2:])
 
 
@@ -183,11 +184,6 @@ def _stored_bytes(folder: Place) -> int:
     return total
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 class PointsArray(zarr.Array[Any]):
     """An array of the user's, whose damaged chunks are said in one line where they are read."""
 
@@ -197,7 +193,7 @@ class PointsArray(zarr.Array[Any]):
         except Exception as error:  # each codec raises its own kinds
             name = str(self.store_path).removeprefix("file://")
             raise ScalemaniError(
-                f"a chunk of {name} is damaged ({type(error).__name__}: {_one_line(error)}); write it again"
+                f"a chunk of {name} is damaged ({type(error).__name__}: {one_line(error)}); write it again"
             ) from error
 
 
@@ -337,7 +333,7 @@ def open_member(path: Place, member: str | None) -> Any:
     except (ScalemaniError, StoreUnreachableError):
         raise
     except Exception as error:  # each codec and store of zarr raises its own kinds
-        raise ScalemaniError(f"{name} can't be opened as a Zarr array ({_one_line(error)})") from error
+        raise ScalemaniError(f"{name} can't be opened as a Zarr array ({one_line(error)})") from error
 
 
 def write_table(
@@ -361,11 +357,6 @@ def write_table(
         group.create_array("coordinates", **form)[:] = coordinates
         names = group.create_array("ids", shape=(len(ids),), chunks=chunks[:1], dtype="string")
         names[:] = np.array(ids, dtype=object)
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,6 @@
-"""The command line: takes files and options, calls the library, gives files, lines and an exit code.
+"""The commands of the program ``scalemani``: files and options go to the library, and lines and files come from it.
 
-Thin on purpose. The library and NumPy are imported inside the commands, so that ``--help`` is quick.
-
-The command ``report``: takes a finished store and names of files, gives a page.
-
-The command ``verify``: takes a store, says what is wrong with it and what to run; with ``--repair`` mends it.
+The library and NumPy are imported inside the commands, so that ``--help`` is quick.
 """
 
 import json
@@ -18,10 +14,10 @@ import click
 
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
-from scalemani.formats.common import printable
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
 from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading, reading_again
+from scalemani.words import printable
 
 
 @click.command()
@@ -57,7 +53,6 @@ def report(
     seed: int,
     overwrite: bool,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Draw what the fit in STORE found.
 
@@ -104,7 +99,7 @@ MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lis
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
-def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool, debug: bool) -> None:
+def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool) -> None:
     """Check every byte of STORE.
 
     Checksums of all files, the ledger against the files, distances for symmetry and finiteness, and the graph, the
@@ -201,7 +196,6 @@ def fit(
     overwrite_output: bool,
     allow_nan: bool,
     quiet: bool,
-    debug: bool,
     **parameters: Any,
 ) -> None:
     """Fit POINTS into STORE.
@@ -212,14 +206,13 @@ def fit(
     from scalemani.formats.outputs import check_output, write_coordinates
     from scalemani.formats.points import open_points
 
-    estimator, arguments = chosen(parameters)
+    method, arguments = chosen(parameters)
     source = open_points(points, **how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
     _say_notes(source.notes, quiet)
-    import scalemani
     from scalemani.points.labels import unnumbered
     from scalemani.terminal.summary import begun_line, fit_lines, next_lines, result_in
 
@@ -228,7 +221,7 @@ def fit(
     with naming_columns(source.names), reporting(not quiet) as report:
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
-        model = getattr(scalemani, estimator)(**arguments, store=store, progress=heard).fit(source.values)
+        model = method.load()(**arguments, store=store, progress=heard).fit(source.values)
     model.name_features(unnumbered(source.names))
     coordinates = model.embedding_
     if embedding is not None:
@@ -255,7 +248,6 @@ def plan(
     how: dict[str, Any],
     as_json: bool,
     quiet: bool,
-    debug: bool,
     **parameters: Any,
 ) -> None:
     """Say what a fit of POINTS takes: memory, disk, tasks, time.
@@ -268,14 +260,13 @@ def plan(
     """
     from scalemani.formats.points import open_points
 
-    estimator, arguments = chosen(parameters)
+    method, arguments = chosen(parameters)
     source = open_points(points, **how)
     _say_notes(source.notes, quiet)
-    import scalemani
     from scalemani.terminal.summary import as_json_values
 
     with naming_columns(source.names), reporting(not quiet) as report:
-        model = getattr(scalemani, estimator)(**arguments, store=store, progress=report)
+        model = method.load()(**arguments, store=store, progress=report)
         try:
             made = model.plan(source.values)
         except DoesNotFitError as error:  # before there was a graph to plan for
@@ -306,7 +297,6 @@ def project(
     overwrite: bool,
     scheduler: str | None,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Place POINTS in the fit of STORE.
 
@@ -358,7 +348,7 @@ def project(
 @click.argument("store")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
-def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
+def info(store: str, as_json: bool, quiet: bool) -> None:
     """Say what STORE holds."""
     from scalemani import load
     from scalemani.terminal.summary import info_lines, info_record
@@ -371,7 +361,7 @@ def info(store: str, as_json: bool, quiet: bool, debug: bool) -> None:
 @click.argument("store")
 @click.argument("model")
 @manners
-def export(store: str, model: str, quiet: bool, debug: bool) -> None:
+def export(store: str, model: str, quiet: bool) -> None:
     """Copy the model in STORE to MODEL.
 
     Distances of all pairs stay in STORE, those to landmarks go along.
@@ -392,7 +382,7 @@ def export(store: str, model: str, quiet: bool, debug: bool) -> None:
     help="Where the report, the pictures and the two fits go.",
 )
 @manners
-def demo(out: str, quiet: bool, debug: bool) -> None:
+def demo(out: str, quiet: bool) -> None:
     """Unroll a Swiss roll and write a report.
 
     1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both

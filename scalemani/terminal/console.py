@@ -1,4 +1,4 @@
-"""Manners of the command line: takes a command, gives an exit code and at most one line of cause.
+"""How a command ends: with an exit code, and at most one line that says why.
 
 0: every row asked for was written and is finite, or NaN was asked for. 2: wrong use (the command line,
 the input, the parameters, a store that doesn't fit). 1: everything else, an interrupt included.
@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -32,19 +31,17 @@ from scalemani.errors import (
     StoreInUseError,
     StoreUnreachableError,
 )
-from scalemani.formats.common import printable
 from scalemani.terminal.options import in_options
+from scalemani.words import printable
 
 __all__ = ["IncompleteResult", "Stopped", "give_missing_streams", "resume_command", "run"]
-
 
 # Said in their own words; what a script may try again, or elsewhere, is no wrong use.
 SAID = (ClusterLostError, DamagedStoreError, DiskFullError, SelfCheckError, SolverError, StoreUnreachableError)
 NO_WRONG_USE = (DoesNotFitError, StoreInUseError)
-# What raises a dropped stop again: not the user's signal, of which a second one ends the process. Where it
-# comes too late it is ignored. Windows has none: there a dropped stop is told when the command is done.
+# Sent after a stop, and ignored where it comes too late. Windows has none: there a dropped stop is told at the end.
 AGAIN: int | None = getattr(signal, "SIGURG", None)
-AGAIN_SECONDS = 0.05  # longer than a callback of the garbage collector
+AGAIN_SECONDS = 0.1
 
 
 class Stopped(KeyboardInterrupt):
@@ -172,17 +169,16 @@ def _output_lost(error: OSError) -> str | None:
 
 
 class _Stops:
-    """Raises :class:`Stopped` in the main thread, and again when it was dropped on its way.
+    """Raises :class:`Stopped` in the main thread, and again wherever nothing handles it.
 
-    Python drops what is raised in a callback of the garbage collector, in ``__del__`` or in a callback of
-    a weak reference, and any library may catch all. An exception lives as long as it is on its way or is
-    handled, clean-up included: when it dies and the command has not ended, it was dropped.
+    Python drops what is raised in a callback of the garbage collector, in ``__del__`` or in a callback of a weak
+    reference, and any library may catch all. So from the first signal on a thread sends AGAIN, which is none of the
+    user's signals, until the command has ended. Clean-up handles the exception, and is not disturbed.
     """
 
     def __init__(self) -> None:
         self.taken = self.over = False
         self._thread = threading.get_ident()
-        self._watched: list[weakref.ref[Stopped]] = []
 
     def first(self, number: int, frame: FrameType | None) -> NoReturn:
         self.taken = True
@@ -192,28 +188,23 @@ class _Stops:
             # With SIGHUP the terminal may have gone.
             with contextlib.suppress(OSError):
                 os.write(2, b"\nscalemani: stopping when the tasks that run are done; once more stops at once\n")
-        raise self._stopped()
+        if AGAIN is not None:
+            # A thread of `threading` takes locks to start, which the main thread may hold just now.
+            _thread.start_new_thread(self._remind, (AGAIN,))
+        raise Stopped
 
     def again(self, number: int, frame: FrameType | None) -> None:
-        if not self.over:
-            raise self._stopped()
+        handled = sys.exception()
+        while handled is not None and not isinstance(handled, Stopped):
+            handled = handled.__context__
+        if self.taken and not self.over and handled is None:
+            raise Stopped
 
-    def _stopped(self) -> Stopped:
-        # No frame of its traceback may hold it, or it would live on in that cycle.
-        stopped = Stopped()
-        self._watched.append(weakref.ref(stopped, self._dropped))
-        return stopped
-
-    def _dropped(self, reference: "weakref.ref[Stopped]") -> None:
-        # What is raised here would be dropped too. A thread of `threading` takes locks to start, which the
-        # main thread may hold just now.
-        if not self.over and AGAIN is not None:
-            _thread.start_new_thread(self._wake, (AGAIN,))
-
-    def _wake(self, number: int) -> None:
-        time.sleep(AGAIN_SECONDS)
-        if not self.over:
-            signal.pthread_kill(self._thread, number)  # to the main thread: ends its waits
+    def _remind(self, number: int) -> None:
+        while not self.over:
+            time.sleep(AGAIN_SECONDS)
+            if not self.over:
+                signal.pthread_kill(self._thread, number)  # to the main thread: ends its waits
 
 
 @contextlib.contextmanager

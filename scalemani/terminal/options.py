@@ -1,50 +1,39 @@
-"""Options of the command line: takes words, gives the estimator's parameters.
+"""The options of the commands, and what the shell calls the library's parameters.
 
-Each parameter of the estimator has one option here, with the same default (a test compares them), and
-its own checks are the library's: a wrong value is refused there, in one place, and the shell reads the option's name
-for the parameter's.
+The options of a fit are made from the fields of :class:`scalemani.parameters.Arguments`. The library checks their
+values, and :func:`in_options` puts the options' names into what it says.
 """
 
 import ast
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields
 from functools import cache, reduce, wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from scalemani.errors import IN_A_SEARCH, nearest
+from scalemani.methods import REGISTRY, Entry, word_of
+from scalemani.parameters import Arguments, Option
 
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Method(NamedTuple):
-    """A method of ``--method``: the estimator that it is, and the parameters that only some methods have."""
-
-    estimator: str
-    own: tuple[str, ...] = ()
-
-
-#: The first is what a fit does unless told.
-METHODS = {
-    "isomap": Method("Isomap"),
-    "kernel-isomap": Method("KernelIsomap", ("correction", "constant_solver")),
-}
+Decorator = Callable[[Any], Any]
 
 
 def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is None or value in METHODS:
+    if value is None or value in REGISTRY:
         return value
-    near = nearest(value, METHODS)
+    near = nearest(value, REGISTRY)
     meant = f" (did you mean {near}?)" if near else ""
-    raise click.BadParameter(f"{value!r} is none of {', '.join(METHODS)}{meant}")
+    raise click.BadParameter(f"{value!r} is none of {', '.join(REGISTRY)}{meant}")
 
 
-def _correction(ctx: click.Context, param: click.Parameter, value: str) -> str | float | None:
+def _number_word_or_none(value: str) -> str | float | None:
     if value.lower() == "none":
         return None
     try:
@@ -53,11 +42,11 @@ def _correction(ctx: click.Context, param: click.Parameter, value: str) -> str |
         return value
 
 
-def _or_none(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None or value.lower() == "none" else value
+def _word_or_none(value: str) -> str | None:
+    return None if value.lower() == "none" else value
 
 
-def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+def _integer_or_none(value: str) -> int | None:
     if value.lower() == "none":
         return None
     try:
@@ -66,10 +55,8 @@ def _seed(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
         raise click.BadParameter(f"{value!r} is not an integer or none") from None
 
 
-def _landmarks(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+def _count_or_file(value: str) -> Any:
     """A number of landmarks, or the row numbers in a file."""
-    if value is None:
-        return None
     try:
         return int(value)
     except ValueError:
@@ -80,7 +67,7 @@ def _landmarks(ctx: click.Context, param: click.Parameter, value: str | None) ->
         return read_row_numbers(value)
 
 
-def _metric_parameters(ctx: click.Context, param: click.Parameter, pairs: Any) -> dict[str, Any] | None:
+def _pairs(pairs: Sequence[str]) -> dict[str, Any] | None:
     """``NAME=VALUE`` pairs as a dictionary; values are JSON where they can be, else text."""
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -94,156 +81,77 @@ def _metric_parameters(ctx: click.Context, param: click.Parameter, pairs: Any) -
     return found or None
 
 
-def _option(*names: str, default: Any = None, **more: Any) -> Callable[[Function], Function]:
-    return click.option(*names, default=default, show_default=default is not None, **more)
+#: What reads the words of a parameter, by the kind that :mod:`scalemani.parameters` says; click reads the others.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "number, word or none": _number_word_or_none,
+    "word or none": _word_or_none,
+    "integer or none": _integer_or_none,
+    "count or file": _count_or_file,
+    "pairs": _pairs,
+}
+_TYPES = {"integer": int, "number": float}
+
+
+def option_of(parameter: Field[Any]) -> Decorator:
+    """The option of a field of :class:`scalemani.parameters.Arguments`."""
+    option: Option = parameter.metadata["option"]
+    default = parameter.default
+    shown = default is not None and default is not False and "unless given" not in option.help
+    names = [*(option.names or (f"--{parameter.name.replace('_', '-')}",)), parameter.name]
+    more: dict[str, Any] = {"help": option.help, "default": default, "show_default": shown}
+    if option.kind == "flag":
+        return click.option(*names, is_flag=True, **more)
+    reader = _READERS.get(option.kind)
+    if reader is not None:
+        more["callback"] = lambda ctx, param, value: value if value is None else reader(value)
+        more["default"] = None if default is None else str(default)
+    more |= {"multiple": True} if option.kind == "pairs" else {"type": _TYPES.get(option.kind, str)}
+    return click.option(*names, metavar=option.metavar, **more)
 
 
 _ESTIMATOR = [
     click.option(
         "--method",
-        metavar="|".join(METHODS),
+        metavar="|".join(REGISTRY),
         callback=_method,
-        help=f"{next(iter(METHODS))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
+        help=f"{next(iter(REGISTRY))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
         "of them; so does --correction alone.",
     ),
-    _option(
-        "-k",
-        "--neighbors",
-        "n_neighbors",
-        default=10,
-        type=int,
-        help="Neighbours of a point, itself not counted.",
-    ),
-    _option("--radius", type=float, help="Neighbours within this distance, instead of --neighbors."),
-    _option("-p", "--components", "n_components", default=2, type=int, help="Axes of the embedding."),
-    _option(
-        "--metric",
-        default="euclidean",
-        metavar="NAME",
-        help="docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
-        "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the "
-        "final distances.",
-    ),
-    click.option(
-        "--metric-param",
-        "metric_params",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=_metric_parameters,
-        help="A parameter of the metric, such as p=3; may be repeated.",
-    ),
-    _option(
-        "--graph",
-        default="union",
-        metavar="union|mutual",
-        help="Join two points if either lists the other, or only if both do.",
-    ),
-    _option(
-        "--disconnected",
-        default="error",
-        metavar="error|join|largest",
-        help="If the graph falls apart: stop, join its parts by the shortest bridges, or embed the largest "
-        "part (NaN for the rest).",
-    ),
-    click.option(
-        "--correction",
-        default="cailliez",
-        metavar="cailliez|lingoes|flip|none|NUMBER",
-        callback=_correction,
-        help="For kernel-isomap. cailliez (unless given): add to all distances the least constant that makes a kernel "
-        "of them; "
-        "lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; none: isomap.",
-    ),
-    _option(
-        "--constant-solver",
-        default="ritz",
-        metavar="ritz|power|arnoldi",
-        help="How kernel-isomap finds the constant of cailliez.",
-    ),
-    _option("--projection", default="continuous", metavar="continuous|paper", help="How new points are placed."),
-    _option("--knn", default="auto", metavar="auto|nndescent|exact", help="How neighbours are searched."),
-    _option("--tol", default=1e-6, type=float, help="Relative residual at which eigenpairs are done."),
-    _option(
-        "--seed",
-        "random_state",
-        default="0",
-        metavar="INTEGER|none",
-        callback=_seed,
-        help="Seed of everything random.",
-    ),
-    _option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://host:8786, or 'synchronous' for one thread; threads of this process "
-        "unless given.",
-    ),
-    _option(
-        "--memory-limit",
-        metavar="SIZE",
-        help="Most memory a worker may add to its size at the start, such as 4GB; half of what is free unless given.",
-    ),
-    click.option(
-        "--overwrite",
-        is_flag=True,
-        help="Replace STORE, and the file of --embedding, if they are there; leave it out to go on with a fit.",
-    ),
-    click.option(
-        "--keep-distances/--drop-distances",
-        default=True,
-        show_default=True,
-        help="Keep the geodesic distances in STORE after the fit.",
-    ),
-    _option(
-        "--compression",
-        metavar="lz4|zstd|none",
-        callback=_or_none,
-        help="How the distances on disk are compressed; not at all unless given.",
-    ),
-    _option(
-        "--landmarks",
-        metavar="N|FILE",
-        callback=_landmarks,
-        help="For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; 1,000 "
-        "is where to start. FILE has the row numbers of those to take, the first row is 0: a .npy, .npz:key or .csv.",
-    ),
-    _option(
-        "--landmark-method",
-        default="maxmin",
-        metavar="maxmin|random",
-        help="Choose each of N landmarks farthest from those before it along the graph, or at random.",
-    ),
+    *(option_of(one) for one in fields(Arguments) if one.metadata["option"]),
 ]
 
 _READING = [
-    _option(
+    click.option(
         "--delimiter",
         metavar="CHARACTER",
         help="What separates the cells of a .csv; a comma unless given, a tab in a .tsv.",
     ),
-    _option(
+    click.option(
         "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
     ),
     click.option("--heading/--no-heading", default=None, help="Whether the first line of a .csv names its columns."),
-    _option(
+    click.option(
         "--id-column",
         metavar="COLUMN",
         help="Column that names the rows: name or number in a .csv or .parquet, or a column of an .h5ad's obs.",
     ),
-    _option(
+    click.option(
         "--columns",
         metavar="A,B,...",
         help="Columns to read, by name or by number from 1: of a .csv or .parquet, or of an .h5ad's X or layers.",
     ),
-    _option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
+    click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
 ]
 
-_MANNERS = [
+_MANNERS = [  # --debug is looked for by `scalemani.terminal.console`
     click.option("-q", "--quiet", is_flag=True, help="No progress and no summary."),
-    click.option("--debug", is_flag=True, help="Show where an error came from."),
+    click.option(
+        "--debug", is_flag=True, expose_value=False, help="Show where an error came from."
+    ),  # console.run asks
 ]
 
 
-def _stacked(options: list[Callable[[Function], Function]]) -> Callable[[Function], Function]:
+def _stacked(options: Sequence[Decorator]) -> Callable[[Function], Function]:
     """Decorators applied so that ``--help`` lists them in this order."""
     return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
 
@@ -253,7 +161,7 @@ def estimator_options(function: Function) -> Function:
     return _stacked(_ESTIMATOR)(function)
 
 
-def chosen(parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
     """The estimator that the options of a command ask for, and its parameters.
 
     Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
@@ -264,25 +172,25 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     found = dict(parameters)
     if found["radius"] is not None and not _given("n_neighbors"):
         found["n_neighbors"] = None
-    some = {name for method in METHODS.values() for name in method.own}
+    some = {name for method in REGISTRY.values() for name in method.own}
     asked = [name for name in found if name in some and _given(name) and found[name] is not None]
-    first, *_ = [name for name, method in METHODS.items() if {*asked} <= {*method.own}] or METHODS
+    first, *_ = [name for name, method in REGISTRY.items() if {*asked} <= {*method.own}] or REGISTRY
     name = found.pop("method") or first
-    method = METHODS[name]
+    method = REGISTRY[name]
     foreign = [parameter for parameter in asked if parameter not in method.own]
     if foreign:
-        having = " or ".join(other for other in METHODS if foreign[0] in METHODS[other].own)
+        having = " or ".join(other for other in REGISTRY if foreign[0] in REGISTRY[other].own)
         option = _name(_options()[foreign[0]])
         raise click.UsageError(
             f"--method {name} has no {option}: leave one of them out, or give --method {having}",
             click.get_current_context(),
         )
-    return method.estimator, {key: value for key, value in found.items() if key not in some or key in method.own}
+    return method, {key: value for key, value in found.items() if key not in some or key in method.own}
 
 
 def method_of(model: Any) -> str:
     """What ``--method`` calls the estimator of a model."""
-    return next(name for name, method in METHODS.items() if method.estimator == type(model).__name__)
+    return word_of(type(model))
 
 
 def in_options(message: str) -> str:

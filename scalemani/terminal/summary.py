@@ -1,4 +1,4 @@
-"""What a fitted model says of itself: takes a model, gives lines for people and a record for programs."""
+"""What the program says of a model: lines for people, and a record for programs."""
 
 import math
 import os
@@ -7,26 +7,12 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalemani.embedding.spectrum import said_of_list, side, sides, two_digits
-from scalemani.report.words import SAID_OF_GIVEN
+from scalemani.embedding.spectrum import said_of_list, side, sides
+from scalemani.report.kinds import bounds, correction_line, distance_lines, given_rows, reads_lines
 from scalemani.terminal.options import in_options, method_of
+from scalemani.words import plain_number as number
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
-
-
-def number(value: Any) -> str:
-    """Four significant digits.
-
-    >>> number(1234.56), number(0.000123456), number(None)
-    ('1,235', '0.0001235', 'none')
-    """
-    if value is None:
-        return "none"
-    if isinstance(value, (str, bool)):
-        return str(value)
-    if abs(value) >= 1000 and abs(value) < 1e7:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
@@ -126,11 +112,12 @@ def info_lines(model: Any) -> list[str]:
 
 
 def info_record(model: Any) -> dict[str, Any]:
-    """Store, parameters and spectrum as JSON values; what is not finite becomes null."""
+    """Store, parameters, spectrum, and which of its numbers are bounds, as JSON values; not finite ones become null."""
     from scalemani.parameters import PASSING
 
     parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
-    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(model.spectrum_)}
+    s = model.spectrum_
+    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(s), "bounds": bounds(s)}
     cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
     return cleaned
@@ -154,20 +141,17 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
-    reads = [] if "n_landmarks" in s else [f"reads of D       {s['n_passes']}"]
     return [
         f"method           {method_of(model)}",
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
-        *_landmark_lines(s),
-        *([f"given            {given}"] if (given := SAID_OF_GIVEN.get(s.get("knn_method"))) else []),
-        f"correction       {_correction(s)}",
+        *_in_columns([*distance_lines(s), *given_rows(s), ["correction", correction_line(s)]]),
         f"eigenvalues      {numbers(s['eigenvalues'])}",
         f"shares of trace  {_bounded(s, 'share')}",
         *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
         *(_share_lines(s) if all_shares else []),
         f"residuals        {numbers(s['residuals'])}",
-        *reads,
+        *_in_columns(reads_lines(s)),
         *(f"note             {sentence}" for sentence in s.get("notes", [])),
         *(f"warning          {in_options(sentence)}" for sentence in s.get("warnings", []) if all_shares),
     ]
@@ -182,37 +166,14 @@ def _neighbor_lines(s: dict[str, Any]) -> list[str]:
     return [f"neighbours       {said}"]
 
 
-def _landmark_lines(s: dict[str, Any]) -> list[str]:
-    """How many they are, and how far from the points; distances are to these alone."""
-    if "n_landmarks" not in s:
-        return []
-    m, how = s["n_landmarks"], {"maxmin": "by maxmin", "random": "at random"}.get(s["landmark_method"], "as given")
-    reach = s["landmark_reach"]
-    median = f"the median distance is about {two_digits(s['median_distance'])}"
-    within = "" if reach is None else f"; no point is farther than {number(reach)} from one, along the graph; {median}"
-    return [
-        f"landmarks        {m:,} {how}{within}",
-        f"distances        to landmarks: {s['n_vertices']:,} points x {m:,}",
-    ]
+def _in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Names and values as lines."""
+    return [f"{name:<16} {value}" for name, value in rows]
 
 
 def _bounded(s: dict[str, Any], key: str) -> str:
     """A number or several, exact ones alone and others with their side."""
     return numbers(s[key] if isinstance(s[key], (list, tuple)) else [s[key]], sides(s, key))
-
-
-def _correction(s: dict[str, Any]) -> str:
-    """Which it is, and how large its constant."""
-    kind = s["correction"] or "none"
-    if kind == "flip":
-        return "flip: the moduli of the eigenvalues"
-    if kind == "none":
-        return kind
-    median = f"about {two_digits(s['constant_over_median'])} times the median distance"
-    if kind == "lingoes":
-        return f"lingoes: constant s = {number(s.get('lingoes_constant', s['shift']))}; sqrt(2s) is {median}"
-    at = f"of about {two_digits(s['median_distance'])}"
-    return f"{kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
 def _share_lines(s: dict[str, Any]) -> list[str]:
