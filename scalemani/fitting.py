@@ -13,10 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
@@ -26,7 +23,7 @@ from scalemani.methods import REGISTRY
 from scalemani.methods.base import method_for, record_method
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
-from scalemani.parameters import Parameters, plain
+from scalemani.parameters import Parameters
 from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store, with_seconds
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
@@ -36,7 +33,6 @@ from scalemani.steps.records import (
     DataFields,
     DataRecord,
     DistancesRecord,
-    FitFields,
     FitRecord,
     GraphRecord,
     NeighborsRecord,
@@ -113,10 +109,7 @@ def _finish(work: Work, steps: Sequence[Step]) -> None:
             step.drop(store)
     remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = any(step.kept(store) for step in steps)
-    asked = {name: plain(getattr(parameters, name)) for name in FitFields.__struct_fields__}
-    if not isinstance(parameters.landmarks, Integral | None):
-        asked["landmarks"] = np.asarray(parameters.landmarks).tolist()
-    store.finish(FitRecord(fields=FitFields(**{**asked, "keep_distances": kept})))
+    store.finish(FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
 
 
 def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None) -> Plan:

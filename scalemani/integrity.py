@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
-
 from scalemani.cluster.choice import open_cluster
 from scalemani.methods.base import method_of
 from scalemani.parameters import Parameters
@@ -121,7 +119,7 @@ def _together(work: Work, steps: Sequence[Step], faults: Sequence[Fault], broken
 def recorded_parameters(store: RunStore) -> Parameters:
     """What the fit was asked for, as far as the store says it."""
     fit = store.record(FitRecord)
-    return Parameters() if fit is None else Parameters(**{**asdict(fit.fields), "metric_params": fit.fields.params})
+    return Parameters() if fit is None else Parameters(**fit.parameters)
 
 
 def kind_of_array(name: str, steps: Sequence[Step]) -> tuple[Step, str]:

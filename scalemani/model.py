@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from msgspec.structs import asdict
 from numpy.typing import ArrayLike, NDArray
 
 from scalemani.aliases import F64, I64
@@ -97,7 +96,7 @@ class Run:
     @property
     def parameters(self) -> dict[str, Any]:
         """What the fit was asked for."""
-        return {**asdict(self.fitted.fields), "metric_params": self.fitted.fields.params}
+        return self.fitted.parameters
 
     @cached_property
     def vertex(self) -> I64:
@@ -193,7 +192,7 @@ class Run:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
-        revision, form = self.solve.revision, self.fitted.fields.projection
+        revision, form = self.solve.revision, self.fitted.fields["projection"]
         return (self.store.path, self._id, revision, form, module, self.method.projector)
 
     @property
@@ -214,7 +213,7 @@ class Run:
     @property
     def n_components(self) -> int:
         """Axes."""
-        return self.fitted.fields.n_components
+        return int(self.fitted.fields["n_components"])
 
     def transform(
         self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None

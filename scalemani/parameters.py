@@ -313,6 +313,10 @@ class Parameters(Arguments):
         given = self.correction
         return given if given is None or isinstance(given, str) else float(given) / scale
 
+    def recorded(self) -> dict[str, Any]:
+        """Everything that `load` gives back to an estimator, as JSON values."""
+        return {one.name: plain(getattr(self, one.name)) for one in fields(self) if one.metadata["recorded"]}
+
 
 def _n_landmarks(given: Any) -> int:
     """How many landmarks a number of them, or their row numbers, are."""

@@ -12,7 +12,7 @@ import pytest
 import scalemani
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.formats.points import open_points
-from scalemani.terminal.options import METHODS, in_options
+from scalemani.methods import in_options
 
 PASSING = {"progress", "store"}  # an option of its own, and an argument
 
@@ -75,9 +75,9 @@ def test_a_method_that_contradicts_another_option_is_refused_before_anything_is_
 
 def test_methods_are_the_estimators_with_the_parameters_that_they_have():
     every = set(inspect.signature(KernelIsomap).parameters)
-    some = {name for method in METHODS.values() for name in method.own}
-    for method in METHODS.values():
-        has = set(inspect.signature(getattr(scalemani, method.estimator)).parameters)
+    some = {name for method in REGISTRY.values() for name in method.own}
+    for method in REGISTRY.values():
+        has = set(inspect.signature(method.load()).parameters)
         assert has == every - some | set(method.own)
 
 

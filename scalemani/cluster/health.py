@@ -13,9 +13,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-import dask
-from dask.utils import parse_timedelta
-
 from scalemani.errors import ClusterLostError, ScalemaniError
 
 POLL_SECONDS = 0.5  # a wait for a task is interrupted that often
@@ -42,6 +39,9 @@ def no_worker_seconds() -> float:
 
     Raises ScalemaniError: If that is no time.
     """
+    import dask
+    from dask.utils import parse_timedelta
+
     asked = dask.config.get(NO_WORKER_KEY, None)
     if asked is None:
         return NO_WORKER_SECONDS

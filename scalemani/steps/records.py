@@ -5,12 +5,14 @@ record. :mod:`scalemani.storage.records` says how they are read and written.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from scalemani.parameters import as_given
+from scalemani.neighbors.functions import is_function_name
+from scalemani.parameters import Parameters, as_given
 from scalemani.storage.records import (
     Count,
     Crc32c,
@@ -297,31 +299,30 @@ class MethodRecord(StepRecord, frozen=True, kw_only=True):
     module: Plain
 
 
-class FitFields(NeighborsFields, frozen=True, kw_only=True):
-    """Everything that a fit was asked for and that `load` gives back."""
-
-    graph: Plain
-    disconnected: Plain
-    n_components: Count
-    correction: Correction
-    constant_solver: Plain
-    tol: Positive
-    random_state: Seed
-    projection: Plain
-    keep_distances: bool
-    landmarks: int | list[int] | None
-    landmark_method: Plain
-
-
 class FitRecord(StepRecord, frozen=True, kw_only=True):
-    """The end of a fit."""
+    """The end of a fit, with everything that `load` gives back: the parameters that are recorded, by name."""
 
     STEP: ClassVar[str] = "fit"
-    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph", "solve")
-    fields: FitFields
+    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    fields: dict[str, Any]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters, as they were given."""
+        return as_given(self.fields)  # type: ignore[no-any-return]
+
+    def __post_init__(self) -> None:
+        lost = sorted({one.name for one in fields(Parameters) if one.metadata["recorded"]} - self.fields.keys())
+        if lost:
+            raise ValueError(f"no parameter {lost[0]!r}")
+        known = {one.name for one in fields(Parameters)}
+        if is_function_name(str(self.fields["metric"])):  # which `load` looks for, with its parameters
+            known -= {"metric", "metric_params"}
+        Parameters(**{name: value for name, value in self.parameters.items() if name in known}).check()
 
     def contradiction(self, steps: Mapping[str, Any]) -> str | None:
-        asked, found = self.fields.n_components, steps["solve"].fields.n_components
+        asked, solved = self.fields["n_components"], steps.get("solve")
+        found = asked if solved is None else solved.fields.n_components
         return f"{asked} axes were asked for, and {found} found" if asked != found else None
 
 
