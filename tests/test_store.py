@@ -140,6 +140,8 @@ def test_a_record_that_could_not_be_read_back_is_not_written(run, wrong):
     before = tree(run.path)
     with pytest.raises(DamagedStoreError, match="geodesics"):
         run.finish(DistancesRecord(tile_size=3, median=wrong))
+    with pytest.raises(DamagedStoreError, match="names"):
+        run.finish(NamesRecord(features=["\ud800"]))
     assert tree(run.path) == before
 
 
