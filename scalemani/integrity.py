@@ -14,10 +14,8 @@ Files first (:mod:`scalemani.storage.audit`): every byte of the document, the le
 :mod:`scalemani.integrity` mends.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,12 +58,11 @@ from scalemani.storage.audit import (
 )
 from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, STAGE, Layout
 from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
-from scalemani.storage.files import checksum_of, discard, folder_at, put
+from scalemani.storage.files import Location, checksum_of, open_location
 from scalemani.storage.json import check_no_links
-from scalemani.storage.locations import Place, absolute, place
-from scalemani.storage.place import kind_of
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import kind_of
 from scalemani.storage.tiles import COMPRESSIONS, metadata_text
 from scalemani.storage.writer import Writer
 
@@ -186,7 +183,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     """
     if kind_of(path) != "run":
         RunStore(path)  # says what is there
-    folder = absolute(path)
+    folder = open_location(path).normal()
     check_no_links(folder)
     faults = document_faults(folder)
     if any(fault.kind == "document" for fault in faults):
@@ -307,7 +304,7 @@ def _mend(
     path: str, faults: tuple[Fault, ...], scheduler: Any, report: Progress, guard: Callable[[], None]
 ) -> list[str]:
     """One round: what can be mended of these; what each depends on first."""
-    folder = absolute(path)
+    folder = open_location(path).normal()
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
@@ -354,7 +351,7 @@ def _mend(
     return done
 
 
-def _restored(folder: Place) -> list[str]:
+def _restored(folder: Location) -> list[str]:
     """From what is whole; where only its text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
     whole = document.whole()
@@ -364,12 +361,8 @@ def _restored(folder: Place) -> list[str]:
     return ["the document was restored: stages that its copy lacks are done again by the same fit"]
 
 
-def _removed(folder: Place, name: str) -> str:
-    entry = folder / name
-    if isinstance(entry, Path) and entry.is_dir():
-        shutil.rmtree(entry)
-    else:
-        discard(entry)
+def _removed(folder: Location, name: str) -> str:
+    (folder / name).remove()
     return f"{name}, which a stopped run left, was removed"
 
 
@@ -377,14 +370,14 @@ def _metadata(store: RunStore) -> list[str]:
     """They follow from the sides of D and its tiles and one of three ways to compress: the text with that checksum."""
     stages, wanted = store.document["stages"], store.metadata_sum()
     if wanted is not None and "graph" in stages:
-        n, metadata = stages["graph"]["n_vertices"], place(store.path) / "distances" / "zarr.json"
+        n, metadata = stages["graph"]["n_vertices"], open_location(store.path) / "distances" / "zarr.json"
         known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
         for tile in range(1, n + 1) if known is None else (known,):
             for compression in (None, *COMPRESSIONS):
                 text = metadata_text(n, tile, compression)
                 if checksum_of(text) == wanted:
-                    folder_at(metadata.parent)
-                    put(metadata, text)
+                    metadata.parent.make_folder()
+                    metadata.put(text)
                     return ["the metadata of D were written again"]
     store.forget("geodesics")
     store.drop_distances()
@@ -398,7 +391,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
     store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
-        discard(store.files.file(row, row).parent)
+        store.files.file(row, row).parent.remove()
     for name in MODEL if model else ():
         store.remove_array(name)
     if distances:

@@ -21,7 +21,7 @@ from scalemani.integrity import verify
 from scalemani.kernel import eigensolver
 from scalemani.neighbors import exact, lists, prepared
 from scalemani.neighbors import exact as brute
-from scalemani.storage.files import remove_partials
+from scalemani.storage.files import open_location
 from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
 
@@ -63,7 +63,7 @@ def test_what_a_killed_process_was_making_goes(tmp_path):
     for place in ("distances", "document.json", "distances/c/0/0", "ledger/0.json"):
         (run / f"{place}.{'0' * 32}.partial").mkdir() if place == "distances" else None
         (run / f"{place}.{'1' * 32}.partial").write_text("half")
-    remove_partials(run)
+    open_location(run).remove_scratch()
     assert len(list(run.rglob("*.partial"))) == 2, "those of tasks that may still be at work"
     KernelIsomap(**arguments(run)).fit(X)
     assert {str(path.relative_to(run)) for path in run.rglob("*")} == before

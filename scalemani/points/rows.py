@@ -32,7 +32,7 @@ from scalemani.points.cells import unmasked
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.storage.arrays import check_lists
-from scalemani.storage.files import room_for
+from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore
 
