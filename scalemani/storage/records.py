@@ -16,10 +16,8 @@ from functools import cache
 from typing import Any
 
 from scalemani.errors import DamagedStoreError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum_of, put, put_once
+from scalemani.storage.files import Location, checksum_of, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_plain
-from scalemani.storage.locations import Place
 from scalemani.storage.schema_data import BY_AXIS, DTYPE_BYTES, LATER_BY_AXIS, MOST_BLOCKS, SCHEMAS
 
 KEY = "scalemani"
@@ -33,14 +31,14 @@ class RunDocument:
     held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
     """
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder, self.held = folder, False
         self._content: bytes | None = None
         self._parsed = dict[str, Any]()
 
     def read(self) -> dict[str, Any]:
         """The document as it is now; not to be changed in place."""
-        if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
+        if self.held and self._content is not None and self.folder.REMOTE:
             return self._parsed
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
@@ -56,16 +54,16 @@ class RunDocument:
         """
         sealed, self._content = seal(document), None
         found = checked(parsed(canonical(sealed), str(self.folder)), self.folder / ROOT)  # what is written can be read
-        put(self.folder / ROOT, as_group(sealed))
+        (self.folder / ROOT).put(as_group(sealed))
         self._content, self._parsed = as_group(sealed), found
-        put(self.folder / COPY, canonical(sealed))
+        (self.folder / COPY).put(canonical(sealed))
 
     def begin(self, document: dict[str, Any]) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
-        begun = put_once(self.folder / ROOT, as_group(sealed))
+        begun = create_once(self.folder / ROOT, as_group(sealed))
         if begun:
-            put(self.folder / COPY, canonical(sealed))
+            (self.folder / COPY).put(canonical(sealed))
         return begun
 
     def copy(self) -> dict[str, Any]:
@@ -100,7 +98,7 @@ class RunDocument:
         return count
 
 
-def _attribute(group: Any, place: Place) -> Any:
+def _attribute(group: Any, place: Location) -> Any:
     """The document in the attributes of the root group."""
     attributes = group.get("attributes") if isinstance(group, dict) else None
     if not isinstance(attributes, dict) or KEY not in attributes:
@@ -108,7 +106,7 @@ def _attribute(group: Any, place: Place) -> Any:
     return attributes[KEY]
 
 
-def checked(document: Any, place: Place) -> dict[str, Any]:
+def checked(document: Any, place: Location) -> dict[str, Any]:
     """A document that has its schema's form and its own checksum (earlier releases wrote none)."""
     found = checked_document(document, str(place))
     if found["format_version"] <= SEALED and "crc32c" in found and seal(found) != found:
