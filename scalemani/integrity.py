@@ -362,8 +362,9 @@ def _restored(folder: Location) -> list[str]:
 
 
 def _removed(folder: Location, name: str) -> str:
-    (folder / name).remove()
-    return f"{name}, which a stopped run left, was removed"
+    entry = folder / name
+    entry.remove()
+    return f"{name}, which a stopped run left, {'can not be' if entry.is_there() else 'was'} removed"
 
 
 def _metadata(store: RunStore) -> list[str]:

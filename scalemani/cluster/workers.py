@@ -115,7 +115,7 @@ def account(dask_worker: Any) -> Account:
 def read_text(path: str) -> str:
     """The text of a file as this process sees it; empty where it sees none."""
     try:
-        return open_location(path).read_text()
+        return open_location(path).read_bytes().decode()
     except (OSError, UnicodeDecodeError, ScalemaniError, StoreUnreachableError):
         return ""
 

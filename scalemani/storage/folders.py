@@ -92,6 +92,10 @@ class FilePath(PosixPath):
         """Whether an array was begun here: never, since arrays are made at scratch names."""
         return False
 
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.stat().st_size
+
     def names(self) -> set[str]:
         """Names of the entries."""
         return set(os.listdir(self))

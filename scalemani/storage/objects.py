@@ -13,15 +13,13 @@ kill leaves of it is removed in the same way.
 
 import fnmatch
 import json
-import os
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import total_ordering
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from scalemani.storage.buckets import Bucket, bucket_of, scheme_bucket_key
 
@@ -31,13 +29,6 @@ ENDLESS = 1 << 60  # bytes that are said to be free where nobody counts
 JOURNAL, MAKING = "replacing.json", "making.json"
 HEADS = ("document.json", "zarr.json")  # of a run or an array: removed first, copied last, in this order
 MOST_JOURNAL_BYTES = 4096
-
-
-class Status(NamedTuple):
-    """Of an object: bytes, and when it was put, by the server's clock."""
-
-    st_size: int
-    st_mtime: float
 
 
 @total_ordering
@@ -86,19 +77,10 @@ class ObjectPath:
     def __truediv__(self, name: str) -> "ObjectPath":
         return ObjectPath(self.bucket, f"{self.key}/{name}" if self.key else name)
 
-    def joinpath(self, *names: str) -> "ObjectPath":
-        """Below this one."""
-        return self / "/".join(names)
-
     @property
     def name(self) -> str:
         """The last of the names."""
         return self.key.rpartition("/")[2]
-
-    @property
-    def suffix(self) -> str:
-        """The end of the name from its last dot."""
-        return os.path.splitext(self.name)[1]
 
     @property
     def parent(self) -> "ObjectPath":
@@ -142,17 +124,15 @@ class ObjectPath:
 
     # ---- what is there ---------------------------------------------------------------------------
 
-    def stat(self) -> Status:
-        """Of the object."""
-        found = self.bucket.ask("head", self.key)
-        put: datetime = found["last_modified"]
-        return Status(found["size"], put.timestamp())
+    def size(self) -> int:
+        """Bytes of the object."""
+        return int(self.bucket.ask("head", self.key)["size"])
 
     def is_file(self) -> bool:
         """Whether there is an object."""
         if self._is_object is None:
             try:
-                self.stat()
+                self.size()
             except FileNotFoundError:
                 return False
             return True
@@ -231,10 +211,6 @@ class ObjectPath:
     def read_bytes(self) -> bytes:
         """The whole object."""
         return self.read(1 << 62)
-
-    def read_text(self) -> str:
-        """The whole object, of UTF-8."""
-        return self.read_bytes().decode()
 
     def read(self, most: int) -> bytes:
         """The whole object; ValueError, and nothing is read, where it has more bytes."""

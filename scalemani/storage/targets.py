@@ -99,18 +99,15 @@ def check_writable(path: AnyPath, *, replacing: bool = False) -> None:
     target = open_location(path).absolute()
     try:
         target.check_writable()
-        refused = None
     except StoreUnreachableError as error:
         raise ScalemaniError(f"the store {str(path)!r} can't be written: {error}") from error
     except OSError as error:
-        refused = error
+        raise ScalemaniError(
+            f"the store {str(path)!r} can't be written: {error.strerror}; give another path"
+        ) from error
     check_outside(target)
     if replacing:
         check_replaceable(target)
-    if refused:
-        raise ScalemaniError(
-            f"the store {str(path)!r} can't be written: {refused.strerror}; give another path"
-        ) from refused
 
 
 def put_back(path: AnyPath) -> None:

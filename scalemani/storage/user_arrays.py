@@ -288,7 +288,7 @@ def open_member(path: AnyPath, member: str | None) -> Any:
             name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
             if not all(part not in ("", ".", "..") for part in parts):
                 raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
-            folder = root.joinpath(*parts)
+            folder = root / "/".join(parts)
             found = kind_of_node(folder)
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
