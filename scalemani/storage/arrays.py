@@ -323,7 +323,7 @@ def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     sealed = len(metadata["codecs"]) > 1  # earlier releases wrote no checksum of a chunk
     size = array_bytes({**metadata, "shape": chunks})
     files = [_chunk(place, number, len(shape)) for number in range(-(-shape[0] // rows) if 0 not in shape else 0)]
-    there = sum(file.stat().st_size for file in files)
+    there = sum(file.size() for file in files)
     if there != len(files) * (size + 4 * sealed):  # before memory is taken for it
         raise ValueError(f"{there:,} bytes in {len(files)} files of {size + 4 * sealed:,}")
     data = np.zeros(shape, dtype)

@@ -287,7 +287,7 @@ class RunStore(Tiles):
     def bytes_without_distances(self, *more: str) -> int:
         """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
         folders = [open_location(self.path) / name for name in (*self._of_model(), *more)]
-        return sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+        return sum(file.size() for folder in folders for file in folder.rglob("*") if file.is_file())
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
