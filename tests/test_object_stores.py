@@ -29,6 +29,7 @@ from scalemani.integrity import repair, verify
 from scalemani.storage import buckets, user_arrays, writer
 from scalemani.storage.buckets import Bucket
 from scalemani.storage.files import create_once, open_location
+from scalemani.storage.folders import FilePath
 from scalemani.storage.objects import ObjectPath
 from scalemani.storage.pieces import drop_finished, kept_results
 from scalemani.storage.run import RunStore
@@ -504,6 +505,13 @@ def test_what_is_not_installed_is_named(monkeypatch):
         ScalemaniError, match=r"needs obstore, which is not installed: pip install 'scalemani\[cloud\]'"
     ):
         model("s3://box/run").fit(X)
+
+
+def test_both_kinds_of_place_answer_the_same_calls():
+    """Beside what pathlib has: no caller asks of which kind a place is."""
+    disk, bucket = ({name for name in vars(kind) if not name.startswith("_")} for kind in (FilePath, ObjectPath))
+    assert disk - set(dir(ObjectPath)) == {"open_plain"}
+    assert bucket - set(dir(FilePath)) == {"bucket", "key", "of", "workshop"}
 
 
 def test_a_local_path_never_asks_for_a_package(tmp_path, monkeypatch):
