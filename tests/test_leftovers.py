@@ -139,11 +139,12 @@ import numpy as np
 import scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
 from data import roll
-from scalemani import KernelIsomap, eigensolver
+from scalemani import KernelIsomap
+from scalemani.kernel import eigensolver
 from scalemani.planning import memory as budget
 from scalemani.geodesics.reads import count_distances, new_counts
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.neighbors.search import lists as kept_blocks, brute
+from scalemani.neighbors import exact as brute, lists as kept_blocks
 folder, keep, stride, first = sys.argv[2], sys.argv[3] == "keep", int(sys.argv[4]), int(sys.argv[5])
 warnings.simplefilter("ignore")
 eigensolver.FULL_BASIS, budget.LARGEST_TILE, kept_blocks.PIECE_SECONDS, kept_blocks.BYTES_A_SECOND = 1, 32, 0.0, 1e300
