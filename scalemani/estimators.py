@@ -18,7 +18,7 @@ from scalemani.parameters import Parameters
 from scalemani.planning.plan import LandmarkPlan, Plan
 from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
 from scalemani.progress import reporting
-from scalemani.storage.locations import named
+from scalemani.storage.files import named
 from scalemani.storage.run import RunStore
 
 

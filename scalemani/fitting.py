@@ -69,12 +69,11 @@ from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, Layout, median_distance, symmetric_square
-from scalemani.storage.files import beside, remove_partials
-from scalemani.storage.locations import absolute, named
+from scalemani.storage.files import named, open_location
 from scalemani.storage.pieces import KeptPieces, drop_pieces
-from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
 from scalemani.storage.records import Record, versions
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import StoreFolder, check_replaceable, check_writable, kind_of
 from scalemani.storage.writer import Writer
 
 
@@ -306,7 +305,7 @@ def _finish(store: RunStore, parameters: Parameters, kind: str) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop D where that was asked."""
     if not parameters.keep_distances:
         store.drop_distances()
-    remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
+    open_location(store.path).remove_scratch("distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = store.has_distances or parameters.landmarks is not None
     store.finish(records.FitRecord(fields=parameters.recorded(keep_distances=kept), estimator=kind))
 
@@ -330,9 +329,9 @@ def open_run(path: str, parameters: Parameters, given: Input) -> tuple[Parameter
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
         data = records.DataRecord(fields=identity, seed=seeded.random_state, n_distinct=given.n_distinct)
-        return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
+        return seeded, RunStore.create(open_location(path).scratch_name() if found == "run" else path, steps=[data])
     store = RunStore(path)
-    remove_partials(path)  # at once: it may be a whole D
+    open_location(path).remove_scratch()  # at once: it may be a whole D
     data, graph = store.needed(records.DataRecord), store.record(records.GraphRecord)
     neighbors = store.record(records.NeighborsRecord)
     chosen, solved = store.record(records.LandmarksRecord), store.record(records.SolveRecord)
@@ -369,7 +368,7 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
 
     Yields the path, at which the run is afterwards.
     """
-    target = str(absolute(path))
+    target = str(open_location(path).normal())
     try:
         yield target
         if store.path != target:

@@ -14,10 +14,8 @@ Files first (:mod:`scalemani.storage.audit`): every byte of the document, the le
 :mod:`scalemani.integrity` mends.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,12 +56,11 @@ from scalemani.storage.audit import (
     row_faults,
 )
 from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, Layout
-from scalemani.storage.files import checksum_of, discard, folder_at, put
+from scalemani.storage.files import Location, checksum_of, open_location
 from scalemani.storage.json import check_no_links
-from scalemani.storage.locations import Place, absolute, place
-from scalemani.storage.place import kind_of
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import kind_of
 from scalemani.storage.tiles import COMPRESSIONS, metadata_text
 from scalemani.storage.writer import Writer
 
@@ -184,7 +181,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     """
     if kind_of(path) != "run":
         RunStore(path)  # says what is there
-    folder = absolute(path)
+    folder = open_location(path).normal()
     check_no_links(folder)
     faults = document_faults(folder)
     if any(fault.kind == "document" for fault in faults):
@@ -303,7 +300,7 @@ def _mend(
     path: str, faults: tuple[Fault, ...], scheduler: Any, report: Progress, guard: Callable[[], None]
 ) -> list[str]:
     """One round: what can be mended of these; what each depends on first."""
-    folder = absolute(path)
+    folder = open_location(path).normal()
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
@@ -350,7 +347,7 @@ def _mend(
     return done
 
 
-def _restored(folder: Place) -> list[str]:
+def _restored(folder: Location) -> list[str]:
     """From what is whole; where only its text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
     whole = document.whole()
@@ -360,13 +357,10 @@ def _restored(folder: Place) -> list[str]:
     return ["the document was restored: stages that its copy lacks are done again by the same fit"]
 
 
-def _removed(folder: Place, name: str) -> str:
+def _removed(folder: Location, name: str) -> str:
     entry = folder / name
-    if isinstance(entry, Path) and entry.is_dir():
-        shutil.rmtree(entry)
-    else:
-        discard(entry)
-    return f"{name}, which a stopped run left, was removed"
+    entry.remove()
+    return f"{name}, which a stopped run left, {'can not be' if entry.is_there() else 'was'} removed"
 
 
 def _metadata(store: RunStore) -> list[str]:
@@ -377,13 +371,13 @@ def _metadata(store: RunStore) -> list[str]:
         store.metadata_sum(),
     )
     if wanted is not None and graph is not None:
-        n, metadata = graph.n_vertices, place(store.path) / "distances" / "zarr.json"
+        n, metadata = graph.n_vertices, open_location(store.path) / "distances" / "zarr.json"
         for tile in range(1, n + 1) if finished is None else (finished.tile_size,):
             for compression in (None, *COMPRESSIONS):
                 text = metadata_text(n, tile, compression)
                 if checksum_of(text) == wanted:
-                    folder_at(metadata.parent)
-                    put(metadata, text)
+                    metadata.parent.make_folder()
+                    metadata.put(text)
                     return ["the metadata of D were written again"]
     store.forget("geodesics")
     store.drop_distances()
@@ -397,7 +391,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
     store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
-        discard(store.files.file(row, row).parent)
+        store.files.file(row, row).parent.remove()
     for name in MODEL if model else ():
         store.remove_array(name)
     if distances:

@@ -37,11 +37,11 @@ from scalemani.storage.chunked_matrix import (
     landmark_account,
     rows_of_landmarks,
 )
-from scalemani.storage.files import room_for
-from scalemani.storage.locations import named, place
+from scalemani.storage.files import named, open_location
+from scalemani.storage.folders import room_for
 from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
-from scalemani.storage.place import StoreFolder, check_writable
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import StoreFolder, check_writable
 from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.storage.writer import Writer, who_writes
 
@@ -222,7 +222,7 @@ class Run:
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
-        if not place(self.store.path).is_dir():
+        if not open_location(self.store.path).is_dir():
             raise ScalemaniError(
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"

@@ -13,10 +13,10 @@ from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.arrays import first_stray, is_own
 from scalemani.storage.buckets import Bucket
-from scalemani.storage.locations import place
+from scalemani.storage.files import open_location
 from scalemani.storage.pieces import KeptPieces
-from scalemani.storage.place import check_outside
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import check_outside
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
@@ -45,9 +45,9 @@ def run(fitted, tmp_path):
 @pytest.fixture
 def shelf(request):
     pytest.importorskip("obstore", reason="the extra cloud")
-    found = place(f"memory://{request.node.name}")
+    found = open_location(f"memory://{request.node.name}")
     yield found
-    found.remove_all()
+    found.remove()
 
 
 def with_strangers(run, fitted):
@@ -180,7 +180,7 @@ def test_a_run_with_something_elses_in_it_is_not_overwritten(run, name, monkeypa
 
 def test_a_run_in_object_storage_with_something_elses_in_it_is_not_overwritten(shelf):
     model(shelf / "run").fit(X)
-    (shelf / "run" / "vectors" / "mine.txt").write_bytes(b"mine")
+    (shelf / "run" / "vectors" / "mine.txt").put(b"mine")
     before = {str(entry) for entry in shelf.rglob()}
     with pytest.raises(ScalemaniError, match=r"'vectors/mine.txt' in it is no part of a run and would be lost"):
         model(shelf / "run", overwrite=True).fit(X[:30])

@@ -22,7 +22,7 @@ from scalemani.integrity import remedy, repair, verify
 from scalemani.planning import needs
 from scalemani.steps import distances
 from scalemani.storage.chunked_matrix import Layout
-from scalemani.storage.files import PARTIAL
+from scalemani.storage.folders import PARTIAL, FilePath
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_program
@@ -324,7 +324,7 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
 
 
 def test_what_does_not_fit_is_a_line_and_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(needs, "free_disk", lambda path: 20_000)
+    monkeypatch.setattr(FilePath, "free_bytes", lambda path: 20_000)
     with pytest.raises(DoesNotFitError, match="24 landmarks need") as said:
         estimator(tmp_path / "r").fit(POINTS)
     assert "\n" not in str(said.value)

@@ -22,7 +22,7 @@ from scalemani.kernel import eigensolver
 from scalemani.neighbors import exact, lists, prepared
 from scalemani.neighbors import exact as brute
 from scalemani.steps.records import ReadsRecord, SolveRecord
-from scalemani.storage.files import remove_partials
+from scalemani.storage.files import open_location
 from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
 
@@ -64,7 +64,7 @@ def test_what_a_killed_process_was_making_goes(tmp_path):
     for place in ("distances", "document.json", "distances/c/0/0", "ledger/0.json"):
         (run / f"{place}.{'0' * 32}.partial").mkdir() if place == "distances" else None
         (run / f"{place}.{'1' * 32}.partial").write_text("half")
-    remove_partials(run)
+    open_location(run).remove_scratch()
     assert len(list(run.rglob("*.partial"))) == 2, "those of tasks that may still be at work"
     KernelIsomap(**arguments(run)).fit(X)
     assert {str(path.relative_to(run)) for path in run.rglob("*")} == before
@@ -123,11 +123,12 @@ import numpy as np
 import scipy.sparse as sp
 sys.path.insert(0, sys.argv[1])
 from data import roll
-from scalemani import KernelIsomap, eigensolver
+from scalemani import KernelIsomap
+from scalemani.kernel import eigensolver
 from scalemani.planning import memory as budget
 from scalemani.geodesics.reads import count_distances, new_counts
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.neighbors.search import lists as kept_blocks, brute
+from scalemani.neighbors import exact as brute, lists as kept_blocks
 folder, keep, stride, first = sys.argv[2], sys.argv[3] == "keep", int(sys.argv[4]), int(sys.argv[5])
 warnings.simplefilter("ignore")
 eigensolver.FULL_BASIS, budget.LARGEST_TILE, kept_blocks.PIECE_SECONDS, kept_blocks.BYTES_A_SECOND = 1, 32, 0.0, 1e300

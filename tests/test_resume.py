@@ -11,7 +11,7 @@ from scalemani.errors import DamagedStoreError, DisconnectedGraphError, Scaleman
 from scalemani.kernel import eigensolver
 from scalemani.parameters import Parameters
 from scalemani.steps.inputs import FeatureInput
-from scalemani.storage.locations import place
+from scalemani.storage.files import open_location
 from scalemani.storage.records import RunDocument, versions
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
@@ -187,7 +187,7 @@ def test_a_fit_that_is_refused_does_not_say_that_it_goes_on(tmp_path, capsys):
 def begun_with(path, **releases):
     """Let an unfinished run have been begun under other releases."""
     store = RunStore(path)
-    RunDocument(place(path)).write(store.document.changed(versions={**store.document.versions, **releases}))
+    RunDocument(open_location(path)).write(store.document.changed(versions={**store.document.versions, **releases}))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from scalemani.geodesics.rows import shared_graph, shared_paths
 from scalemani.integrity import verify
 from scalemani.steps.records import DistancesRecord, NamesRecord, ReadsRecord
 from scalemani.storage import tiles
-from scalemani.storage.files import checksum, put_once
-from scalemani.storage.place import check_writable, kind_of
+from scalemani.storage.files import checksum, create_once, open_location
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.targets import check_writable, kind_of
 
 N, TILE = 37, 8  # five blocks, the last of five
 
@@ -211,14 +211,14 @@ def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch)
 
 def test_the_ledger_keeps_the_first_line(run):
     before = (Path(run.path) / "ledger" / "2.json").read_bytes()
-    assert not put_once(Path(run.path) / "ledger" / "2.json", b"another")
+    assert not create_once(open_location(run.path) / "ledger" / "2.json", b"another")
     assert (Path(run.path) / "ledger" / "2.json").read_bytes() == before
     assert not list(Path(run.path).rglob("*.partial"))
 
 
 def test_of_many_writers_of_one_line_exactly_one_wins(run):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: put_once(Path(run.path) / "new.json", f"{i}".encode() * 1000), range(40)))
+        list(pool.map(lambda i: create_once(open_location(run.path) / "new.json", f"{i}".encode() * 1000), range(40)))
     text = (Path(run.path) / "new.json").read_text()
     assert text in {f"{i}" * 1000 for i in range(40)}
     assert not list(Path(run.path).rglob("*.partial"))
@@ -566,5 +566,5 @@ def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
 def test_a_document_may_name_thousands_of_arrays(run):
     """Three of each read of D that is kept."""
     document = run.document.changed(arrays={f"solver_{number}": number for number in range(5000)})
-    RunDocument(Path(run.path)).write(document)
+    RunDocument(open_location(run.path)).write(document)
     assert len(RunStore(run.path).document.arrays) == 5000

@@ -15,7 +15,8 @@ from scalemani import KernelIsomap, integrity, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, StoreInUseError
 from scalemani.integrity import repair, verify
-from scalemani.storage.files import PARTIAL
+from scalemani.storage.files import open_location
+from scalemani.storage.folders import PARTIAL
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import TileFiles
@@ -42,7 +43,7 @@ def other_constant(run):
     document = RunDocument(run).read()
     solve = document.stages["solve"]
     other = replace(solve, constant=solve.constant * 1.01)
-    RunDocument(run).write(document.changed(stages={**document.stages, "solve": other}))
+    RunDocument(open_location(run)).write(document.changed(stages={**document.stages, "solve": other}))
 
 
 LEFT_LINE = f"ledger/0.json.{'a' * 32}{PARTIAL}"
@@ -233,7 +234,7 @@ def test_a_document_that_is_lost_or_another_runs_comes_from_the_other_file(run, 
     """Of two whole documents the run's own is the one whose arrays are in place; either may be in either file."""
     mine, texts = RunStore(run).document, {name: (run / name).read_bytes() for name in ("zarr.json", "document.json")}
     theirs = RunStore.create(tmp_path / "theirs", steps=mine.stages.values())
-    RunDocument(tmp_path / "theirs").write(theirs.document.changed(arrays={**mine.arrays, "vectors": 1}))
+    RunDocument(open_location(tmp_path / "theirs")).write(theirs.document.changed(arrays={**mine.arrays, "vectors": 1}))
     other = (tmp_path / "theirs" / "zarr.json").read_bytes()
     for new in (
         {"zarr.json": b""},

@@ -20,7 +20,7 @@ from scalemani.cluster.client import tasks_in_flight
 from scalemani.errors import DoesNotFitError
 from scalemani.planning import terms
 from scalemani.steps import distances
-from scalemani.storage.locations import free_disk
+from scalemani.storage.files import open_location
 from scalemani.storage.tiles import Blocks
 
 Parts = Mapping[str, int]
@@ -324,7 +324,7 @@ def check_disk(path: str | os.PathLike[str], n: int, tile: int, model: int = 0, 
     model: Bytes of what is kept besides the distances.
     Raises DoesNotFitError: Naming what is needed and what is free.
     """
-    needed, free = stored_bytes(n, tile, compressed) + model, free_disk(path)
+    needed, free = stored_bytes(n, tile, compressed) + model, open_location(path).free_bytes()
     if needed > free:
         what, compress = "files" if model else "distances alone", "" if compressed else "compression, "
         raise DoesNotFitError(

@@ -35,7 +35,7 @@ from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
 from scalemani.steps.records import GraphRecord, LandmarksRecord
 from scalemani.storage.chunked_matrix import Layout
-from scalemani.storage.locations import free_disk
+from scalemani.storage.files import open_location
 from scalemani.storage.run import RunStore
 
 
@@ -291,7 +291,7 @@ def check_landmark_disk(path: str, layout: Layout, more: int = 0) -> None:
 
     Raises DoesNotFitError: Naming what is needed and what is free.
     """
-    needed, free = distance_bytes(layout) + turning_bytes(layout) + more, free_disk(path)
+    needed, free = distance_bytes(layout) + turning_bytes(layout) + more, open_location(path).free_bytes()
     if needed > free:
         raise DoesNotFitError(
             f"the distances of {layout.n} vertices to {layout.m} landmarks need {needed:,} bytes, of which "

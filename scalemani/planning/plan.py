@@ -46,7 +46,8 @@ from scalemani.progress import duration
 from scalemani.steps import distances as scattered_rows
 from scalemani.steps.records import DistancesRecord, GraphRecord, NeighborsRecord, SolveRecord, StepFields
 from scalemani.storage.chunked_matrix import Layout
-from scalemani.storage.locations import ENDLESS, free_disk
+from scalemani.storage.files import open_location
+from scalemani.storage.objects import ENDLESS
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 
@@ -180,7 +181,7 @@ def make_plan(
         disk=distances + model,
         disk_distances=distances,
         disk_solving=kept,
-        disk_free=free_disk(folder),
+        disk_free=open_location(folder).free_bytes(),
         folder=folder,
         refusal=refusal,
     )
@@ -432,7 +433,7 @@ def make_landmark_plan(
         disk=needs.distance_bytes(layout) + model,
         disk_distances=needs.distance_bytes(layout),
         disk_turning=needs.turning_bytes(layout),
-        disk_free=free_disk(folder),
+        disk_free=open_location(folder).free_bytes(),
         folder=folder,
         refusal=refusal,
     )

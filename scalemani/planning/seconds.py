@@ -37,8 +37,7 @@ from scalemani.kernel.operators import DenseKernels, LandmarkKernels
 from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
 from scalemani.steps.distances import SOURCES_A_TASK
-from scalemani.storage.files import checksum
-from scalemani.storage.locations import folder_of
+from scalemani.storage.files import checksum, open_location
 from scalemani.storage.tiles import Blocks
 
 Use = Callable[[F32], Any]
@@ -196,7 +195,7 @@ def median_seconds(function: Callable[[], Any], count: int = 9, most: float = SA
 def nameless(folder: str) -> Any:
     """A file that is gone when it is closed, on the disk of a folder, or in memory where that can't be written to."""
     try:
-        return tempfile.TemporaryFile(dir=folder_of(folder))
+        return tempfile.TemporaryFile(dir=open_location(folder).nearest_folder())
     except OSError:
         return io.BytesIO()
 

@@ -45,7 +45,7 @@ from scalemani.storage.chunked_matrix import (
     Layout,
     symmetric_square,
 )
-from scalemani.storage.locations import place
+from scalemani.storage.files import open_location
 from scalemani.storage.run import RunStore
 
 LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
@@ -65,7 +65,7 @@ def needed_landmark_arrays(store: RunStore) -> set[str]:
 
 def left_matrices(store: RunStore) -> Iterator[Fault]:
     """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
-    stages, folder = store.document.stages, place(store.path)
+    stages, folder = store.document.stages, open_location(store.path)
     if "fit" not in stages and LandmarksRecord.STEP not in stages:
         return
     used: set[str] = (

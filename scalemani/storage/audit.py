@@ -20,10 +20,9 @@ import numpy as np
 from scalemani.aliases import F32
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage.arrays import is_own, is_partial
-from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.chunked_matrix import ChunkedMatrix
+from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
-from scalemani.storage.locations import Place, below, in_order, place
 from scalemani.storage.records import (
     COPY,
     MOST_DOCUMENT_BYTES,
@@ -56,7 +55,7 @@ class Fault(NamedTuple):
     problem: str
 
 
-def cause(error: Exception, folder: Place | str) -> str:
+def cause(error: Exception, folder: Location | str) -> str:
     """What an error says, without where the store is and what it says to do."""
     said = str(error).replace(f"; {REMEDY}", "").rsplit("; ", 1)[0]
     said = said.replace(f"{str(folder)!r}: ", "").replace(f"{folder}/", "")
@@ -66,7 +65,7 @@ def cause(error: Exception, folder: Place | str) -> str:
     return re.sub(r"^'?[\w./]+\.json'?:? ", "", said) or type(error).__name__
 
 
-def document_faults(folder: Place) -> list[Fault]:
+def document_faults(folder: Location) -> list[Fault]:
     """Of the two files of the document; they need not be a run that can be opened."""
     document, faults = RunDocument(folder), []
     found: dict[str, Document] = {}
@@ -94,7 +93,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     elsewhere: Folders that are the run's and are looked at elsewhere.
     """
     known = {ROOT, COPY, *elsewhere, *store.document.arrays}
-    for entry in in_order(place(store.path).iterdir()):
+    for entry in in_order(open_location(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances):
             continue
@@ -103,7 +102,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif is_partial(name) or not store.has_array(name):
-            yield Fault("leftover", name, "a stopped run was making it") if _begun(entry) else _extra(name)
+            yield Fault("leftover", name, "a stopped run was making it") if entry.is_begun() else _extra(name)
         elif finished(name):
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif not _written_here(entry):
@@ -112,12 +111,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
-def _begun(entry: Place) -> bool:
-    """Whether an entry is an array in object storage whose metadata were not put, or are removed already."""
-    return isinstance(entry, ObjectPath) and entry.is_dir() and {part.name for part in entry.iterdir()} == {"c"}
-
-
-def _written_here(entry: Place) -> bool:
+def _written_here(entry: Location) -> bool:
     """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
     try:
         return "crc32c" in read_json(entry / "zarr.json", MOST_METADATA_BYTES)["attributes"]
@@ -127,7 +121,7 @@ def _written_here(entry: Place) -> bool:
 
 def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D and what is `elsewhere` apart."""
-    document, folder = store.document, place(store.path)
+    document, folder = store.document, open_location(store.path)
     names = set(document.arrays)
     if "fit" not in document.stages:  # those of a step that is not finished, too
         names |= {entry.name for entry in folder.iterdir() if is_own(entry.name) and store.has_array(entry.name)}
@@ -144,7 +138,7 @@ def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[F
             yield Fault("array", name, cause(error, folder))
 
 
-def _files(folder: Place, name: str, wanted: set[str]) -> Iterator[Fault]:
+def _files(folder: Location, name: str, wanted: set[str]) -> Iterator[Fault]:
     there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
     if wanted - there:
         yield Fault("array", name, f"{min(wanted - there)} is missing")
@@ -171,7 +165,7 @@ def metadata_faults(store: RunStore) -> list[Fault]:
 
 def ledger_faults(store: RunStore) -> Iterator[Fault]:
     """Files in the places of lines and tiles that are neither, and tiles that no line is of."""
-    folder, count = place(store.path), len(store.blocks)
+    folder, count = open_location(store.path), len(store.blocks)
     if "geodesics" not in store.document.stages:
         for row in range(count):
             if (folder / "distances" / "c" / str(row)).is_dir() and not store.line_file(row).exists():
@@ -244,7 +238,7 @@ def folder_faults(matrix: ChunkedMatrix) -> Iterator[Fault]:
     rows, columns = range(len(matrix.rows)), range(len(matrix.columns))
     wanted = {"zarr.json", *(f"ledger/{row}.json" for row in rows)}
     wanted |= {f"c/{row}/{column}" for row in rows for column in columns}
-    folder = place(matrix.path) / name
+    folder = open_location(matrix.path) / name
     for file in in_order(folder.rglob("*")):
         entry = below(file, folder)
         if not file.is_dir() and entry not in wanted:
@@ -258,7 +252,7 @@ def row_problem(matrix: ChunkedMatrix, row: int, *, finished: bool) -> str | Non
 
     finished: Whether the matrix is said to be whole: a row without a line is a fault then.
     """
-    line = place(matrix.path) / matrix.name / "ledger" / f"{row}.json"
+    line = open_location(matrix.path) / matrix.name / "ledger" / f"{row}.json"
     if not line.exists():
         return "the ledger has no line of it" if finished else None
     try:

@@ -21,10 +21,9 @@ import numpy as np
 from scalemani.aliases import F32, F64, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.steps.records import GraphRecord, LandmarksRecord
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import beside, checksum, discard, folder_at, put, put_once, room_for
-from scalemani.storage.json import REMEDY, check_inside, read_into, read_json, read_plain
-from scalemani.storage.locations import Place, absolute, names_in
+from scalemani.storage.files import Location, checksum, create_once, open_location
+from scalemani.storage.folders import room_for
+from scalemani.storage.json import REMEDY, check_inside, read_json, read_plain
 from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks, line_text
@@ -41,7 +40,7 @@ class ChunkedMatrix:
         self.path, self.identity, self.name = path, identity, name
         self.shape, self.chunk = shape, chunk
         self.rows, self.columns = Blocks(shape[0], chunk[0]), Blocks(shape[1], chunk[1])
-        self.folder = absolute(path) / name
+        self.folder = open_location(path).normal() / name
         self._lines: dict[int, list[int]] = {}
 
     @property
@@ -76,21 +75,20 @@ class ChunkedMatrix:
                 pass
         self.drop()  # in a bucket also what is left of one that was being dropped
         with room_for(self.folder, MOST_METADATA_BYTES):
-            folder_at(self.folder)
-            folder_at(self._ledger)
-        put(place, self._metadata)
+            self.folder.make_folder()
+            self._ledger.make_folder()
+        place.put(self._metadata)
 
     def drop(self) -> None:
         """Remove it, at once: a stop in between leaves no half of it in place."""
         self._lines = {}
-        if self.folder.exists():
-            discard(self.folder if isinstance(self.folder, ObjectPath) else self.folder.rename(beside(self.folder)))
+        self.folder.remove_at_once()
 
     def write_metadata(self) -> None:
         """Write its metadata again, and nothing else: they follow from the shapes."""
-        folder_at(self.folder)
-        folder_at(self._ledger)
-        put(self.folder / "zarr.json", self._metadata)
+        self.folder.make_folder()
+        self._ledger.make_folder()
+        (self.folder / "zarr.json").put(self._metadata)
 
     def check_metadata(self) -> None:
         """Refuse one whose metadata is not what was written."""
@@ -112,8 +110,8 @@ class ChunkedMatrix:
             buffer[len(part) :], buffer[:, part.shape[1] :] = np.nan, np.nan
             place = self._inside(f"c/{row}/{column}")
             with room_for(place, buffer.nbytes):
-                folder_at(place.parent)
-            put(place, buffer)
+                place.parent.make_folder()
+            place.put(buffer)
             sums.append(checksum(buffer))
         self._confirm(row, sums)
 
@@ -121,8 +119,8 @@ class ChunkedMatrix:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self._lines.pop(row, None)
         line, place = line_text(self.identity, row, sums), self._inside(f"ledger/{row}.json")
-        if not put_once(place, line) and self._line(row) != sums:
-            put(place, line)
+        if not create_once(place, line) and self._line(row) != sums:
+            place.put(line)
 
     def unfinish(self, row: int) -> None:
         """Take a row's line out of the ledger: its chunks will be made again."""
@@ -132,10 +130,10 @@ class ChunkedMatrix:
     # ---- the ledger ------------------------------------------------------------------------------
 
     @property
-    def _ledger(self) -> Place:
+    def _ledger(self) -> Location:
         return self.folder / "ledger"
 
-    def _inside(self, entry: str) -> Place:
+    def _inside(self, entry: str) -> Location:
         """Where an entry of the folder is, unless a link leads there."""
         return check_inside(self.path, f"{self.name}/{entry}")
 
@@ -156,7 +154,7 @@ class ChunkedMatrix:
     def missing(self) -> list[int]:
         """Rows of chunks that the ledger does not have."""
         try:
-            there = names_in(self._ledger)
+            there = self._ledger.names()
         except OSError:
             there = set()
         return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
@@ -189,7 +187,7 @@ class ChunkedMatrix:
         buffer = np.empty(self.chunk, np.float32) if buffer is None else buffer
         line = self._recorded(row)
         try:
-            if read_into(self._inside(f"c/{row}/{column}"), buffer.data) != buffer.nbytes:
+            if self._inside(f"c/{row}/{column}").read_into(buffer.data) != buffer.nbytes:
                 raise ValueError(f"not {buffer.nbytes} bytes")
             if checksum(buffer) != line[column]:
                 raise ValueError("checksum differs")
@@ -292,7 +290,7 @@ def rows_of_landmarks(store: RunStore, vertices: I64) -> F32:
     return found
 
 
-def copy_points(store: RunStore, folder: Place) -> None:
+def copy_points(store: RunStore, folder: Location) -> None:
     """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked."""
     ours = Layout.of(store).by_point(store)
     theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)

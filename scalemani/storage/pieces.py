@@ -35,17 +35,15 @@ from numpy.typing import NDArray
 from scalemani.aliases import F64, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError
 from scalemani.steps.records import ReadsRecord
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum_of, discard, put, room_for
+from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
+from scalemani.storage.folders import room_for
 from scalemani.storage.json import read_plain
-from scalemani.storage.locations import Named, Place, place
-from scalemani.storage.replacing import remove_copied
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
 
 SUFFIX = ".kept"
 WHOLE = "whole.txt"  # names what gets the output's name
-IN_WORK, METADATA = "whole", "zarr.json"  # of an output in object storage, which is an array
+IN_WORK = "whole"  # the name of an output that is an array, until it is
 MOST_BYTES = 1 << 50  # of a result
 DTYPES = ("<f8", "<i8")  # what a result may hold
 _CRC_DIGITS = 8
@@ -58,7 +56,7 @@ class KeptResults:
     found, made: Results that were there, and that were put, since this object was made.
     """
 
-    def __init__(self, folder: Place, writer: Writer) -> None:
+    def __init__(self, folder: Location, writer: Writer) -> None:
         self.folder, self._writer = folder, writer
         self.found = self.made = 0
 
@@ -82,7 +80,7 @@ class KeptResults:
     def put(self, name: str, of: str, arrays: Sequence[NDArray[Any]], counts: int = 1) -> None:
         """Keep a result, in the place of one of that name."""
         self.check()
-        put(self.folder / f"{name}{SUFFIX}", _packed(name, of, arrays))
+        (self.folder / f"{name}{SUFFIX}").put(_packed(name, of, arrays))
         self.made += counts
 
     def drop(self, names: Iterable[str]) -> None:
@@ -92,40 +90,31 @@ class KeptResults:
             (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
 
 
-def name_next(folder: Place, whole: Place) -> None:
+def name_next(folder: Location, whole: Location) -> None:
     """Say in a folder of kept results that what is whole there gets the output's name next."""
-    put(folder / WHOLE, _file_of(whole))
+    (folder / WHOLE).put(whole.identity())
 
 
-def drop_finished(out: Named) -> None:
+def drop_finished(out: AnyPath) -> None:
     """Remove the kept results of an output that is complete, which a process left that was killed just then.
 
     Or, in object storage, what it had copied of one that is not.
     """
-    target, folder = place(out).absolute(), _folder_of(out)
+    target, folder = open_location(out).absolute(), _folder_of(out)
     try:
-        if folder.is_symlink() or read_plain(folder / WHOLE, 100) != _file_of(target):
+        if folder.is_symlink() or read_plain(folder / WHOLE, 100) != target.identity():
             return
         with Writer(target, "projection"):
-            if isinstance(target, ObjectPath) and isinstance(folder, ObjectPath) and not (target / METADATA).is_file():
-                remove_copied(folder / IN_WORK, target)
+            if target.take_back(folder / IN_WORK):
                 (folder / WHOLE).unlink(missing_ok=True)
             else:
-                discard(folder)
+                folder.remove()
     except (DamagedStoreError, OSError, StoreInUseError):
         return  # nothing is there, or another process is at it
 
 
-def _file_of(path: Place) -> bytes:
-    """What a file or folder is, whatever its name; objects are copied, and are what the folder's name says."""
-    if isinstance(path, ObjectPath):
-        return b"copied"
-    state = path.lstat()
-    return f"{state.st_dev} {state.st_ino}".encode()
-
-
-def _folder_of(out: Named) -> Place:
-    target = place(out).absolute()
+def _folder_of(out: AnyPath) -> Location:
+    target = open_location(out).absolute()
     return target.with_name(f".{target.name}.scalemani.partial")
 
 
@@ -140,14 +129,14 @@ def digest(model: Sequence[str], *arrays: NDArray[Any]) -> str:
 
 
 @contextmanager
-def kept_results(out: Named, what: str = "projection") -> Iterator[KeptResults]:
+def kept_results(out: AnyPath, what: str = "projection") -> Iterator[KeptResults]:
     """The results kept for an output, found again by a run that was stopped; removed when the block ends well.
 
     what: What is at work, for messages.
     Raises StoreInUseError: If another process works for that output.
     Raises ScalemaniError: If something that is no folder has the name.
     """
-    target, folder = place(out).absolute(), _folder_of(out)
+    target, folder = open_location(out).absolute(), _folder_of(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     with Writer(target, what) as writer:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -158,9 +147,9 @@ def kept_results(out: Named, what: str = "projection") -> Iterator[KeptResults]:
             yield KeptResults(folder, writer)
         except BaseException:
             if not any(folder.glob(f"*{SUFFIX}")):  # nothing to go on from: a wrong test set leaves no trace
-                discard(folder)
+                folder.remove()
             raise
-        discard(folder)
+        folder.remove()
 
 
 def _packed(name: str, of: str, arrays: Sequence[NDArray[Any]]) -> bytes:
@@ -217,7 +206,7 @@ class KeptPieces:
 
 def drop_pieces(store: RunStore) -> None:
     """Remove all pieces of a store, of whatever fit."""
-    if any(place(store.path).glob(f"{_BEGINNING}*")):  # else the document need not be looked at
+    if any(open_location(store.path).glob(f"{_BEGINNING}*")):  # else the document need not be looked at
         store.remove_arrays(_BEGINNING)
 
 
@@ -267,5 +256,5 @@ class StoredReads:
 
 def drop_reads(store: RunStore) -> None:
     """Remove all reads of a store, of whatever solve: also those that one left which was killed when it was done."""
-    if any(place(store.path).glob(f"{_READ_BEGINNING}*")):
+    if any(open_location(store.path).glob(f"{_READ_BEGINNING}*")):
         store.forget(ReadsRecord.STEP, arrays=_READ_BEGINNING)

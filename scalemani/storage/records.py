@@ -19,10 +19,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum_of, put, put_once
+from scalemani.storage.files import Location, checksum_of, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
-from scalemani.storage.locations import Place
 
 KEY = "scalemani"
 FORMAT_VERSION = 1
@@ -115,14 +113,14 @@ class RunDocument:
     held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
     """
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder, self.held = folder, False
         self._content: bytes | None = None
         self._found: Document
 
     def read(self) -> Document:
         """The document as it is now."""
-        if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
+        if self.held and self._content is not None and self.folder.REMOTE:
             return self._found
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
@@ -138,16 +136,16 @@ class RunDocument:
         """
         sealed, self._content = seal(document), None
         content = as_group(sealed)
-        put(self.folder / ROOT, content)
+        (self.folder / ROOT).put(content)
         self._content, self._found = content, document
-        put(self.folder / COPY, canonical(sealed))
+        (self.folder / COPY).put(canonical(sealed))
 
     def begin(self, document: Document) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
-        begun = put_once(self.folder / ROOT, as_group(sealed))
+        begun = create_once(self.folder / ROOT, as_group(sealed))
         if begun:
-            put(self.folder / COPY, canonical(sealed))
+            (self.folder / COPY).put(canonical(sealed))
         return begun
 
     def copy(self) -> Document:
@@ -182,7 +180,7 @@ class RunDocument:
         return count
 
 
-def _attribute(group: Any, place: Place) -> Any:
+def _attribute(group: Any, place: Location) -> Any:
     """The document in the attributes of the root group."""
     attributes = group.get("attributes") if isinstance(group, dict) else None
     if not isinstance(attributes, dict) or KEY not in attributes:

@@ -33,10 +33,9 @@ import numpy as np
 from scalemani.aliases import F32, I64
 from scalemani.errors import DamagedStoreError, StoreUnreachableError
 from scalemani.storage.arrays import own_entries
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import beside, checksum, checksum_of, discard, folder_at, put, put_once, room_for
-from scalemani.storage.json import REMEDY, check_inside, open_plain, read_into, read_json, read_plain
-from scalemani.storage.locations import Place, names_in, place
+from scalemani.storage.files import Location, checksum, checksum_of, create_once, open_location
+from scalemani.storage.folders import room_for
+from scalemani.storage.json import REMEDY, check_inside, read_json, read_plain
 from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line, array_metadata, canonical
 
 MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
@@ -130,7 +129,7 @@ class TileFiles:
     Raises DamagedStoreError: If its metadata is not what was written, or not that of square float32 tiles.
     """
 
-    def __init__(self, folder: Place, metadata_sum: int | None = None) -> None:
+    def __init__(self, folder: Location, metadata_sum: int | None = None) -> None:
         self.folder = folder
         place = folder / "zarr.json"
         content = read_plain(place, MOST_METADATA_BYTES)
@@ -148,27 +147,22 @@ class TileFiles:
             self._codec = numcodecs.Blosc(ways[0], COMPRESSIONS[ways[0]], numcodecs.Blosc.BITSHUFFLE)
 
     @classmethod
-    def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":
+    def create(cls, folder: Location, n: int, tile: int, compression: str | None) -> "TileFiles":
         """Make the empty array (n, n) of tiles of side `tile`."""
-        if isinstance(folder, ObjectPath):
-            put(folder / "zarr.json", metadata_text(n, tile, compression))
-            return cls(folder)
-        partial = beside(folder)
         with room_for(folder, MOST_METADATA_BYTES):
-            partial.mkdir()
-            put(partial / "zarr.json", metadata_text(n, tile, compression))
-            partial.rename(folder)
+            folder.make_folder()
+        (folder / "zarr.json").put(metadata_text(n, tile, compression))
         return cls(folder)
 
     def new_buffer(self) -> F32:
         """Memory for one tile's file."""
         return np.empty((self.blocks.size, self.blocks.size), np.float32)
 
-    def file(self, row: int, column: int) -> Place:
+    def file(self, row: int, column: int) -> Location:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
-    def _inside(self, row: int, column: int) -> Place:
+    def _inside(self, row: int, column: int) -> Location:
         """Where a tile is, unless a link leads there."""
         return check_inside(self.folder.parent, f"{self.folder.name}/c/{row}/{column}")
 
@@ -183,8 +177,8 @@ class TileFiles:
         content = buffer if self._codec is None else self._codec.encode(buffer)
         place = self._inside(row, column)
         with room_for(place, buffer.nbytes):
-            folder_at(place.parent)
-        put(place, content)
+            place.parent.make_folder()
+        place.put(content)
         return checksum(buffer) if self._codec is None else checksum_of(content)
 
     def read(self, row: int, column: int, buffer: F32, wanted: int) -> F32:
@@ -215,16 +209,12 @@ class TileFiles:
             ) from error
         return tile
 
-    def _bytes(self, path: Place, buffer: F32) -> Any:
+    def _bytes(self, path: Location, buffer: F32) -> Any:
         """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
         if self._codec is None:
-            done = read_into(path, buffer.data)
+            done = path.read_into(buffer.data)
             return memoryview(buffer.data).cast("B")[:done]
-        most = buffer.nbytes + 4096  # Blosc adds 16 bytes at most
-        if isinstance(path, ObjectPath):
-            return path.read_up_to(most)
-        with open_plain(path) as stream:
-            return stream.read(most)
+        return path.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most
 
 
 WITH_DISTANCES = ("first_", "solver_")  # how the names begin of what was read of D, which goes with it
@@ -251,7 +241,7 @@ class Tiles(ABC):
 
     def has_array(self, name: str) -> bool:
         """Whether an array of that name is there."""
-        return (place(self.path) / name / "zarr.json").exists()
+        return (open_location(self.path) / name / "zarr.json").exists()
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         """Make the empty array of distance tiles and an empty ledger.
@@ -262,25 +252,19 @@ class Tiles(ABC):
         self.drop_distances()
         with room_for(self.path, 1):
             self._ledger.mkdir()
-        self._opened = TileFiles.create(place(self.path) / "distances", n, tile, compression)
+        self._opened = TileFiles.create(open_location(self.path) / "distances", n, tile, compression)
 
     def drop_distances(self) -> None:
         """Remove D, its ledger and what was read of it."""
         self._opened, self._lines = None, {}
-        distances = place(self.path) / "distances"
-        dropped: Place = distances
-        if isinstance(distances, ObjectPath):
-            (distances / "zarr.json").unlink(missing_ok=True)  # first: what is left of it is no array
-        elif distances.exists():  # at once: a stop in between leaves no half of it in place
-            dropped = distances.rename(beside(distances))
-        discard(self._ledger)
-        discard(dropped)
+        (open_location(self.path) / "distances").remove_at_once()
+        self._ledger.remove()
         self._remove_own(*WITH_DISTANCES)
 
     def _remove_own(self, *beginnings: str) -> None:
         """Remove what is the run's own, and none else's, of the entries whose names begin so."""
-        for found in [entry for beginning in beginnings for entry in own_entries(place(self.path), beginning)]:
-            discard(found)
+        for found in [entry for beginning in beginnings for entry in own_entries(open_location(self.path), beginning)]:
+            found.remove()
 
     @staticmethod
     def _goes_with_distances(name: str) -> bool:
@@ -295,7 +279,7 @@ class Tiles(ABC):
     def files(self) -> TileFiles:
         """The files of the tiles."""
         if self._opened is None:
-            opened = TileFiles(place(self.path) / "distances", self.metadata_sum())
+            opened = TileFiles(open_location(self.path) / "distances", self.metadata_sum())
             self.check_size(opened.blocks.n)
             self._opened = opened
         return self._opened
@@ -342,13 +326,13 @@ class Tiles(ABC):
 
     # ---- the ledger ------------------------------------------------------------------------------
 
-    def line_file(self, row: int) -> Place:
+    def line_file(self, row: int) -> Location:
         """Where the line of a row of tiles is."""
         return self._ledger / f"{row}.json"
 
     @property
-    def _ledger(self) -> Place:
-        return place(self.path) / "ledger"
+    def _ledger(self) -> Location:
+        return open_location(self.path) / "ledger"
 
     @abstractmethod
     def check_identity(self) -> None:
@@ -360,9 +344,10 @@ class Tiles(ABC):
         check_inside(self.path, f"ledger/{row}.json")
         self._lines.pop(row, None)
         line = line_text(self.identity, row, sums)
-        folder_at(self._ledger)
-        if not put_once(self.line_file(row), line) and self.line(row) != Line(run=self.identity, row=row, crc32c=sums):
-            put(self.line_file(row), line)
+        self._ledger.make_folder()
+        wanted = Line(run=self.identity, row=row, crc32c=sums)
+        if not create_once(self.line_file(row), line) and self.line(row) != wanted:
+            self.line_file(row).put(line)
 
     def unfinish(self, row: int) -> None:
         """Take a row's line out of the ledger: its tiles will be made again."""
@@ -403,7 +388,7 @@ class Tiles(ABC):
 
     def _listed(self) -> set[str]:
         try:
-            return names_in(self._ledger)
+            return self._ledger.names()
         except OSError:
             return set()
 
