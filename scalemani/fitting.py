@@ -42,6 +42,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.geodesics import rows
+from scalemani.geodesics.landmarks import COUNTS, LANDMARKS, STAGE, Layout, median_distance, symmetric_square
 from scalemani.geodesics.rows import shared_graph
 from scalemani.graph.build import Graph
 from scalemani.model import Run
@@ -65,7 +66,6 @@ from scalemani.steps.inputs import GeodesicInput, Input, read_input
 from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, STAGE, Layout, median_distance, symmetric_square
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
 from scalemani.storage.pieces import KeptPieces, drop_pieces

@@ -27,6 +27,8 @@ from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import Embedding, load_embedding
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.fitting import REDO, recorded_graph
+from scalemani.geodesics.landmarks import LANDMARKS, POINTS, ROWS, STAGE, Layout
+from scalemani.geodesics.landmarks import STAGE as BY_LANDMARKS
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS
 from scalemani.geodesics.rows import shared_graph
@@ -53,20 +55,18 @@ from scalemani.storage.audit import (
     Fault,
     array_faults,
     document_faults,
-    ledger_faults,
-    metadata_faults,
+    folder_faults,
     name_faults,
     row_faults,
+    size_faults,
 )
-from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, STAGE, Layout
-from scalemani.storage.chunked_matrix import STAGE as BY_LANDMARKS
 from scalemani.storage.files import checksum_of, discard, folder_at, put
 from scalemani.storage.json import check_no_links
 from scalemani.storage.locations import Place, absolute, place
 from scalemani.storage.place import kind_of
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import COMPRESSIONS, metadata_text
+from scalemani.storage.tiles import COMPRESSIONS, Form
 from scalemani.storage.writer import Writer
 
 STAGE_OF = {  # whose arrays begin so
@@ -195,7 +195,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     names, stages = store.named_arrays(), store.document["stages"]
     needed = needed_arrays(store)
     faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
-    faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
+    faults += [*array_faults(store, {POINTS, ROWS}), *size_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
@@ -206,11 +206,10 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
             cluster.check_shared(store.path, writing=False)
             faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)
     if store.has_distances and not _has(faults, "metadata"):
-        faults += ledger_faults(store)
-        rows = len(store.blocks)
+        finished, rows = store.stage("geodesics") is not None, len(store.blocks)
+        faults += folder_faults(store.tiles, finished)
         with Cluster(scheduler) as cluster:
             cluster.check_shared(store.path, writing=False)
-            finished = store.stage("geodesics") is not None
             tasks = ((store.path, store.identity, row, finished) for row in range(rows))
             for done, found in enumerate(cluster.map(row_faults, tasks), 1):
                 faults += found
@@ -381,7 +380,7 @@ def _metadata(store: RunStore) -> list[str]:
         known = stages.get("geodesics", {}).get("fields", {}).get("tile_size")
         for tile in range(1, n + 1) if known is None else (known,):
             for compression in (None, *COMPRESSIONS):
-                text = metadata_text(n, tile, compression)
+                text = Form.of_distances(n, tile, compression).text
                 if checksum_of(text) == wanted:
                     folder_at(metadata.parent)
                     put(metadata, text)
@@ -398,7 +397,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
     store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
-        discard(store.files.file(row, row).parent)
+        discard(store.tiles.file(row, row).parent)
     for name in MODEL if model else ():
         store.remove_array(name)
     if distances:

@@ -20,13 +20,7 @@ from scalemani.embedding.coordinates import load_embedding
 from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
 from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
-from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.rows import shared_paths
-from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
-from scalemani.points.reading import as_source, check_shape, row_numbers
-from scalemani.progress import Progress
-from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
-from scalemani.storage.chunked_matrix import (
+from scalemani.geodesics.landmarks import (
     COORDINATES,
     POINTS,
     copy_points,
@@ -34,6 +28,12 @@ from scalemani.storage.chunked_matrix import (
     landmark_account,
     rows_of_landmarks,
 )
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_paths
+from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
+from scalemani.points.reading import as_source, check_shape, row_numbers
+from scalemani.progress import Progress
+from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.storage.files import room_for
 from scalemani.storage.locations import named, place
 from scalemani.storage.pieces import KeptResults, drop_finished, kept_results

@@ -29,7 +29,7 @@ from scalemani.report.sections import run_page
 from scalemani.storage.arrays import BINS, EXPECTED, NUMBERED, REAL, fault_of
 from scalemani.storage.files import checksum_of
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import metadata_text
+from scalemani.storage.tiles import Form
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
@@ -173,7 +173,7 @@ def test_neighbour_lists_that_are_none_are_searched_again(stores, copied):
 
 def test_distances_of_another_size_than_the_graph_are_refused(copied):
     place = copied()
-    text = metadata_text(25, 25, None)
+    text = Form.of_distances(25, 25).text
     (place / "distances/zarr.json").write_bytes(text)
     sealed_document(place, lambda found: found["arrays"].update(distances=checksum_of(text)))
     with pytest.raises(DamagedStoreError, match="D is of 25 vertices and the graph of 24"):

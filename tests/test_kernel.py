@@ -150,7 +150,7 @@ def test_every_read_verifies_checksums(cluster, store, tmp_path):
     damaged = RunStore(shutil.copytree(store.path, tmp_path / "run"))
     kernels = CentredKernels(cluster, damaged)
     kernels.products(vectors(1))
-    file = damaged.files.file(0, 1)
+    file = damaged.tiles.file(0, 1)
     content = bytearray(file.read_bytes())
     content[5] ^= 1
     file.write_bytes(content)

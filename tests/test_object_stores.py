@@ -90,7 +90,7 @@ def same_bits(store, disk):
     assert [stages[name]["fields"] for name in stages] == [others[name]["fields"] for name in stages]
     assert len(here.blocks) == len(there.blocks) > 1
     for row in range(len(here.blocks)):
-        assert here.line(row).sums == there.line(row).sums
+        assert here.tiles.line(row).sums == there.tiles.line(row).sums
     found, wanted = place(here.path), place(there.path)
     names = {name for name in files_of(wanted) if name not in DOCUMENTS}
     assert {entry.relative_to(found) for entry in found.rglob()} - {*DOCUMENTS} == names

@@ -471,12 +471,12 @@ def test_lines_that_are_not_there_are_not_asked_for(distances, tmp_path, monkeyp
     store = RunStore.create(tmp_path / "run")
     store.create_distances(N, TILE)
     store.write_tile_row(2, distances[16:24, 16:])
-    asked, listed, real, names = [], [], store.line, os.listdir
-    monkeypatch.setattr(store, "line", lambda row: (asked.append(row), real(row))[1])
+    asked, listed, real, names = [], [], store.tiles.line, os.listdir
+    monkeypatch.setattr(store.tiles, "line", lambda row: (asked.append(row), real(row))[1])
     monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), names(path))[1])
     assert store.missing_rows() == [0, 1, 3, 4]
     assert asked == [2] and len(listed) == 1
-    monkeypatch.setattr(store, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
+    monkeypatch.setattr(store.tiles, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
     assert store.read_tile(2, 3).shape == (TILE, TILE)
 
 

@@ -17,7 +17,7 @@ from scalemani.integrity import repair, verify
 from scalemani.storage.files import PARTIAL
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import TileFiles
+from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
@@ -140,9 +140,9 @@ def test_a_store_that_is_being_written_is_not_mended(run, capsys):
 
 
 def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
-    tiles, tasks, real, real_map = [], [], TileFiles.read, Cluster.map
+    tiles, tasks, real, real_map = [], [], Tiles.read_as, Cluster.map
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     monkeypatch.setattr(Cluster, "map", lambda self, work, given: real_map(self, work, map(noted, given)))
     monkeypatch.setattr(integrity, "_together", lambda *a: [])  # a few tiles, however many there are: see below
@@ -157,9 +157,9 @@ def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
 
 
 def test_what_is_held_against_one_another_takes_few_tiles(run, monkeypatch):
-    tiles, real = [], TileFiles.read
+    tiles, real = [], Tiles.read_as
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     assert not list(integrity._together(RunStore(run), []))
     assert 0 < len(tiles) <= integrity.CHECKED

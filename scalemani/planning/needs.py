@@ -20,6 +20,7 @@ from scalemani.cluster.machine import parse_memory
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.batches import workspace_bytes
 from scalemani.geodesics.farthest import farthest_points_bytes
+from scalemani.geodesics.landmarks import STAGE, Layout
 from scalemani.kernel.eigensolver import basis_limits, first_block
 from scalemani.kernel.operators import kernels_bytes, usual_precision
 from scalemani.kernel.start import start_count
@@ -33,7 +34,6 @@ from scalemani.planning import memory, terms
 from scalemani.planning.memory import Asked, Stage, by_process
 from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
-from scalemani.storage.chunked_matrix import STAGE, Layout
 from scalemani.storage.locations import free_disk
 from scalemani.storage.run import RunStore
 

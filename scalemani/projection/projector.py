@@ -35,6 +35,7 @@ import scipy.sparse as sp
 from scalemani.aliases import F64, I64
 from scalemani.embedding.coordinates import Embedding, load_embedding
 from scalemani.geodesics.batches import first_seeds
+from scalemani.geodesics.landmarks import STAGE as LANDMARKS
 from scalemani.geodesics.paths import products_from_seeds
 from scalemani.geodesics.rows import shared_paths
 from scalemani.graph.edges import pointers, row_numbers, shortest
@@ -48,7 +49,6 @@ from scalemani.points.reading import row_blocks
 from scalemani.points.rows import load_rows
 from scalemani.projection.landmarks import LandmarkPlacer
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import STAGE as LANDMARKS
 from scalemani.storage.run import RunStore
 
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64

@@ -21,6 +21,7 @@ from scalemani.embedding.coordinates import Embedding, make_embedding, record_mo
 from scalemani.embedding.spectrum import Remark, spectrum_account
 from scalemani.errors import DamagedStoreError, FarRowsWarning, SelfCheckError
 from scalemani.geodesics import rows as scaled_graph
+from scalemani.geodesics.landmarks import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.kernel.constant import Solution, solve
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
@@ -32,7 +33,6 @@ from scalemani.steps.checks import CHECKED, check_fit, check_landmark_fit, check
 from scalemani.steps.distances import given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.start import begun_block
-from scalemani.storage.chunked_matrix import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.storage.files import checksum
 from scalemani.storage.pieces import StoredReads, drop_reads
 from scalemani.storage.run import RunStore

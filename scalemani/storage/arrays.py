@@ -19,7 +19,7 @@ tell, and NaN is both.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -269,16 +269,30 @@ def metadata_text(name: str, data: NDArray[Any], rows: int) -> bytes:
     """The one text of an array's zarr.json, in chunks of so many rows."""
     order = {"configuration": {"endian": "little"}} if data.dtype.itemsize > 1 else {}
     zero = {"b": False, "f": 0.0}.get(data.dtype.kind, 0)
+    codecs: list[dict[str, Any]] = [{"name": "bytes", **order}, {"name": "crc32c"}]
+    chunk = _chunk_shape(data.shape, rows)
+    return zarr_text(data.shape, data.dtype.name, chunk, zero, codecs, {"crc32c": checksum(data), "name": name})
+
+
+def zarr_text(
+    shape: Sequence[int],
+    data_type: str,
+    chunk: Sequence[int],
+    fill: Any,
+    codecs: Sequence[Mapping[str, Any]],
+    attributes: Mapping[str, Any],
+) -> bytes:
+    """The text of the zarr.json of an array that Zarr's own code does not write."""
     said = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(data.shape),
-        "data_type": data.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": _chunk_shape(data.shape, rows)}},
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": zero,
-        "codecs": [{"name": "bytes", **order}, {"name": "crc32c"}],
-        "attributes": {"crc32c": checksum(data), "name": name},
+        "fill_value": fill,
+        "codecs": codecs,
+        "attributes": attributes,
         "storage_transformers": [],
     }
     return json.dumps(said, indent=2).encode()

@@ -6,7 +6,7 @@ same id. So what is kept is compared with the run's document each time that it i
 A model without D: takes a run's document and arrays, writes them as a run of their own at another path.
 
 One run in its store: takes arrays and stage states, gives them back whole. D itself is in
-    :mod:`scalemani.storage.tiles`.
+    :mod:`scalemani.storage.distances`.
 
 A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the format version, the package
 versions, a checksum of each array's metadata, and a state per finished stage: fields that identify it (its fingerprint)
@@ -29,13 +29,13 @@ from scalemani.storage import arrays
 from scalemani.storage import arrays as small_arrays
 from scalemani.storage.arrays import check_size, checked_array
 from scalemani.storage.buckets import ObjectPath
+from scalemani.storage.distances import Distances
 from scalemani.storage.files import beside, checksum_of, discard, room_for, set_aside, take_place
 from scalemani.storage.json import check_no_links
 from scalemani.storage.locations import Named, Place, absolute, is_url, place
 from scalemani.storage.place import check_writable, kind_of, put_back
 from scalemani.storage.records import RunDocument, canonical, versions
 from scalemani.storage.replacing import making
-from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
 
 
@@ -91,7 +91,7 @@ LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model do
 READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
-class RunStore(Tiles):
+class RunStore(Distances):
     """A run's folder, open for reading and writing.
 
     path: The folder, made absolute, or a URL.
@@ -277,8 +277,8 @@ class RunStore(Tiles):
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
-        content = (place(self.path) / "distances" / "zarr.json").read_bytes()
-        self._change(self.document["stages"], {**self.named_arrays(), "distances": checksum_of(content)})
+        text = self.tiles.form.text
+        self._change(self.document["stages"], {**self.named_arrays(), "distances": checksum_of(text)})
 
     @property
     def has_distances(self) -> bool:

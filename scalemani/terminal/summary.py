@@ -68,7 +68,7 @@ def begun_line(store: str) -> str | None:
             rows = len(run.blocks)
             there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
         if "landmarks" in stages:
-            from scalemani.storage.chunked_matrix import Layout
+            from scalemani.geodesics.landmarks import Layout
 
             layout = Layout.of(run)
             found, turned = layout.by_landmark(run), layout.by_point(run)
