@@ -68,7 +68,6 @@ from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.files import beside, remove_partials
 from scalemani.storage.locations import absolute, named
-from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
 from scalemani.storage.records import versions
 from scalemani.storage.run import RunStore
@@ -204,7 +203,7 @@ def _neighbors(
     """Stage 2, unless it or the graph made of it is there."""
     state = store.stage("neighbors")
     if state is not None and not differing(state, fields["neighbors"]):
-        drop_pieces(store)  # of a fit that was killed before it did
+        store.pieces("neighbors").drop()  # of a fit that was killed before it did
         if not state["listed"] or (store.stage("graph") is not None and store.stage(REDO) is None):
             return None
         try:
@@ -214,7 +213,8 @@ def _neighbors(
         except DamagedStoreError:
             pass  # they are searched again
     made_of = {**fields["neighbors"], "random_state": None, "fingerprint": given.fingerprint}  # descents name theirs
-    kept = None if parameters.store is None else KeptPieces(store, made_of)
+    pieces = store.pieces("neighbors", made_of)
+    kept = None if parameters.store is None else pieces
     lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
     if lists is not None:
         store.write_array("neighbors_indptr", lists.indptr)
@@ -229,7 +229,7 @@ def _neighbors(
         left_out=lists.left_out if lists else 0,
         **({"account": lists.account.record()} if lists and lists.account else {}),
     )
-    drop_pieces(store)
+    pieces.drop()
     report("neighbors", given.n_distinct, given.n_distinct)
     return lists
 
@@ -274,7 +274,7 @@ def _graph(
         # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
         # the mark goes last, so that a stop in between leaves this to be decided again.
         if recorded_graph(store) != again["fields"].get("arrays"):
-            store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
+            store.forget("fit", "solve", "geodesics", "landmarks", "start")
             store.drop_distances()
         store.forget(REDO)
     report("graph", 1, 1)

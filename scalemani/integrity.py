@@ -71,10 +71,9 @@ from scalemani.storage.writer import Writer
 
 STAGE_OF = {  # whose arrays begin so
     "neighbors_": "neighbors",
-    "piece_": "neighbors",
+    "pieces_": "pieces",
     "first_": "first read",
     "distance_counts": "first read",
-    "solver_": "reads",
     "vectors": "solve",
     "eigenvalues": "solve",
     "means": "solve",
@@ -106,7 +105,7 @@ MENDS = {  # by kind of fault or stage of the array: what --repair does
     "row": "makes it again",
     "leftover": "removes it",
     "first read": "reads D again",
-    "reads": "removes it",
+    "pieces": "removes it",
     "neighbors": "removes it",
     "solve": "solves again",
     "model": "solves again",

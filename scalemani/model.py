@@ -36,7 +36,7 @@ from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.storage.files import room_for
 from scalemani.storage.locations import named, place
-from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
+from scalemani.storage.pieces import Pieces, drop_finished, kept_results
 from scalemani.storage.place import StoreFolder, check_writable
 from scalemani.storage.run import RunStore
 from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
@@ -234,7 +234,7 @@ class Run:
         return int(self.parameters["n_components"])
 
     def transform(
-        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None
+        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: Pieces | None = None
     ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 

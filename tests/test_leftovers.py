@@ -22,7 +22,7 @@ from scalemani.kernel import eigensolver
 from scalemani.neighbors import exact, lists, prepared
 from scalemani.neighbors import exact as brute
 from scalemani.storage.files import remove_partials
-from scalemani.storage.pieces import StoredReads
+from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -44,12 +44,13 @@ def test_a_solve_that_was_killed_when_it_was_done_leaves_no_reads(tmp_path, monk
     monkeypatch.setattr(eigensolver, "FULL_BASIS", 1)  # else one read is all that is needed
     X = roll(100)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(StoredReads, "clear", killed)
+        real = Pieces.drop
+        patch.setattr(Pieces, "drop", lambda self: (killed if self.folder.name == "pieces_solve" else real)(self))
         KernelIsomap(**arguments(tmp_path / "r")).fit(X)
     left = RunStore(tmp_path / "r")
-    assert left.stage("reads")["count"] > 1 and left.stage("solve") is not None
+    assert len(list((tmp_path / "r" / "pieces_solve").iterdir())) > 1 and left.stage("solve") is not None
     again = KernelIsomap(**arguments(tmp_path / "r")).fit(X)
-    assert not list((tmp_path / "r").glob("solver_*")) and RunStore(tmp_path / "r").stage("reads") is None
+    assert not (tmp_path / "r" / "pieces_solve").exists()
     np.testing.assert_array_equal(again.embedding_, KernelIsomap(n_neighbors=8).fit(X).embedding_)
     assert verify(str(tmp_path / "r")).faults == ()
 
@@ -129,7 +130,8 @@ def test_a_search_ends_where_the_scheduler_is_gone(tmp_path, monkeypatch):
         patch.setattr(Calls, "check", check)
         KernelIsomap(**arguments(tmp_path / "r"), progress=lambda *said: seen.append(said)).fit(points)
     assert seen[-1][0] == "neighbors" and 0 < seen[-1][1] < 200
-    assert list((tmp_path / "r").glob("piece_*")) and RunStore(tmp_path / "r").stage("neighbors") is None
+    assert list((tmp_path / "r" / "pieces_neighbors").iterdir())
+    assert RunStore(tmp_path / "r").stage("neighbors") is None
 
 
 # Each fit is a process, forked from one that has imported everything and has no threads: a kill is the process's end.

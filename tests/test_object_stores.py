@@ -345,7 +345,7 @@ def test_what_is_somebody_elses_is_never_removed(shelf, monkeypatch):
 
 def test_kept_results_are_found_again(shelf):
     with pytest.raises(RuntimeError), kept_results(shelf / "out.npy") as kept:
-        kept.put("a", "of", [np.arange(3.0)])
+        kept.put("a", [np.arange(3.0)], "of")
         raise RuntimeError
     with kept_results(shelf / "out.npy") as kept:
         assert np.array_equal(kept.get("a", "of")[0], np.arange(3.0)) and kept.get("a", "other") is None

@@ -305,8 +305,9 @@ def test_a_search_that_was_stopped_goes_on_after_the_last_shard(kind, monkeypatc
     same(run(again, kept), expected)
     assert steps[4] == steps[3] and len(steps) == 1 + kind.passes * len(again.shards)
     assert again.account == whole.account
-    for damage in (kept["state"][:-1], kept["state"].astype(float), np.zeros(3, np.int64)):
-        kept["state"] = damage
+    (state,) = kept["state"]
+    for damage in (state[:-1], state.astype(float), np.zeros(3, np.int64)):
+        kept["state"] = [damage]
         same(run(sharded(points, kind=kind), kept), expected)
 
 

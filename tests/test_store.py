@@ -16,7 +16,6 @@ from scalemani.geodesics.rows import shared_graph, shared_paths
 from scalemani.storage import tiles
 from scalemani.storage.files import checksum, put_once
 from scalemani.storage.place import check_writable, kind_of
-from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore, shared_run
 
 N, TILE = 37, 8  # five blocks, the last of five
@@ -512,26 +511,16 @@ def test_what_is_deeper_is_refused_where_it_is_used_and_never_written_through(ru
     assert (tree(tmp_path / "outside") or outside.read_bytes()) == before
 
 
-# ---- arrays that no document names -------------------------------------------------------------
+# ---- what no document names ----------------------------------------------------------------------
 
 
-PIECE = f"piece_{'a' * 16}_lists_"
-
-
-def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
+def test_pieces_of_a_stage_are_not_in_the_document_however_many(tmp_path):
     store = RunStore.create(tmp_path / "run")
+    before, pieces = store.document, store.pieces("neighbors")
     for number in range(3):
-        store.write_array(f"{PIECE}{number}", np.arange(number))
-    store.write_array("a", np.arange(3))
+        pieces.put(f"lists_{number}", [np.arange(number)])
+    assert store.document == before
+    assert [len(pieces.get(f"lists_{number}")[0]) for number in range(3)] == [0, 1, 2]
     store.finish("neighbors_", {})
-    assert set(store.document["arrays"]) == {"a"}
-    assert store.read_array(f"{PIECE}2").tolist() == [0, 1]
-    store.remove_arrays("piece_")
-    assert not store.has_array(f"{PIECE}2")
-
-
-def test_a_document_may_name_thousands_of_arrays(run):
-    """Three of each read of D that is kept."""
-    document = {**run.document, "arrays": {f"solver_{number}": number for number in range(5000)}}
-    RunDocument(Path(run.path)).write(document)
-    assert len(RunStore(run.path).document["arrays"]) == 5000
+    pieces.drop()
+    assert pieces.get("lists_1") is None

@@ -189,14 +189,14 @@ def test_distances_that_were_given_are_left_to_the_same_fit(run, tmp_path, capsy
 
 
 def test_an_array_under_another_name_is_damage(tmp_path):
-    """Pieces of a search are whole by themselves, and the document does not know them yet."""
+    """Arrays of a stage that is not finished are whole by themselves, and the document does not know them yet."""
     store = RunStore.create(tmp_path / "r")
-    for name in ("piece_0", "piece_1"):
+    for name in ("array_0", "array_1"):
         store.write_array(name, np.full(4, int(name[-1])))
-    (tmp_path / "r/piece_0").rename(tmp_path / "r/piece_2")
-    (tmp_path / "r/piece_1").rename(tmp_path / "r/piece_0")
+    (tmp_path / "r/array_0").rename(tmp_path / "r/array_2")
+    (tmp_path / "r/array_1").rename(tmp_path / "r/array_0")
     with pytest.raises(DamagedStoreError, match="another array"):
-        RunStore(tmp_path / "r").read_array("piece_0")
+        RunStore(tmp_path / "r").read_array("array_0")
 
 
 def test_what_the_document_says_is_there_is_never_done_without(run, tmp_path):

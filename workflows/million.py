@@ -62,6 +62,7 @@ from typing import Any
 
 from millions import arrays, claims, growth, truth
 from millions.stages import Stages, disk_bytes, megabytes, stage_table
+from scalemani.storage.chunked_matrix import Layout
 
 from scalemani import KernelIsomap
 from scalemani.cluster.machine import parse_memory
@@ -70,7 +71,6 @@ from scalemani.errors import AdditiveConstantWarning
 from scalemani.formats.outputs import write_page
 from scalemani.model import Run
 from scalemani.report.sections import run_page
-from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.run import RunStore
 
 SMALL = {"points": 5000, "tests": 5000, "landmarks": 100}

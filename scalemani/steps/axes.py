@@ -34,7 +34,6 @@ from scalemani.steps.distances import given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.start import begun_block
 from scalemani.storage.files import checksum
-from scalemani.storage.pieces import StoredReads, drop_reads
 from scalemani.storage.run import RunStore
 
 
@@ -63,16 +62,16 @@ def solve_run(
     """
     state, graph, distances = store.stage("solve"), store.stage("graph"), store.stage("geodesics")
     if state is not None and state["fields"] == fields["solve"] and not again:
-        drop_reads(store)
+        store.pieces("solve").drop()  # of a fit that was killed before it did
         return
     assert graph is not None and distances is not None
     report("solve", 0, 0)
     first = FirstRead.load(store)
-    reads = None
+    pieces = None
     if keep_reads:
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
-        reads = StoredReads(store, {**fields["solve"], "most_columns": most_columns, "first_read": begun})
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
+        pieces = store.pieces("solve", {**fields["solve"], "most_columns": most_columns, "first_read": begun})
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces)
 
     @cache
     def far() -> FarRows:
@@ -101,12 +100,12 @@ def solve_run(
     try:
         account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
     except SelfCheckError:
-        if reads is not None:
-            reads.clear()  # whatever was wrong is not begun from again
+        if pieces is not None:
+            pieces.drop()  # whatever was wrong is not begun from again
         raise
     record_model(store, embedding, fields["solve"], account)
-    if reads is not None:
-        reads.clear()
+    if pieces is not None:
+        pieces.drop()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 

@@ -36,19 +36,20 @@ from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_byt
 
 DOCUMENTS = (ROOT, COPY)
 DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
-COUNTED = re.compile(r"solver_(vectors|first|second)_\d+|piece_[0-9a-f]{16}_\w+")  # reads, pieces of a search
+PIECES = {"neighbors": "pieces_neighbors", "solve": "pieces_solve"}  # folders of unfinished stages
 INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
+PIECE = re.compile(r"\w+\.kept")
 OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
 
 
 def is_own(name: str) -> bool:
     """Whether a run has, or while it is made may have, an entry of that name right below its place.
 
-    >>> is_own("vectors"), is_own("solver_first_3"), is_own("out.zarr"), is_own("first_notes")
+    >>> is_own("vectors"), is_own("pieces_solve"), is_own("out.zarr"), is_own("first_notes")
     (True, True, False, False)
     """
     name = LEFT.sub("", name)
-    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or COUNTED.fullmatch(name) is not None
+    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or name in PIECES.values()
 
 
 def is_partial(name: str) -> bool:
@@ -77,7 +78,8 @@ def _is_stray(name: str) -> bool:
     top, _, rest = name.partition("/")
     if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
         return False
-    return not is_own(top) or bool(rest and (top in DOCUMENTS or not INSIDE.fullmatch(LEFT.sub("", rest))))
+    inside = PIECE if top in PIECES.values() else INSIDE
+    return not is_own(top) or bool(rest and (top in DOCUMENTS or not inside.fullmatch(LEFT.sub("", rest))))
 
 
 REAL = "a real dtype"
@@ -135,7 +137,6 @@ EXPECTED = {
     "landmark_square": Expected("float32", "landmarks landmarks", 0),
     "coordinates": Expected("float64", "vertices axes"),
 }
-NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
@@ -143,7 +144,7 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 
     stages: Of the run's document, which has its schema's form. A size that no finished stage says is any.
     """
-    expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
+    expected = EXPECTED.get(name)
     if expected is None:
         return None
     sizes, kind = _sizes(stages), array.dtype.kind

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.arrays import is_own, is_partial
+from scalemani.storage.arrays import PIECES, is_own, is_partial
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.distances import DISTANCES
 from scalemani.storage.json import REMEDY, parsed, read_plain
 from scalemani.storage.locations import Place, below, in_order, place
+from scalemani.storage.pieces import SUFFIX, is_whole
 from scalemani.storage.records import (
     COPY,
     MOST_DOCUMENT_BYTES,
@@ -96,6 +97,8 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             continue
         if not is_own(name):
             yield _extra(name)
+        elif name in PIECES.values():
+            yield from _piece_faults(entry, "fit" in store.document["stages"])
         elif older and store.has_array(name):
             continue
         elif name in TILES:
@@ -108,6 +111,19 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield _extra(name)
         elif "fit" in store.document["stages"]:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
+
+
+def _piece_faults(folder: Place, finished: bool) -> Iterator[Fault]:
+    """Of the pieces of a stage: a fit that is finished needs none of them, and the same fit goes on from others."""
+    if finished:
+        yield Fault("leftover", folder.name, "pieces of a stage that is finished")
+        return
+    for file in in_order(folder.rglob("*")):
+        name = f"{folder.name}/{below(file, folder)}"
+        if is_partial(name) or not name.endswith(SUFFIX):
+            yield _extra(name)
+        elif not is_whole(file):
+            yield Fault("array", name, "it is damaged")
 
 
 def _begun(entry: Place) -> bool:

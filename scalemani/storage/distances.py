@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 
 from scalemani.aliases import F32, I64
-from scalemani.storage.arrays import own_entries
+from scalemani.storage.arrays import PIECES, own_entries
 from scalemani.storage.files import checksum_of, discard
 from scalemani.storage.locations import place
 from scalemani.storage.tiles import LEDGER, Blocks, Form, Tiles, Use, drop_matrix, read_form
 
 DISTANCES = "distances"  # the folder of D
-WITH_DISTANCES = ("first_", "solver_")  # how the names begin of what was read of D, which goes with it
+WITH_DISTANCES = ("first_", PIECES["solve"])  # how the names begin of what was read of D, which goes with it
 
 
 class Distances(ABC):

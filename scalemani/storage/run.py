@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import arrays
 from scalemani.storage import arrays as small_arrays
-from scalemani.storage.arrays import check_size, checked_array
+from scalemani.storage.arrays import PIECES, check_size, checked_array
 from scalemani.storage.buckets import ObjectPath
 from scalemani.storage.distances import Distances
 from scalemani.storage.files import beside, checksum_of, discard, room_for, set_aside, take_place
 from scalemani.storage.json import check_no_links
 from scalemani.storage.locations import Named, Place, absolute, is_url, place
+from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.place import check_writable, kind_of, put_back
 from scalemani.storage.records import RunDocument, canonical, versions
 from scalemani.storage.replacing import making
@@ -86,8 +87,7 @@ def _write(
 
 
 FORMAT_VERSION = 3
-PIECES = "piece_"  # of a stage that is not finished, however many; they go with its end, and no document names them
-LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model does without
+LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 READABLE = (1, 2, 3)  # 1 knew no correction but a constant added to distances; 2 had checksums of the numbers alone
 
 
@@ -251,9 +251,7 @@ class RunStore(Distances):
         Raises TypeError: If it holds anything but numbers.
         """
         self._forget_arrays(lambda other: other == name)
-        found = small_arrays.write(place(self.path), name, array)
-        if not name.startswith(PIECES):
-            self._written[name] = found
+        self._written[name] = small_arrays.write(place(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`scalemani.storage.arrays`).
@@ -274,6 +272,13 @@ class RunStore(Distances):
         """Remove the arrays whose names begin so."""
         self._forget_arrays(lambda name: name.startswith(prefix))
         self._remove_own(prefix)
+
+    def pieces(self, stage: str, made_of: Any = None) -> Pieces:
+        """What is finished of a stage that is not; see `PIECES` for those that keep any.
+
+        made_of: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
+        """
+        return Pieces(place(self.path) / PIECES[stage], self._check_right, digest(made_of))
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
