@@ -477,7 +477,7 @@ def test_writers_say_what_they_needed(tmp_path, monkeypatch, kind):
 
 SLOWLY = """
 import sys, time
-from scalemani.projection.projector import long as projection_blocks
+from scalemani.projection import long as projection_blocks
 from scalemani.terminal.commands import main
 projection_blocks.ROWS_A_GROUP, projection_blocks._piece_rows = 30, lambda _: 5
 real = projection_blocks._results

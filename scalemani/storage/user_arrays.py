@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
+from scalemani.storage.arrays import zarr_text
 from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum, discard, room_for
+from scalemani.storage.files import checksum, discard, folder_at, put, room_for
 from scalemani.storage.json import parsed, read_plain
 from scalemani.storage.locations import Named, Place, absolute, is_there, real
 from scalemani.storage.pieces import IN_WORK, METADATA, Pieces, name_next
@@ -202,21 +203,6 @@ def _in_zarr(path: Place) -> Any:
     return str(path)
 
 
-def _created(path: Place, **form: Any) -> zarr.Array[Any]:
-    """A new array; Zarr itself would put groups into everything above it in a bucket."""
-    if not isinstance(path, ObjectPath):
-        return zarr.create_array(str(path), **form)
-    path.joinpath(METADATA).write_bytes(_metadata(form))
-    return zarr.open_array(_in_zarr(path), mode="r+")
-
-
-def _metadata(form: dict[str, Any]) -> bytes:
-    """The text of a new array's metadata."""
-    scratch: dict[str, Any] = {}
-    zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
-    return bytes(scratch[METADATA].to_bytes())
-
-
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
@@ -229,20 +215,15 @@ class NewOutput:
         self._partial = folder / IN_WORK
         self._needed = 8 * shape[0] * max(1, shape[1])
         chunks = _output_chunks(shape) if chunk_rows is None else (max(1, chunk_rows), max(1, shape[1]))
-        form: dict[str, Any] = {
-            "shape": shape,
-            "chunks": chunks,
-            "dtype": "float64",
-            "fill_value": np.nan,
-            "compressors": None,
-            "config": {"write_empty_chunks": True},
-        }
-        if self._is_there(_metadata(form)):
-            self._array = zarr.open_array(_in_zarr(self._partial), mode="r+")
-            return
-        discard(self._partial)
-        with room_for(folder, self._needed):
-            self._array = _created(self._partial, **form)
+        codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        metadata = zarr_text(shape, "float64", chunks, "NaN", codecs, {})
+        if not self._is_there(metadata):
+            discard(self._partial)
+            with room_for(folder, self._needed):
+                folder_at(self._partial)
+                put(self._partial / METADATA, metadata)
+        array = zarr.open_array(_in_zarr(self._partial), mode="r+")
+        self._array = array.with_config({"write_empty_chunks": True})
 
     def _is_there(self, metadata: bytes) -> bool:
         """Whether the array is one of these metadata, to the byte: of any other nothing is read."""
