@@ -10,6 +10,7 @@ from data import roll
 from stored_models import same
 
 from scalemani import KernelIsomap
+from scalemani.integrity import repair, verify
 from scalemani.kernel import eigensolver
 from scalemani.kernel.eigensolver import Combination, ReadBlock, block_rayleigh_ritz, start_block
 from scalemani.kernel.operators import CentredKernels
@@ -122,6 +123,20 @@ def test_reads_that_are_no_directions_of_this_basis_are_not_taken(reads, expecte
 def test_reads_of_another_shape_are_not_taken(reads, expected, four, shape):
     of = json.loads((four / "pieces_solve" / "read_1.kept").read_bytes().split(b"\n", 2)[1])["of"]
     RunStore(four).pieces("solve").put("read_1", [np.ones(shape)] * 3, of)
+    same(fitted(four), expected)
+    assert reads.made == expected.n_passes_ - 3
+
+
+def test_a_damaged_read_is_named_and_removed_and_the_fit_goes_on(reads, expected, four):
+    assert verify(str(four)).faults == ()
+    file = four / "pieces_solve" / "read_1.kept"
+    file.write_bytes(file.read_bytes()[:-1])
+    (four / "pieces_solve" / "mine.txt").write_text("mine")
+    found = verify(str(four)).faults
+    assert [(fault.kind, fault.name.split("/")[-1]) for fault in found] == [("stray", "mine.txt"), ("array", file.name)]
+    done, left = repair(str(four))
+    assert len(done) == 1 and [fault.kind for fault in left.faults] == ["stray"]
+    assert not file.exists() and len(kept(four)) == 3
     same(fitted(four), expected)
     assert reads.made == expected.n_passes_ - 3
 
