@@ -62,13 +62,13 @@ from typing import Any
 
 from millions import arrays, claims, growth, truth
 from millions.stages import Stages, disk_bytes, megabytes, stage_table
-from scalemani.geodesics.landmarks import Layout
 
 from scalemani import KernelIsomap
 from scalemani.cluster.machine import parse_memory
 from scalemani.demo import NOISE_VARIANCE, aligned
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.formats.outputs import write_page
+from scalemani.geodesics.landmarks import Layout
 from scalemani.model import Run
 from scalemani.report.sections import run_page
 from scalemani.storage.run import RunStore
