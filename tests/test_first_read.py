@@ -65,14 +65,19 @@ def totals(found):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The tiles that are read."""
-    seen, real = Counter(), RunStore.read_tile
+    """The tiles that are read, and how often rows are gathered from them."""
+    seen, real, gather = Counter(), RunStore.read_tile, RunStore.read_rows
 
     def counted(self, row, column, buffer=None):
         seen[row, column] += 1
         return real(self, row, column, buffer)
 
+    def gathered(self, vertices):
+        seen["rows"] += 1
+        return gather(self, vertices)
+
     monkeypatch.setattr(RunStore, "read_tile", counted)
+    monkeypatch.setattr(RunStore, "read_rows", gathered)
     return seen
 
 

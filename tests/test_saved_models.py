@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConst
 def work(monkeypatch):
     """Tiles that were read or written."""
     seen = []
-    for name in ("write_tile_row", "read_tile"):
+    for name in ("write_tile_row", "read_tile", "read_rows"):
         real = getattr(RunStore, name)
         monkeypatch.setattr(RunStore, name, lambda *a, real=real, name=name, **k: (seen.append(name), real(*a, **k))[1])
     return seen
