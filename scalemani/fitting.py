@@ -43,6 +43,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.geodesics import rows
+from scalemani.geodesics.landmarks import COUNTS, LANDMARKS, Layout, median_distance, symmetric_square
 from scalemani.geodesics.rows import shared_graph
 from scalemani.graph.build import Graph
 from scalemani.model import Run
@@ -68,9 +69,7 @@ from scalemani.steps.inputs import GeodesicInput, Input, read_input
 from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.start import as_begun, write_distances
 from scalemani.storage.arrays import check_lists
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, Layout, median_distance, symmetric_square
 from scalemani.storage.files import named, open_location
-from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.records import Record, versions
 from scalemani.storage.run import RunStore
 from scalemani.storage.targets import StoreFolder, check_replaceable, check_writable, kind_of
@@ -207,7 +206,7 @@ def _neighbors(
     """Stage 2, unless it or the graph made of it is there."""
     state = store.record(records.NeighborsRecord)
     if state is not None and not differing(state.fields, fields.neighbors, exact=state.method != DESCENT):
-        drop_pieces(store)  # of a fit that was killed before it did
+        store.pieces("neighbors").drop()  # of a fit that was killed before it did
         made = store.record(records.GraphRecord) is not None and store.record(records.RedoRecord) is None
         if made or not state.listed:
             return None
@@ -219,7 +218,8 @@ def _neighbors(
             pass  # they are searched again
     seedless = replace(fields.neighbors, random_state=None)  # descents name theirs
     made_of = {**asdict(seedless), "fingerprint": given.fingerprint}
-    kept = None if parameters.store is None else KeptPieces(store, made_of)
+    pieces = store.pieces("neighbors", made_of)
+    kept = None if parameters.store is None else pieces
     lists = given.lists(parameters, kept, lambda done: report("neighbors", done, given.n_distinct))
     if lists is not None:
         store.write_array("neighbors_indptr", lists.indptr)
@@ -236,7 +236,7 @@ def _neighbors(
             account=records.SearchRecord(**account.record()) if account else None,
         )
     )
-    drop_pieces(store)
+    pieces.drop()
     report("neighbors", given.n_distinct, given.n_distinct)
     return lists
 
@@ -282,7 +282,7 @@ def _graph(
         # A damaged graph was made again. D stays if that is the same to the bit, else it goes with what hangs on it;
         # the mark goes last, so that a stop in between leaves this to be decided again.
         if recorded_graph(store) != again.arrays:
-            store.forget("fit", "solve", "geodesics", "landmarks", "start", "reads")
+            store.forget("fit", "solve", "geodesics", "landmarks", "start")
             store.drop_distances()
         store.forget(records.RedoRecord.STEP)
     report("graph", 1, 1)

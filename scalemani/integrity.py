@@ -25,6 +25,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.fitting import recorded_graph
+from scalemani.geodesics.landmarks import LANDMARKS, POINTS, ROWS, Layout
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS
 from scalemani.geodesics.rows import shared_graph
@@ -50,26 +51,24 @@ from scalemani.storage.audit import (
     Fault,
     array_faults,
     document_faults,
-    ledger_faults,
-    metadata_faults,
+    folder_faults,
     name_faults,
     row_faults,
+    size_faults,
 )
-from scalemani.storage.chunked_matrix import LANDMARKS, POINTS, ROWS, Layout
 from scalemani.storage.files import Location, checksum_of, open_location
 from scalemani.storage.json import check_no_links
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
 from scalemani.storage.targets import kind_of
-from scalemani.storage.tiles import COMPRESSIONS, metadata_text
+from scalemani.storage.tiles import COMPRESSIONS, Form
 from scalemani.storage.writer import Writer
 
 STAGE_OF = {  # whose arrays begin so
     "neighbors_": "neighbors",
-    "piece_": "neighbors",
+    "pieces_": "pieces",
     "first_": "first read",
     "distance_counts": "first read",
-    "solver_": "reads",
     "vectors": "solve",
     "eigenvalues": "solve",
     "means": "solve",
@@ -101,7 +100,7 @@ MENDS = {  # by kind of fault or stage of the array: what --repair does
     "row": "makes it again",
     "leftover": "removes it",
     "first read": "reads D again",
-    "reads": "removes it",
+    "pieces": "removes it",
     "neighbors": "removes it",
     "solve": "solves again",
     "model": "solves again",
@@ -190,7 +189,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     names, stages = store.document.arrays, store.document.stages
     needed = needed_arrays(store)
     faults += [*name_faults(store, needed.__contains__, {POINTS, ROWS}), *left_matrices(store)]
-    faults += [*array_faults(store, {POINTS, ROWS}), *metadata_faults(store)]
+    faults += [*array_faults(store, {POINTS, ROWS}), *size_faults(store)]
     named = {fault.name for fault in faults}
     faults += [Fault("array", name, "it is missing") for name in sorted(needed - set(names) - named)]
     rows = 0
@@ -201,11 +200,10 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
             cluster.check_shared(store.path, writing=False)
             faults += matrix_faults(store, cluster, report or (lambda *_: None), whole=whole)
     if store.has_distances and not _has(faults, "metadata"):
-        faults += ledger_faults(store)
-        rows = len(store.blocks)
+        finished, rows = store.record(records.DistancesRecord) is not None, len(store.blocks)
+        faults += folder_faults(store.tiles, finished)
         with Cluster(scheduler) as cluster:
             cluster.check_shared(store.path, writing=False)
-            finished = "geodesics" in stages
             tasks = ((store.path, store.identity, row, finished) for row in range(rows))
             for done, found in enumerate(cluster.map(row_faults, tasks), 1):
                 faults += found
@@ -374,7 +372,7 @@ def _metadata(store: RunStore) -> list[str]:
         n, metadata = graph.n_vertices, open_location(store.path) / "distances" / "zarr.json"
         for tile in range(1, n + 1) if finished is None else (finished.tile_size,):
             for compression in (None, *COMPRESSIONS):
-                text = metadata_text(n, tile, compression)
+                text = Form.of_distances(n, tile, compression).text
                 if checksum_of(text) == wanted:
                     metadata.parent.make_folder()
                     metadata.put(text)
@@ -391,7 +389,7 @@ def _left_to_the_fit(store: RunStore, broken: set[str], rows: list[int]) -> list
     store.forget(*(("fit", "solve") if model else ()), *(("geodesics",) if distances else ()))  # at once
     for row in rows:
         store.unfinish(row)
-        store.files.file(row, row).parent.remove()
+        store.tiles.file(row, row).parent.remove()
     for name in MODEL if model else ():
         store.remove_array(name)
     if distances:

@@ -22,14 +22,7 @@ from scalemani.embedding.coordinates import load_embedding
 from scalemani.embedding.dimension import DistanceHistogram, stored_histogram
 from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
-from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.rows import shared_paths
-from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
-from scalemani.points.reading import as_source, check_shape, row_numbers
-from scalemani.progress import Progress
-from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
-from scalemani.steps import records
-from scalemani.storage.chunked_matrix import (
+from scalemani.geodesics.landmarks import (
     COORDINATES,
     POINTS,
     copy_points,
@@ -37,9 +30,16 @@ from scalemani.storage.chunked_matrix import (
     landmark_account,
     rows_of_landmarks,
 )
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import shared_paths
+from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
+from scalemani.points.reading import as_source, check_shape, row_numbers
+from scalemani.progress import Progress
+from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
+from scalemani.steps import records
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
-from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
+from scalemani.storage.pieces import Pieces, drop_finished, kept_results
 from scalemani.storage.run import RunStore
 from scalemani.storage.targets import StoreFolder, check_writable
 from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
@@ -237,7 +237,7 @@ class Run:
         return self.fitted.fields.n_components
 
     def transform(
-        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None
+        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: Pieces | None = None
     ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 

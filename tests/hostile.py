@@ -47,7 +47,6 @@ DOCUMENT = {
             "n_bridges": 0,
         },
         "start": {"fields": {"n_components": 1, "correction": None, "random_state": 0}, "most_columns": 60},
-        "reads": {"fields": {}, "count": 3},
         "geodesics": {"tile_size": 16, "median": 4.9},
         "solve": {
             "fields": SOLVE,

@@ -100,7 +100,7 @@ def test_a_module_imports_its_own_folder_and_those_before_it(name):
 BACK = {"steps.start": {"planning.plan"}} | {  # to be cut
     name: {"steps.records"}
     for name in (
-        *("parameters", "storage.run", "storage.chunked_matrix", "storage.pieces", "points.rows"),
+        *("parameters", "storage.run", "geodesics.landmarks", "points.rows"),
         *("embedding.coordinates", "embedding.dimension", "projection.projector"),
     )
 }

@@ -19,14 +19,13 @@ from scalemani.geodesics.reads import read_tiles
 from scalemani.geodesics.rows import _same_in_float64, save_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.eigensolver import first_block
-from scalemani.kernel.operators import SUMS, StoredReadLog, centred, first_reader, later_reader
+from scalemani.kernel.operators import SUMS, KeptReads, centred, first_reader, later_reader
 from scalemani.parameters import Parameters
 from scalemani.planning import memory, terms
 from scalemani.planning.memory import Work, check_disk, choose, disk_bytes, peak_bytes, stages, task_count, tile_sizes
 from scalemani.planning.needs import work_of
 from scalemani.steps.distances import RowWork, _tile_row
 from scalemani.steps.inputs import read_input
-from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 
@@ -316,8 +315,8 @@ class SlowKernels:
 def test_the_solver_stays_within_its_projection(most_columns, kept, one_thread, tmp_path):
     """Also where each read is kept in a store."""
     n = 4_000
-    log = StoredReadLog(StoredReads(RunStore.create(tmp_path / "run"), {}), lambda: None) if kept else None
+    log = KeptReads(RunStore.create(tmp_path / "run").pieces("solve"), lambda: None) if kept else None
     measured = peak(lambda: solve(SlowKernels(n, log), 2, most_reads=24, most_columns=most_columns))
-    assert (tmp_path / "run" / "solver_second_20").exists() is kept
+    assert (tmp_path / "run" / "pieces_solve" / "read_20.kept").exists() is kept
     projected = terms.basis_bytes(n, most_columns) + terms.growth_bytes(n, 16)
     assert 0.6 * projected <= measured <= projected + SLACK

@@ -18,10 +18,10 @@ from data import ring_distances, roll
 from scalemani import KernelIsomap, fitting, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
+from scalemani.geodesics.landmarks import Layout
 from scalemani.integrity import remedy, repair, verify
 from scalemani.planning import needs
 from scalemani.steps import distances
-from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.folders import PARTIAL, FilePath
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
@@ -186,7 +186,7 @@ def test_a_projection_names_the_remedy_where_a_chunk_is_damaged(run):
     for block in range(5):
         flip(run / MATRIX / f"c/{block}/0")
     with pytest.raises(
-        DamagedStoreError, match=r"chunk \(\d, 0\) of 'distances_to_landmarks' is damaged.*verify"
+        DamagedStoreError, match=r"tile \(\d, 0\) of 'distances_to_landmarks' is damaged.*verify"
     ) as said:
         model.transform(TEST)
     assert "\n" not in str(said.value)

@@ -18,11 +18,11 @@ from scalemani import Isomap, KernelIsomap, load
 from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import ScalemaniError, StoreMismatchError
 from scalemani.geodesics.farthest import farthest_points
+from scalemani.geodesics.landmarks import Layout, symmetric_square
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels, LandmarkKernels
-from scalemani.storage.chunked_matrix import Layout, symmetric_square
 from scalemani.storage.run import RunStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")

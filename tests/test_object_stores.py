@@ -90,7 +90,7 @@ def same_bits(store, disk):
     assert stages["solve"].fields == others["solve"].fields
     assert len(here.blocks) == len(there.blocks) > 1
     for row in range(len(here.blocks)):
-        assert here.line(row).crc32c == there.line(row).crc32c
+        assert here.tiles.line(row).crc32c == there.tiles.line(row).crc32c
     found, wanted = open_location(here.path), open_location(there.path)
     names = {name for name in files_of(wanted) if name not in DOCUMENTS}
     assert {entry.relative_to(found) for entry in found.rglob()} - {*DOCUMENTS} == names
@@ -345,7 +345,7 @@ def test_what_is_somebody_elses_is_never_removed(shelf, monkeypatch):
 
 def test_kept_results_are_found_again(shelf):
     with pytest.raises(RuntimeError), kept_results(shelf / "out.npy") as kept:
-        kept.put("a", "of", [np.arange(3.0)])
+        kept.put("a", [np.arange(3.0)], "of")
         raise RuntimeError
     with kept_results(shelf / "out.npy") as kept:
         assert np.array_equal(kept.get("a", "of")[0], np.arange(3.0)) and kept.get("a", "other") is None

@@ -325,7 +325,7 @@ def test_another_model_is_never_mixed_in(model, watch, tmp_path, monkeypatch, ch
 def test_a_result_that_was_made_from_something_else_is_not_found(tmp_path):
     with kept_results(tmp_path / "y") as results:
         numbers = [np.arange(6.0).reshape(3, 2), np.arange(3), np.empty((0, 2))]
-        results.put("a", "of", numbers)
+        results.put("a", numbers, "of")
         for found, put in zip(results.get("a", "of"), numbers, strict=True):
             np.testing.assert_array_equal(found, put)
             assert found.dtype == put.dtype and found.shape == put.shape

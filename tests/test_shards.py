@@ -306,8 +306,9 @@ def test_a_search_that_was_stopped_goes_on_after_the_last_shard(kind, monkeypatc
     same(run(again, kept), expected)
     assert steps[4] == steps[3] and len(steps) == 1 + kind.passes * len(again.shards)
     assert again.account == whole.account
-    for damage in (kept["state"][:-1], kept["state"].astype(float), np.zeros(3, np.int64)):
-        kept["state"] = damage
+    (state,) = kept["state"]
+    for damage in (state[:-1], state.astype(float), np.zeros(3, np.int64)):
+        kept["state"] = [damage]
         same(run(sharded(points, kind=kind), kept), expected)
 
 
@@ -350,9 +351,7 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
         read = read_input(np.arange(120_000.0).reshape(-1, 3), "euclidean", None, memory)
         read._search = read._make_search(parameters)
         monkeypatch.setattr(needs.terms, "symmetric_bytes", lambda n, edges: 0)
-        monkeypatch.setattr(
-            choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
-        )
+        monkeypatch.setattr(choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent"))
         needed.append(search_part_bytes(read, parameters, 0))
     assert needed[1] < 1050 << 20 < needed[0]
 

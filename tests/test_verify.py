@@ -19,7 +19,7 @@ from scalemani.storage.files import open_location
 from scalemani.storage.folders import PARTIAL
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import TileFiles
+from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
@@ -143,9 +143,9 @@ def test_a_store_that_is_being_written_is_not_mended(run, capsys):
 
 
 def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
-    tiles, tasks, real, real_map = [], [], TileFiles.read, Cluster.map
+    tiles, tasks, real, real_map = [], [], Tiles.read_as, Cluster.map
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     monkeypatch.setattr(Cluster, "map", lambda self, work, given: real_map(self, work, map(noted, given)))
     monkeypatch.setattr(integrity, "_together", lambda *a: [])  # a few tiles, however many there are: see below
@@ -160,9 +160,9 @@ def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
 
 
 def test_what_is_held_against_one_another_takes_few_tiles(run, monkeypatch):
-    tiles, real = [], TileFiles.read
+    tiles, real = [], Tiles.read_as
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     assert not list(integrity._together(RunStore(run), []))
     assert 0 < len(tiles) <= integrity.CHECKED
@@ -192,14 +192,14 @@ def test_distances_that_were_given_are_left_to_the_same_fit(run, tmp_path, capsy
 
 
 def test_an_array_under_another_name_is_damage(tmp_path):
-    """Pieces of a search are whole by themselves, and the document does not know them yet."""
+    """Arrays of a stage that is not finished are whole by themselves, and the document does not know them yet."""
     store = RunStore.create(tmp_path / "r")
-    for name in ("piece_0", "piece_1"):
+    for name in ("array_0", "array_1"):
         store.write_array(name, np.full(4, int(name[-1])))
-    (tmp_path / "r/piece_0").rename(tmp_path / "r/piece_2")
-    (tmp_path / "r/piece_1").rename(tmp_path / "r/piece_0")
+    (tmp_path / "r/array_0").rename(tmp_path / "r/array_2")
+    (tmp_path / "r/array_1").rename(tmp_path / "r/array_0")
     with pytest.raises(DamagedStoreError, match="another array"):
-        RunStore(tmp_path / "r").read_array("piece_0")
+        RunStore(tmp_path / "r").read_array("array_0")
 
 
 def test_what_the_document_says_is_there_is_never_done_without(run, tmp_path):

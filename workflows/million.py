@@ -68,9 +68,9 @@ from scalemani.cluster.machine import parse_memory
 from scalemani.demo import NOISE_VARIANCE, aligned
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.formats.outputs import write_page
+from scalemani.geodesics.landmarks import Layout
 from scalemani.model import Run
 from scalemani.report.sections import run_page
-from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.run import RunStore
 
 SMALL = {"points": 5000, "tests": 5000, "landmarks": 100}

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64
 from scalemani.errors import RankWarning, warn
+from scalemani.geodesics.landmarks import COUNTS
 from scalemani.kernel.constant import Solution
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import DistanceSums
 from scalemani.steps.records import GraphRecord, LandmarksRecord, SolveFields, SolveRecord, SpectrumRecord
-from scalemani.storage.chunked_matrix import COUNTS
 from scalemani.storage.run import RunStore
 
 

@@ -100,21 +100,21 @@ BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of t
 class Kept(Protocol):
     """Where pieces are kept: whole or not at all, and gone if they are damaged or another search's."""
 
-    def get(self, name: str) -> I64 | None:
-        """What was put under a name, or None."""
+    def get(self, name: str) -> Sequence[NDArray[Any]] | None:
+        """The arrays that were put under a name, or None."""
 
-    def put(self, name: str, piece: I64) -> None:
-        """Keep an array."""
+    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Keep arrays of integers and floats."""
 
 
 class NothingKept:
     """Keeps nothing."""
 
-    def get(self, name: str) -> I64 | None:
+    def get(self, name: str) -> None:
         """None."""
 
-    def put(self, name: str, piece: I64) -> None:
-        """Let it go."""
+    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Let them go."""
 
 
 def by_pieces(
@@ -137,7 +137,7 @@ def by_pieces(
     pieces = _pieces(count, step, seconds)
     if len(pieces) < 2:
         kept = NothingKept()
-    found = [_unpacked(kept.get(_name(piece)), len(piece)) for piece in pieces]
+    found = [_checked(kept.get(_name(piece)), len(piece)) for piece in pieces]
     done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
     if done < count:
         progress(done)
@@ -153,7 +153,7 @@ def by_pieces(
                 if start + step >= piece.stop:
                     found[at] = lists = _joined(parts)
                     if 16 * len(lists[1]) <= BYTES_A_SECOND * seconds * len(piece) / count:
-                        kept.put(_name(piece), _packed(lists))
+                        kept.put(_name(piece), lists)
                 if done < count:
                     progress(done)
     return _joined([lists for lists in found if lists is not None])
@@ -179,18 +179,11 @@ def _joined(parts: Sequence[Lists]) -> Lists:
     return np.concatenate(counts), np.concatenate(rows), np.concatenate(distances)
 
 
-def _packed(lists: Lists) -> I64:
-    """One array of lengths, rows and the bits of distances."""
-    counts, rows, distances = lists
-    return np.concatenate([counts, rows, np.ascontiguousarray(distances, np.float64).view(np.int64)])
-
-
-def _unpacked(piece: I64 | None, count: int) -> Lists | None:
+def _checked(piece: Sequence[NDArray[Any]] | None, count: int) -> Lists | None:
     """The lists of so many rows, or None where that is not what was kept."""
-    if piece is None or piece.dtype != np.int64 or piece.ndim != 1 or len(piece) < count:
+    if piece is None or [(part.dtype.kind, part.ndim) for part in piece] != [("i", 1), ("i", 1), ("f", 1)]:
         return None
-    counts, rest = piece[:count], piece[count:]
-    half = len(rest) // 2
-    if counts.min(initial=0) < 0 or 2 * int(counts.sum()) != len(rest):
+    counts, rows, distances = piece
+    if len(counts) != count or counts.min(initial=0) < 0 or not int(counts.sum()) == len(rows) == len(distances):
         return None
-    return counts, rest[:half], np.ascontiguousarray(rest[half:]).view(np.float64)
+    return counts, rows, distances

@@ -21,11 +21,12 @@ number of threads. Exact lists don't depend on it at all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
@@ -340,7 +341,7 @@ class Sharded(ABC):
                 let_go(self.search.rows)
                 self.step(*steps[at], lambda share, at=at: said(at + share))  # type: ignore[misc]
                 if at + 1 < len(steps):
-                    kept.put(name, self._state(at + 1))
+                    kept.put(name, [self._state(at + 1)])
                     said(at + 1)
         self._sum_up()
         return self.table, self.lengths
@@ -417,8 +418,9 @@ class Sharded(ABC):
         head = np.array([done, self.account.n_distances])
         return np.concatenate([head, self.asked.ravel(), self.table.ravel(), self.lengths.ravel().view(np.int64)])
 
-    def _restored(self, state: I64 | None, steps: int) -> int:
+    def _restored(self, piece: Sequence[NDArray[Any]] | None, steps: int) -> int:
         """Steps that are done in a state that was kept; 0 where that is none of this search's."""
+        state = piece[0] if piece else None
         pairs, size = self.asked.size, self.table.size
         good = state is not None and state.dtype == np.int64 and state.shape == (2 + pairs + 2 * size,)
         if state is None or not good or not 0 < int(state[0]) < steps:

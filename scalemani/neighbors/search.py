@@ -192,10 +192,11 @@ def _by_shards(way: Sharded, random_state: int, kept: Kept, progress: Done) -> N
 
 def _by_descent(search: ExactSearch, n_neighbors: int, random_state: int, kept: Kept) -> NeighborLists:
     name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
-    candidates = kept.get(name)
+    piece = kept.get(name)
+    candidates = piece[0] if piece else None
     if candidates is None or candidates.shape != shape:
         candidates = descent_candidates(search, n_neighbors, random_state)
-        kept.put(name, candidates)
+        kept.put(name, [candidates])
     table, lengths = complete_lists(search, candidates, n_neighbors)
     account = Account(build_evaluations(search.n_rows, n_neighbors) + candidates.size, counted=False)
     return _with_recall(search, table, lengths, random_state, account)

@@ -20,6 +20,7 @@ from scalemani.cluster.machine import parse_memory
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.batches import workspace_bytes
 from scalemani.geodesics.farthest import farthest_points_bytes
+from scalemani.geodesics.landmarks import Layout
 from scalemani.kernel.eigensolver import basis_limits, first_block
 from scalemani.kernel.operators import kernels_bytes, usual_precision
 from scalemani.kernel.start import start_count
@@ -34,7 +35,6 @@ from scalemani.planning.memory import Asked, Stage, by_process
 from scalemani.points.rows import held_bytes
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES
 from scalemani.steps.records import GraphRecord, LandmarksRecord
-from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.files import open_location
 from scalemani.storage.run import RunStore
 

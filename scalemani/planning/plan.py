@@ -25,6 +25,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import DoesNotFitError
 from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.landmarks import Layout
 from scalemani.geodesics.rows import power_of_two_scale
 from scalemani.kernel.eigensolver import first_block
 from scalemani.kernel.operators import later_reader, usual_precision
@@ -45,7 +46,6 @@ from scalemani.planning.seconds import (
 from scalemani.progress import duration
 from scalemani.steps import distances as scattered_rows
 from scalemani.steps.records import DistancesRecord, GraphRecord, NeighborsRecord, SolveRecord, StepFields
-from scalemani.storage.chunked_matrix import Layout
 from scalemani.storage.files import open_location
 from scalemani.storage.objects import ENDLESS
 from scalemani.storage.run import RunStore

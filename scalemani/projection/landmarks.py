@@ -16,11 +16,12 @@ import numpy as np
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import Embedding
+from scalemani.geodesics.landmarks import LANDMARKS, Layout
 from scalemani.geodesics.lanes import take_least
 from scalemani.progress import Progress
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import LANDMARKS, ChunkedMatrix, Layout
 from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.tiles import Tiles
 
 BATCH_BYTES = 32 << 20  # distances of points to landmarks that a task holds at once, float64
 KEPT_BYTES = 128 << 20  # chunks that a process keeps: points that lie together touch the same ones
@@ -32,11 +33,11 @@ class KeptChunks:
     points: Its chunks are whole rows.
     """
 
-    def __init__(self, points: ChunkedMatrix) -> None:
+    def __init__(self, points: Tiles) -> None:
         self.points = points
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, F32] = OrderedDict()
-        self._most = max(1, KEPT_BYTES // (4 * points.chunk[0] * points.chunk[1]))
+        self._most = max(1, KEPT_BYTES // (4 * points.tile[0] * points.tile[1]))
 
     def __getitem__(self, block: int) -> F32:
         with self._lock:

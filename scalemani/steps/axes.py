@@ -22,6 +22,7 @@ from scalemani.embedding.coordinates import Embedding, make_embedding, record_mo
 from scalemani.embedding.spectrum import Remark, spectrum_account
 from scalemani.errors import DamagedStoreError, FarRowsWarning, SelfCheckError
 from scalemani.geodesics import rows as scaled_graph
+from scalemani.geodesics.landmarks import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.kernel.constant import Solution, solve
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
@@ -34,9 +35,7 @@ from scalemani.steps.distances import given_rows
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.records import DistancesRecord, GraphRecord, SolveFields, SolveRecord
 from scalemani.steps.start import begun_block
-from scalemani.storage.chunked_matrix import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, symmetric_square
 from scalemani.storage.files import checksum
-from scalemani.storage.pieces import StoredReads, drop_reads
 from scalemani.storage.run import RunStore
 
 
@@ -65,16 +64,16 @@ def solve_run(
     """
     state = store.record(SolveRecord)
     if state is not None and state.fields == fields and not again:
-        drop_reads(store)
+        store.pieces("solve").drop()  # of a fit that was killed before it did
         return
     scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
     report("solve", 0, 0)
     first = FirstRead.load(store)
-    reads = None
+    pieces = None
     if keep_reads:
         begun = None if first is None else [checksum(first.block), checksum(first.found)]
-        reads = StoredReads(store, {**asdict(fields), "most_columns": most_columns, "first_read": begun})
-    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads)
+        pieces = store.pieces("solve", {**asdict(fields), "most_columns": most_columns, "first_read": begun})
+    kernels = CentredKernels(cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces)
 
     @cache
     def far() -> FarRows:
@@ -103,12 +102,12 @@ def solve_run(
     try:
         account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
     except SelfCheckError:
-        if reads is not None:
-            reads.clear()  # whatever was wrong is not begun from again
+        if pieces is not None:
+            pieces.drop()  # whatever was wrong is not begun from again
         raise
     record_model(store, embedding, fields, account)
-    if reads is not None:
-        reads.clear()
+    if pieces is not None:
+        pieces.drop()
     report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
 

@@ -35,16 +35,16 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
 from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.landmarks import COUNTS, LANDMARKS, SQUARE, Layout
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
 from scalemani.geodesics.rows import check_rows, shared_graph
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.progress import Progress
 from scalemani.steps.inputs import GeodesicInput, Input
-from scalemani.storage.chunked_matrix import COUNTS, LANDMARKS, SQUARE, ChunkedMatrix, Layout
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import Use
+from scalemani.storage.tiles import Tiles, Use
 
 
 def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:
@@ -275,7 +275,7 @@ def _row_blocks(
     given: Input | None,
     scale: float,
     cluster: Cluster,
-    rows: ChunkedMatrix,
+    rows: Tiles,
     landmarks: I64,
 ) -> Iterator[F32]:
     """The landmarks' columns of each block of rows, which are found and written where they are not there."""
@@ -314,10 +314,10 @@ def _check(found: F32, landmarks: I64) -> None:
         raise DamagedStoreError("rows of landmarks hold infinite distances, or none of 0 to themselves")
 
 
-def _columns(rows: ChunkedMatrix, block: int, landmarks: I64) -> F32:
+def _columns(rows: Tiles, block: int, landmarks: I64) -> F32:
     """The landmarks' columns of a finished block, whose every chunk is read and checked."""
     found = np.empty((rows.rows.length(block), len(landmarks)), np.float32)
-    buffer = np.empty(rows.chunk, np.float32)
+    buffer = rows.new_buffer()
     for column, there in enumerate(rows.columns):
         part = rows.read(block, column, buffer)
         low, high = np.searchsorted(landmarks, (there.start, there.stop))
@@ -340,7 +340,7 @@ def _turn(path: str, identity: str, block: int) -> I64:
         except DamagedStoreError:
             points.unfinish(block)
     if turned is None:
-        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
+        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), rows.new_buffer()
         for row, here in enumerate(rows.rows):
             turned[:, here] = rows.read(row, block, buffer).T
         points.write(block, turned)

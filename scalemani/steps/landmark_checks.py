@@ -18,11 +18,21 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from scalemani.aliases import I64
+from scalemani.aliases import F32, I64
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import DamagedStoreError, SelfCheckError
 from scalemani.geodesics.batches import MOST_HOPS
+from scalemani.geodesics.landmarks import (
+    COORDINATES,
+    COUNTS,
+    LANDMARKS,
+    POINTS,
+    ROWS,
+    SQUARE,
+    Layout,
+    symmetric_square,
+)
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.operators import LandmarkKernels
@@ -34,17 +44,7 @@ from scalemani.steps.checks import check_centred, check_placed, check_same
 from scalemani.steps.distances import cells, compute_rows, count_cells
 from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord, GraphRecord, LandmarksRecord, SolveRecord
 from scalemani.steps.sources import choose_landmarks
-from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
-from scalemani.storage.chunked_matrix import (
-    COORDINATES,
-    COUNTS,
-    LANDMARKS,
-    POINTS,
-    ROWS,
-    SQUARE,
-    Layout,
-    symmetric_square,
-)
+from scalemani.storage.audit import Fault, fault_of_row, folder_faults, opened_anew, row_of, row_problem
 from scalemani.storage.files import open_location
 from scalemani.storage.run import RunStore
 
@@ -85,18 +85,18 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
     wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
     there = [matrix for matrix in wanted if finished or matrix.exists]
     for matrix in there:
-        yield from folder_faults(matrix)
+        yield from folder_faults(matrix, finished)
     tasks = [
         (store.path, store.identity, matrix.name, row, finished, whole)
         for matrix in there
         for row in range(len(matrix.rows))
     ]
     counts, damaged = np.zeros(layout.m, np.int64), False
-    for done, (problem, name, part) in enumerate(cluster.map(_row, tasks), 1):
+    for done, (fault, part) in enumerate(cluster.map(_row, tasks), 1):
         report("verify", done, len(tasks))
-        if problem is not None:
+        if fault is not None:
             damaged = True
-            yield Fault(CHUNK, name, problem)
+            yield fault
         elif part is not None:
             counts += part
     if finished and whole and not damaged:
@@ -107,31 +107,26 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
             pass  # it is among the faults of arrays
 
 
-def _row(
-    path: str, identity: str, name: str, row: int, finished: bool, whole: bool
-) -> tuple[str | None, str, I64 | None]:
-    """One task: a row of chunks; its problem and name, and the cells of its points."""
-    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
-    store.identity = identity
-    layout = Layout.of(store)
-    matrix = layout.matrix(store, name)
-    said = name_of(matrix, row)
-    problem = row_problem(matrix, row, finished=finished)
-    if problem is not None or not matrix.done(row):
-        return problem, said, None
-    buffer = np.empty(matrix.chunk, np.float32)
-    try:
-        for column in range(len(matrix.columns)):
-            found = checked_chunk(matrix, row, column, buffer)
+def _row(path: str, identity: str, name: str, row: int, finished: bool, whole: bool) -> tuple[Fault | None, I64 | None]:
+    """One task: a row of chunks; its fault, and the cells of its points."""
+    store = opened_anew(path, identity)
+    matrix, found = Layout.of(store).matrix(store, name), list[I64]()
+
+    def use(row: int, column: int, chunk: F32) -> None:
         if name != POINTS or not whole:
-            return None, said, None
+            return
         here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
         low, high = np.searchsorted(landmarks, (here.start, here.stop))
-        if found[landmarks[low:high] - here.start, np.arange(low, high)].any():
+        if chunk[landmarks[low:high] - here.start, np.arange(low, high)].any():
             raise DamagedStoreError("landmarks are not at 0 from themselves")
+        found.append(cells(chunk, here, landmarks))
+
+    try:
+        problem = row_problem(matrix, row, finished=finished, use=use)
     except DamagedStoreError as error:
-        return str(error), said, None
-    return None, said, cells(found, here, landmarks)
+        problem = str(error)
+    fault = None if problem is None else fault_of_row(matrix, row, problem)
+    return fault, found[0] if found else None
 
 
 def contradictions(store: RunStore, graph: Any, broken: set[str]) -> Iterator[Fault]:
@@ -176,7 +171,7 @@ def _found_again(store: RunStore, graph: Any) -> Fault | None:
         try:
             check_same(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
         except SelfCheckError as error:
-            return Fault(CHUNK, name_of(points, block), str(error))
+            return fault_of_row(points, block, str(error))
     return None
 
 

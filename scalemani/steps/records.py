@@ -178,14 +178,6 @@ class DistancesRecord(StepRecord, frozen=True, kw_only=True):
     median: NotNegative  # in the tiles' unit
 
 
-class ReadsRecord(StepRecord, frozen=True, kw_only=True):
-    """Reads of D that a solve has kept."""
-
-    STEP: ClassVar[str] = "reads"
-    fields: dict[str, Any]
-    count: Annotated[int, Meta(ge=0, le=2**31)]
-
-
 class SolveFields(Record, frozen=True, kw_only=True):
     """What constant and axes follow from; `projection` only with landmarks, where it places all other points."""
 

@@ -20,7 +20,7 @@ tell, and NaN is both.
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,19 +35,20 @@ from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_met
 
 DOCUMENTS = (ROOT, COPY)
 DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
-COUNTED = re.compile(r"solver_(vectors|first|second)_\d+|piece_[0-9a-f]{16}_\w+")  # reads, pieces of a search
+PIECES = {"neighbors": "pieces_neighbors", "solve": "pieces_solve"}  # folders of unfinished stages
 INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
+PIECE = re.compile(r"\w+\.kept")
 OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
 
 
 def is_own(name: str) -> bool:
     """Whether a run has, or while it is made may have, an entry of that name right below its place.
 
-    >>> is_own("vectors"), is_own("solver_first_3"), is_own("out.zarr"), is_own("first_notes")
+    >>> is_own("vectors"), is_own("pieces_solve"), is_own("out.zarr"), is_own("first_notes")
     (True, True, False, False)
     """
     name = LEFT.sub("", name)
-    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or COUNTED.fullmatch(name) is not None
+    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or name in PIECES.values()
 
 
 def is_partial(name: str) -> bool:
@@ -76,7 +77,8 @@ def _is_stray(name: str) -> bool:
     top, _, rest = name.partition("/")
     if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
         return False
-    return not is_own(top) or bool(rest and (top in DOCUMENTS or not INSIDE.fullmatch(LEFT.sub("", rest))))
+    inside = PIECE if top in PIECES.values() else INSIDE
+    return not is_own(top) or bool(rest and (top in DOCUMENTS or not inside.fullmatch(LEFT.sub("", rest))))
 
 
 REAL = "a real dtype"
@@ -134,7 +136,6 @@ EXPECTED = {
     "landmark_square": Expected("float32", "landmarks landmarks", 0),
     "coordinates": Expected("float64", "vertices axes"),
 }
-NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
@@ -142,7 +143,7 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 
     stages: Records of the run's steps by name. A size that no finished step says is any.
     """
-    expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
+    expected = EXPECTED.get(name)
     if expected is None:
         return None
     sizes, kind = _sizes(stages), array.dtype.kind
@@ -255,16 +256,29 @@ def metadata_text(name: str, shape: tuple[int, ...], dtype: Any, rows: int, tota
     """The one text of an array's zarr.json, in chunks of so many rows; `total` is the checksum of all numbers."""
     order = {"configuration": {"endian": "little"}} if dtype.itemsize > 1 else {}
     zero = {"b": False, "f": 0.0}.get(dtype.kind, 0)
+    codecs: list[dict[str, Any]] = [{"name": "bytes", **order}, {"name": "crc32c"}]
+    return zarr_text(shape, dtype.name, _chunk_shape(shape, rows), zero, codecs, {"crc32c": total, "name": name})
+
+
+def zarr_text(
+    shape: Sequence[int],
+    data_type: str,
+    chunk: Sequence[int],
+    fill: Any,
+    codecs: Sequence[Mapping[str, Any]],
+    attributes: Mapping[str, Any],
+) -> bytes:
+    """The text of the zarr.json of an array that Zarr's own code does not write."""
     said = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(shape),
-        "data_type": dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": _chunk_shape(shape, rows)}},
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": zero,
-        "codecs": [{"name": "bytes", **order}, {"name": "crc32c"}],
-        "attributes": {"crc32c": total, "name": name},
+        "fill_value": fill,
+        "codecs": codecs,
+        "attributes": attributes,
         "storage_transformers": [],
     }
     return json.dumps(said, indent=2).encode()

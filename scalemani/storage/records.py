@@ -28,7 +28,7 @@ ROOT, COPY = "zarr.json", "document.json"
 MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, in two steps
 MOST_LINE_BYTES = 16 << 20  # a checksum of at most 12 letters for each of a million tiles
 MOST_WRITER_BYTES = MOST_METADATA_BYTES = 64 << 10
-MOST_ARRAYS = 1 << 20  # three of each read of D that is kept
+MOST_ARRAYS = 1000  # a run names a few dozen
 MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
 LEAST_CHUNK = 16 << 20  # bytes of all chunks of a small array but one: write_array's have 32 MiB or a row
 

@@ -2,7 +2,7 @@
 
 A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the package versions, a checksum of
 each array's metadata, and a record for each finished step. Small arrays are in :mod:`scalemani.storage.arrays`, D is in
-:mod:`scalemani.storage.tiles`. Nothing here is ever unpickled, nothing outside the folder is followed to.
+:mod:`scalemani.storage.distances`. Nothing here is ever unpickled, nothing outside the folder is followed to.
 
 Workers live longer than what they opened: D is dropped and made again with other tiles, a graph is repaired under the
 same id. So what a process keeps of a run is compared with the run's document each time that it is asked for.
@@ -20,13 +20,14 @@ import scalemani.steps.records  # noqa: F401  # the records that every store kno
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import arrays
 from scalemani.storage import arrays as small_arrays
-from scalemani.storage.arrays import check_size, checked_array
+from scalemani.storage.arrays import PIECES, check_size, checked_array
+from scalemani.storage.distances import Distances
 from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY, check_no_links
+from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.records import Document, RunDocument, Step, StepRecord, canonical, read_back, versions
 from scalemani.storage.targets import check_writable, kind_of, put_back
-from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
 
 
@@ -56,11 +57,10 @@ def write_copy(
             RunDocument(folder).write(document.changed(arrays=sums))
 
 
-PIECES = "piece_"  # of a stage that is not finished, however many; they go with its end, and no document names them
-LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model does without
+LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 
 
-class RunStore(Tiles):
+class RunStore(Distances):
     """A run's folder, open for reading and writing.
 
     path: The folder, made absolute, or a URL.
@@ -187,17 +187,11 @@ class RunStore(Tiles):
         self._change({**self.document.stages, **found}, {**self.document.arrays, **self._written})
         self._written = {}
 
-    def forget(self, *names: str, arrays: str | None = None) -> None:
-        """Take steps back: they will be run again.
-
-        arrays: The arrays whose names begin so go with them.
-        """
+    def forget(self, *names: str) -> None:
+        """Take steps back: they will be run again."""
         self._check_right()
         document = self.document
-        stages = {key: value for key, value in document.stages.items() if key not in names}
-        self._change(stages, self._without(lambda name: arrays is not None and name.startswith(arrays)))
-        if arrays is not None:
-            self._remove_own(arrays)
+        self._change({key: value for key, value in document.stages.items() if key not in names}, document.arrays)
 
     def _without(self, gone: Callable[[str], bool]) -> dict[str, int]:
         """The arrays that are recorded, without some, of which those that were written are forgotten too."""
@@ -217,9 +211,7 @@ class RunStore(Tiles):
         Raises TypeError: If it holds anything but numbers.
         """
         self._forget_arrays(lambda other: other == name)
-        found = small_arrays.write(open_location(self.path), name, array)
-        if not name.startswith(PIECES):
-            self._written[name] = found
+        self._written[name] = small_arrays.write(open_location(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`scalemani.storage.arrays`).
@@ -241,10 +233,16 @@ class RunStore(Tiles):
         self._forget_arrays(lambda name: name.startswith(prefix))
         self._remove_own(prefix)
 
+    def pieces(self, stage: str, made_of: Any = None) -> Pieces:
+        """What is finished of a stage that is not; see `PIECES` for those that keep any.
+
+        made_of: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
+        """
+        return Pieces(open_location(self.path) / PIECES[stage], self._check_right, digest(made_of))
+
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
-        content = (open_location(self.path) / "distances" / "zarr.json").read_bytes()
-        self._written["distances"] = checksum_of(content)
+        self._written["distances"] = checksum_of(self.tiles.form.text)
         self.finish()
 
     @property

@@ -1,17 +1,11 @@
-"""Finished groups of an output's rows: takes a group's numbers and what they were made from, gives them back.
+"""Zarr arrays of the user's: what is read is checked first, and what is written comes to its place when it is whole.
 
-While a group is in work each of its blocks is kept by itself (:mod:`scalemani.storage.pieces`). When it is finished its
-numbers go into the output, or into one file where there is no output yet, a record of a few bytes a block says what
-they are, and the blocks are dropped: what is kept beside an output is one group's blocks, however many rows there are.
-A record holds the digest of what each block was made from, and the CRC32C of the numbers in the output: where any
-differs, the group is made again.
+Points may come from strangers. Some codecs run code that is in the data (pickle), and metadata of a hundred bytes can
+stand for terabytes. So the metadata are read here before Zarr or a codec reads a byte: numbers or text alone, codecs
+from a list, sizes that the files can stand for (:func:`open_member`).
 
-Zarr arrays that strangers made: takes a folder, says whether Zarr may open it, before Zarr or a codec reads a byte.
-
-Some codecs run code that is in the data (pickle), and metadata of a hundred bytes can stand for terabytes. So the
-metadata are read here first: numbers or text alone, codecs from a list, sizes that the files can stand for.
-
-Zarr arrays that are the user's, not the run's: points to read, coordinates to write whole or by blocks.
+Coordinates are written whole (:func:`write_table`), or by groups of rows (:class:`NewOutput`, :class:`KeptGroups`), so
+that neither memory nor the disk beside the output holds more than one group's pieces.
 """
 
 from __future__ import annotations
@@ -28,10 +22,11 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
+from scalemani.storage.arrays import zarr_text
 from scalemani.storage.files import AnyPath, Location, checksum, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import parsed, read_plain
-from scalemani.storage.pieces import IN_WORK, KeptResults, name_next
+from scalemani.storage.pieces import IN_WORK, Pieces, name_next
 
 METADATA = "zarr.json"
 MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
@@ -178,20 +173,6 @@ def _in_zarr(path: Location) -> Any:
     return zarr.storage.StorePath(zarr.storage.ObjectStore(store), key)
 
 
-def _created(path: Location, **form: Any) -> zarr.Array[Any]:
-    """A new array; Zarr itself would put groups into everything above it in a bucket."""
-    path.make_folder()
-    (path / METADATA).put(_metadata(form))
-    return zarr.open_array(_in_zarr(path), mode="r+")
-
-
-def _metadata(form: dict[str, Any]) -> bytes:
-    """The text of a new array's metadata."""
-    scratch: dict[str, Any] = {}
-    zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
-    return bytes(scratch[METADATA].to_bytes())
-
-
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
@@ -204,20 +185,15 @@ class NewOutput:
         self._partial = folder / IN_WORK
         self._needed = 8 * shape[0] * max(1, shape[1])
         chunks = _output_chunks(shape) if chunk_rows is None else (max(1, chunk_rows), max(1, shape[1]))
-        form: dict[str, Any] = {
-            "shape": shape,
-            "chunks": chunks,
-            "dtype": "float64",
-            "fill_value": np.nan,
-            "compressors": None,
-            "config": {"write_empty_chunks": True},
-        }
-        if self._is_there(_metadata(form)):
-            self._array = zarr.open_array(_in_zarr(self._partial), mode="r+")
-            return
-        self._partial.remove()
-        with room_for(folder, self._needed):
-            self._array = _created(self._partial, **form)
+        codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        metadata = zarr_text(shape, "float64", chunks, "NaN", codecs, {})
+        if not self._is_there(metadata):
+            self._partial.remove()
+            with room_for(folder, self._needed):
+                self._partial.make_folder()
+                (self._partial / METADATA).put(metadata)
+        array = zarr.open_array(_in_zarr(self._partial), mode="r+")
+        self._array = array.with_config({"write_empty_chunks": True})
 
     def _is_there(self, metadata: bytes) -> bool:
         """Whether the array is one of these metadata, to the byte: of any other nothing is read."""
@@ -338,59 +314,58 @@ class Record:
     """What is known of a group that was finished.
 
     digests: Of what its parts were made from, in order.
-    rows, blocks: Rows, and results that were kept for them.
+    rows, pieces: Rows, and pieces that were kept for them.
+    crc: CRC32C of its numbers.
     numbers (rows, axes): These, where they are not in the output.
     """
 
     digests: list[str]
     rows: int
-    blocks: int
+    pieces: int
     crc: int
     numbers: F64 | None
 
 
 class KeptGroups:
-    """The groups of one output.
+    """Finished groups of an output's rows.
 
-    output: Where finished groups go; else their numbers are kept.
+    While a group is in work each of its blocks is a piece. When it is finished its numbers go into the output, a record
+    of a few bytes a block takes the place of the blocks, and these go: what is kept beside an output is one group's
+    blocks, however many rows there are. Where a record does not fit the numbers, the group is made again.
+
+    output: Where the numbers go; they are in the record where there is none.
     of: Digest of what all groups are made from besides their rows.
     """
 
-    def __init__(self, kept: KeptResults, output: NewOutput | None, of: str) -> None:
-        self._kept, self._output, self._of = kept, output, of
+    def __init__(self, pieces: Pieces, output: NewOutput | None, of: str) -> None:
+        self._pieces, self._output, self._of = pieces, output, of
 
     def record(self, first: int) -> Record | None:
         """The record of the group whose first row has a number, if it was finished."""
-        found = self._kept.get(_name(first), self._of, counts=0)
+        found = self._pieces.get(f"group-{first}", self._of, counts=0)
         if found is None or len(found) != (3 if self._output is None else 2):
             return None
-        digests = [part.tobytes().hex() for part in found[0]]
-        rows, blocks, crc = (int(number) for number in found[1])
-        return Record(digests, rows, blocks, crc, found[2] if len(found) > 2 else None)
+        rows, pieces, crc = found[1].tolist()
+        return Record([part.tobytes().hex() for part in found[0]], rows, pieces, crc, (*found, None)[2])
 
     def numbers(self, first: int, record: Record) -> F64 | None:
         """The numbers (rows, axes) of a finished group, or None where they are not what they were."""
         found = record.numbers
-        if found is None and self._output is not None:
+        if self._output is not None:
             found = self._output.read(first, first + record.rows)
         if found is None or len(found) != record.rows or checksum(found) != record.crc:
             return None
-        self._kept.found += record.blocks
+        self._pieces.found += record.pieces
         return found
 
     def finish(self, first: int, digests: Sequence[str], names: Sequence[str], numbers: F64) -> None:
-        """Take the numbers of a group, then drop the results of those names."""
-        said = np.array([len(numbers), len(names), checksum(numbers)], np.int64)
+        """Take the numbers of a group, then drop the pieces of those names."""
         made_of = np.frombuffer(bytes.fromhex("".join(digests)), "<i8").reshape(len(digests), -1)
-        arrays: list[NDArray[Any]] = [made_of, said]
+        arrays: list[NDArray[Any]] = [made_of, np.array([len(numbers), len(names), checksum(numbers)])]
         if self._output is None:
             arrays.append(numbers)
         else:
-            self._kept.check()
+            self._pieces.check()
             self._output.write(first, numbers)
-        self._kept.put(_name(first), self._of, arrays, counts=0)
-        self._kept.drop(names)
-
-
-def _name(first: int) -> str:
-    return f"group-{first}"
+        self._pieces.put(f"group-{first}", arrays, self._of, counts=0)
+        self._pieces.drop(names)

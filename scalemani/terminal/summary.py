@@ -72,7 +72,7 @@ def begun_line(store: str) -> str | None:
             rows = len(run.blocks)
             there.append(f"{rows - len(run.missing_rows()):,} of {rows:,} rows of tiles")
         if "landmarks" in stages:
-            from scalemani.storage.chunked_matrix import Layout
+            from scalemani.geodesics.landmarks import Layout
 
             layout = Layout.of(run)
             found, turned = layout.by_landmark(run), layout.by_point(run)
@@ -80,10 +80,10 @@ def begun_line(store: str) -> str | None:
             left = len(turned.missing())
             done = total - left - (len(found.missing()) if left else 0)
             there += ["the landmarks", f"{done:,} of {total:,} blocks of distances to them"]
+        if reads := run.pieces("solve").count("read_"):
+            there.append(f"{reads} reads of the distances")
     except (ScalemaniError, DamagedStoreError):  # nothing there, or what the fit says itself
         return None
-    if "reads" in stages:
-        there.append(f"{stages['reads'].count} reads of the distances")
     return f"{store}: goes on; {', '.join(there)} are there"
 
 
