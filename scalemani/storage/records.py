@@ -30,8 +30,7 @@ ROOT, COPY = "zarr.json", "document.json"
 MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, in two steps
 MOST_LINE_BYTES = 16 << 20  # a checksum of at most 12 letters for each of a million tiles
 MOST_WRITER_BYTES = MOST_METADATA_BYTES = 64 << 10
-MOST_ARRAYS = 1 << 20  # three of each read of D that is kept
-MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
+MOST_ARRAYS = MOST_BLOCKS = 1 << 20  # what loops over them ends
 LEAST_CHUNK = 16 << 20  # bytes of all chunks of a small array but one: write_array's have 32 MiB or a row
 
 # ---- numbers and words that records are made of ------------------------------------------------------
@@ -221,10 +220,9 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
     """The record of a step."""
     kind = STEPS.get(name)
     if kind is None:
-        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:60])
         raise ScalemaniError(
-            f"{where}: the run has a step {shown!r} that this scalemani does not know: a newer scalemani or another "
-            "module wrote it; use that, or fit again with overwrite"
+            f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
+            "another module wrote it; use that, or fit again with overwrite"
         )
     with refused(f"{where}: {name}"):
         return msgspec.convert(value, kind)
