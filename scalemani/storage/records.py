@@ -219,10 +219,9 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
     """The record of a step."""
     kind = STEPS.get(name)
     if kind is None:
-        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:60])
         raise ScalemaniError(
-            f"{where}: the run has a step {shown!r} that this scalemani does not know: a newer scalemani or another "
-            "module wrote it; use that, or fit again with overwrite"
+            f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
+            "another module wrote it; use that, or fit again with overwrite"
         )
     with refused(f"{where}: {name}"):
         return msgspec.convert(value, kind)
