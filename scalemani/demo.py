@@ -31,7 +31,7 @@ from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.progress import Progress
 from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
-from scalemani.storage.locations import named
+from scalemani.storage.files import named
 from scalemani.words import two_digits
 
 

@@ -395,7 +395,7 @@ def load(path: Any) -> KernelIsomap:
     from scalemani.methods.base import estimator_of
     from scalemani.model import Run
     from scalemani.neighbors.functions import function_of, is_function_name
-    from scalemani.storage.locations import named
+    from scalemani.storage.files import named
     from scalemani.storage.run import RunStore
 
     run = Run(RunStore(named(path, "path")))

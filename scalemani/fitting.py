@@ -38,11 +38,10 @@ from scalemani.steps.records import (
     NeighborsRecord,
 )
 from scalemani.steps.sources import check_landmarks, source_count
-from scalemani.storage.files import beside, remove_partials
-from scalemani.storage.locations import absolute, named
-from scalemani.storage.place import StoreFolder, check_replaceable, check_writable, kind_of
+from scalemani.storage.files import named, open_location
 from scalemani.storage.records import versions
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import StoreFolder, check_replaceable, check_writable, kind_of
 from scalemani.storage.writer import Writer
 
 
@@ -107,7 +106,7 @@ def _finish(work: Work, steps: Sequence[Step]) -> None:
     if not parameters.keep_distances:
         for step in steps:
             step.drop(store)
-    remove_partials(store.path, "distances/c/*/", "ledger/")  # no task of this run is at work any more
+    open_location(store.path).remove_scratch("distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = any(step.kept(store) for step in steps)
     store.finish(FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
 
@@ -180,9 +179,9 @@ def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[S
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
         data = DataRecord(fields=identity, seed=seeded.random_state, n_distinct=points.n_distinct)
-        return seeded, RunStore.create(beside(path) if found == "run" else path, steps=[data])
+        return seeded, RunStore.create(open_location(path).scratch_name() if found == "run" else path, steps=[data])
     store = RunStore(path)
-    remove_partials(path)  # at once: it may be a whole D
+    open_location(path).remove_scratch()  # at once: it may be a whole D
     data, known = store.needed(DataRecord), store.document.stages
     seeded = parameters.seeded(data.seed)
     _refuse_other(path, data.fields, identity)
@@ -217,7 +216,7 @@ def in_place(store: RunStore, path: str) -> Iterator[str]:
 
     Yields the path, at which the run is afterwards.
     """
-    target = str(absolute(path))
+    target = str(open_location(path).normal())
     try:
         yield target
         if store.path != target:

@@ -7,10 +7,8 @@ the tiles. Then each step of the method holds what it left against what earlier 
 can give is taken back, so that the same fit with the same points makes it again and goes on.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from scalemani.cluster.choice import open_cluster
@@ -21,12 +19,11 @@ from scalemani.steps.base import Step, Work
 from scalemani.steps.records import FitRecord
 from scalemani.steps.sources import n_distances
 from scalemani.storage.audit import Fault, array_faults, document_faults, name_faults
-from scalemani.storage.files import discard
+from scalemani.storage.files import Location, open_location
 from scalemani.storage.json import check_no_links
-from scalemani.storage.locations import Place, absolute
-from scalemani.storage.place import kind_of
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import kind_of
 from scalemani.storage.writer import Writer
 
 OF_ANY = {  # kinds of fault that are no step's -> what a repair does
@@ -74,7 +71,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     """
     if kind_of(path) != "run":
         RunStore(path)  # says what is there
-    folder = absolute(path)
+    folder = open_location(path).normal()
     check_no_links(folder)
     faults = document_faults(folder)
     if any(fault.kind == "document" for fault in faults):  # nothing else can be held against it
@@ -171,7 +168,7 @@ def _mend(
     path: str, faults: tuple[Fault, ...], scheduler: Any, report: Progress, guard: Callable[[], None]
 ) -> list[str]:
     """One round: what is no step's, and the first damaged step; those after it may be whole then."""
-    folder = absolute(path)
+    folder = open_location(path).normal()
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
@@ -210,7 +207,7 @@ def _mend(
     return done
 
 
-def _restored(folder: Place) -> list[str]:
+def _restored(folder: Location) -> list[str]:
     """From what is whole; where only its text is not as it was written, what it says is newer than the copy."""
     document = RunDocument(folder)
     whole = document.whole()
@@ -220,10 +217,7 @@ def _restored(folder: Place) -> list[str]:
     return ["the document was restored: stages that its copy lacks are done again by the same fit"]
 
 
-def _removed(folder: Place, name: str) -> str:
+def _removed(folder: Location, name: str) -> str:
     entry = folder / name
-    if isinstance(entry, Path) and entry.is_dir():
-        shutil.rmtree(entry)
-    else:
-        discard(entry)
-    return f"{name}, which a stopped run left, was removed"
+    entry.remove()
+    return f"{name}, which a stopped run left, {'can not be' if entry.is_there() else 'was'} removed"

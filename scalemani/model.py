@@ -32,11 +32,11 @@ from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_
 from scalemani.steps.distances import stored_histogram
 from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord, SolveRecord
 from scalemani.steps.sources import landmark_rows
-from scalemani.storage.files import room_for
-from scalemani.storage.locations import named, place
-from scalemani.storage.pieces import KeptResults, drop_finished, kept_results
-from scalemani.storage.place import StoreFolder, check_writable
+from scalemani.storage.files import named, open_location
+from scalemani.storage.folders import room_for
+from scalemani.storage.pieces import Pieces, drop_finished, kept_results
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import StoreFolder, check_writable
 from scalemani.storage.writer import Writer, who_writes
 
 PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
@@ -201,7 +201,7 @@ class Run:
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
-        if not place(self.store.path).is_dir():
+        if not open_location(self.store.path).is_dir():
             raise ScalemaniError(
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
@@ -216,7 +216,7 @@ class Run:
         return int(self.fitted.fields["n_components"])
 
     def transform(
-        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: KeptResults | None = None
+        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: Pieces | None = None
     ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from scalemani.storage import arrays as small_arrays
 from scalemani.storage.arrays import read as read_small
-from scalemani.storage.files import PARTIAL
+from scalemani.storage.files import open_location
+from scalemani.storage.folders import PARTIAL
 
 DOCUMENTS = ("zarr.json", "document.json")
 
@@ -199,7 +200,7 @@ def array_written_anew(store, pick, other):
     array = read_small(store, name, None)
     at = pick(range(array.size))
     array.flat[at] = not array.flat[at] if array.dtype == bool else array.flat[at] + 1
-    small_arrays.write(store, name, array)
+    small_arrays.write(open_location(store), name, array)
     return f"{name}[{at}]"
 
 

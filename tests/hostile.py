@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from scalemani.storage import arrays
+from scalemani.storage.files import open_location
 from scalemani.storage.records import COPY, ROOT, RunDocument, as_group, canonical, seal
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J"
@@ -46,7 +47,6 @@ DOCUMENT = {
             "n_bridges": 0,
         },
         "start": {"fields": {"n_components": 1, "correction": None, "random_state": 0}, "most_columns": 60},
-        "reads": {"fields": {}, "count": 3},
         "geodesics": {"tile_size": 16, "median": 4.9},
         "solve": {
             "fields": SOLVE,
@@ -161,9 +161,10 @@ def npz_of(path: Path, **members: bytes):
 
 def sealed_array(path, name, array):
     """Put an array in a run's place of it, as one who means harm would: with all its checksums."""
-    document = RunDocument(Path(path))
+    document = RunDocument(open_location(path))
     found = document.read()
-    document.write(found.changed(arrays={**found.arrays, name: arrays.write(Path(path), name, array)}))
+    sums = {**found.arrays, name: arrays.write(open_location(path), name, array)}
+    document.write(found.changed(arrays=sums))
 
 
 def sealed_document(path, change):

@@ -46,9 +46,7 @@ def takes(name, X):
         return np.isin(X, (0, 1)).all() and (name != "yule" or not constant.any())
     if name.startswith("bit_"):
         return np.isin(X, np.arange(256)).all()
-    return name != "haversine" or (
-        X.shape[1] == 2 and (np.abs(X) <= [np.pi / 2 + 1e-7, 2 * np.pi + 1e-7]).all()
-    )
+    return name != "haversine" or (X.shape[1] == 2 and (np.abs(X) <= [np.pi / 2 + 1e-7, 2 * np.pi + 1e-7]).all())
 
 
 def each(function, X):
@@ -128,8 +126,9 @@ def rows_to_try(rng, n, d):
         "counts": lambda: rng.poisson(0.8, (n, d)).astype(float),
         "groups": lambda: np.kron(np.eye(2), np.ones((n // 2, d // 2))) * rng.random((2 * (n // 2), 2 * (d // 2))),
         "bits": lambda: (rng.random((n, d)) < rng.choice([0.15, 0.5, 0.9])).astype(float),
-        "bit_groups": lambda: np.kron(np.eye(2), np.ones((n // 2, d // 2)))
-        * (rng.random((2 * (n // 2), 2 * (d // 2))) < 0.7),
+        "bit_groups": lambda: (
+            np.kron(np.eye(2), np.ones((n // 2, d // 2))) * (rng.random((2 * (n // 2), 2 * (d // 2))) < 0.7)
+        ),
         "bytes": lambda: rng.integers(0, 256, (n, d)).astype(float),
         "few_bytes": lambda: 2.0 ** rng.integers(0, 8, (n, d)) * (rng.random((n, d)) < 0.5),
         "angles": lambda: (rng.random((n, d)) - 0.5) * np.pi,
@@ -150,8 +149,6 @@ def rows_to_try(rng, n, d):
     elif spoil == "half":
         X[at, rng.integers(X.shape[1])] += 0.5
     return X + 0.0
-
-
 
 
 def distances_found(name, X, params, given):

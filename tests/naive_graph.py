@@ -71,9 +71,7 @@ class NaiveSearch:
 def edges(matrix):
     """The stored entries, zeros included."""
     coo = matrix.tocoo()
-    return {
-        (int(i), int(j)): float(w) for i, j, w in zip(coo.coords[0], coo.coords[1], coo.data, strict=True)
-    }
+    return {(int(i), int(j)): float(w) for i, j, w in zip(coo.coords[0], coo.coords[1], coo.data, strict=True)}
 
 
 def in_rows(graph):

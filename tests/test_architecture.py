@@ -131,6 +131,11 @@ def test_obstore_is_imported_when_a_url_is_used():
     assert users_of("fsspec", "s3fs", "boto3") == set()
 
 
+def test_only_storage_knows_of_what_kind_a_place_is():
+    """Others are given one by `open_location`, and call its methods."""
+    assert {room(name) for name in users_of("scalemani.storage.objects.ObjectPath")} == {"storage"}
+
+
 def test_distributed_is_imported_in_one_file():
     assert users_of("distributed", "dask.distributed") == {"cluster.dask_cluster"}
 

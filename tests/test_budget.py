@@ -21,7 +21,7 @@ from scalemani.geodesics.reads import read_tiles
 from scalemani.geodesics.rows import _same_in_float64, check_bytes, graph_bytes, save_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.eigensolver import basis_bytes, growth_bytes
-from scalemani.kernel.operators import SUMS, StoredReadLog, centred, first_reader, later_reader, share_bytes
+from scalemani.kernel.operators import SUMS, KeptReads, centred, first_reader, later_reader, share_bytes
 from scalemani.kernel.start import start_count
 from scalemani.methods.isomap import IsomapMethod
 from scalemani.parameters import Parameters
@@ -40,7 +40,6 @@ from scalemani.steps.cuts import (
 )
 from scalemani.steps.distances import RowWork, _tile_row
 from scalemani.steps.inputs import read_input
-from scalemani.storage.pieces import StoredReads
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks, disk_bytes
 
@@ -357,8 +356,8 @@ class SlowKernels:
 def test_the_solver_stays_within_its_projection(most_columns, kept, one_thread, tmp_path):
     """Also where each read is kept in a store."""
     n = 4_000
-    log = StoredReadLog(StoredReads(RunStore.create(tmp_path / "run"), {}), lambda: None) if kept else None
+    log = KeptReads(RunStore.create(tmp_path / "run").pieces("solve"), lambda: None) if kept else None
     measured = peak(lambda: solve(SlowKernels(n, log), 2, most_reads=24, most_columns=most_columns))
-    assert (tmp_path / "run" / "solver_second_20").exists() is kept
+    assert (tmp_path / "run" / "pieces_solve" / "read_20.kept").exists() is kept
     projected = basis_bytes(n, most_columns) + growth_bytes(n, 16)
     assert 0.6 * projected <= measured <= projected + SLACK

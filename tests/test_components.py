@@ -107,9 +107,7 @@ def test_longer_lists_are_never_asked_for_more_than_there_are():
 def test_error_of_a_radius_graph_gives_the_least_radius(scale):
     points = blobs([8, 8, 8], gap=20.0) * scale
     with pytest.raises(DisconnectedGraphError, match="radius=") as caught:
-        make_graph(
-            symmetric_graph(radius_lists(points, 4.0 * scale)), search=NaiveSearch(points), radius=4.0 * scale
-        )
+        make_graph(symmetric_graph(radius_lists(points, 4.0 * scale)), search=NaiveSearch(points), radius=4.0 * scale)
     least = float(re.search(r"; radius=(\S+) is the least", str(caught.value))[1])
     assert make_graph(symmetric_graph(radius_lists(points, least))).n_components == 1
     shorter = symmetric_graph(radius_lists(points, least * (1 - 1e-5)))
@@ -360,6 +358,4 @@ def test_real_radius_graph_names_a_radius_that_joins():
             radius=3.0,
         )
     least = float(re.search(r"; radius=(\S+) is the least", str(caught.value))[1])
-    assert (
-        make_graph(symmetric_graph(find_neighbors(points, n_neighbors=None, radius=least))).n_components == 1
-    )
+    assert make_graph(symmetric_graph(find_neighbors(points, n_neighbors=None, radius=least))).n_components == 1

@@ -49,7 +49,7 @@ def test_tiles_come_back_with_their_bits_from_fewer_bytes(distances, tmp_path, n
         np.testing.assert_array_equal(tile, plain.read_tile(row, column))
         for store in (plain, small):
             line = json.loads(Path(store.path, "ledger", f"{row}.json").read_bytes())
-            assert line["crc32c"][column - row] == checksum_of(store.files.file(row, column).read_bytes())
+            assert line["crc32c"][column - row] == checksum_of(store.tiles.file(row, column).read_bytes())
     assert disk_of(small.path) < 0.9 * disk_of(plain.path)
 
 

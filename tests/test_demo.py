@@ -29,9 +29,7 @@ def test_the_constant_makes_a_kernel_of_what_is_none(demo):
 
 def test_eigenvalues_are_the_dense_ones(demo):
     for outcome in demo[1].values():
-        np.testing.assert_allclose(
-            outcome.spectrum["eigenvalues"], outcome.kernel_eigenvalues[::-1][:2], rtol=1e-5
-        )
+        np.testing.assert_allclose(outcome.spectrum["eigenvalues"], outcome.kernel_eigenvalues[::-1][:2], rtol=1e-5)
 
 
 def test_residual_variances_are_the_dense_ones(demo):

@@ -2,6 +2,7 @@
 is whole or absent."""
 
 import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from scalemani.errors import DiskFullError, ScalemaniError, StoreInUseError
 from scalemani.formats import outputs
 from scalemani.formats.outputs import check_output, write_coordinates
 from scalemani.formats.points import open_points
-from scalemani.storage import files
+from scalemani.storage.folders import FilePath
 from scalemani.storage.run import RunStore
 
 ROWS = np.array([[1.5, -0.0, 3e-300], [4.0, 5.25, -6.125]])
@@ -265,8 +266,8 @@ def test_what_a_killed_process_left_beside_an_output_goes_with_the_next_one(tmp_
     write = outputs.write_page if name == "y.html" else write_coordinates
     content = "<p>" if name == "y.html" else COORDINATES
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(outputs, "take_place", lambda *_: (_ for _ in ()).throw(Killed))
-        patch.setattr(outputs, "discard", lambda _: None)
+        patch.setattr(FilePath, "replace_with", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(FilePath, "remove", lambda _: None)
         write(tmp_path / name, content)
     assert len(list(tmp_path.iterdir())) == 1
     (tmp_path / f".{name}.theirs.partial").touch()
@@ -290,7 +291,7 @@ def test_an_output_whose_replacing_was_killed_between_the_renames_is_there_again
         other.mkdir()
         (other / "y.zarr").symlink_to(out)
         out = other / "y.zarr"
-    real = files.os.rename
+    real = os.rename
 
     def rename(old, new):
         if Path(new) == out:
@@ -298,10 +299,10 @@ def test_an_output_whose_replacing_was_killed_between_the_renames_is_there_again
         real(old, new)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(files.os, "rename", rename)
-        patch.setattr(files.os, "replace", rename)
-        patch.setattr(files.os.path, "lexists", lambda _: True)
-        patch.setattr(outputs, "discard", lambda _: None)
+        patch.setattr(os, "rename", rename)
+        patch.setattr(os, "replace", rename)
+        patch.setattr(os.path, "lexists", lambda _: True)
+        patch.setattr(FilePath, "remove", lambda _: None)
         write_coordinates(out, COORDINATES + 1, overwrite=True)
     with pytest.raises(ScalemaniError, match=r"y\.zarr exists; give --overwrite"):
         check_output(str(out))

@@ -65,14 +65,19 @@ def totals(found):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The tiles that are read."""
-    seen, real = Counter(), RunStore.read_tile
+    """The tiles that are read, and how often rows are gathered from them."""
+    seen, real, gather = Counter(), RunStore.read_tile, RunStore.read_rows
 
     def counted(self, row, column, buffer=None):
         seen[row, column] += 1
         return real(self, row, column, buffer)
 
+    def gathered(self, vertices):
+        seen["rows"] += 1
+        return gather(self, vertices)
+
     monkeypatch.setattr(RunStore, "read_tile", counted)
+    monkeypatch.setattr(RunStore, "read_rows", gathered)
     return seen
 
 
@@ -185,7 +190,7 @@ def test_a_finished_row_that_was_damaged_is_made_again_when_it_is_read_back(clus
     store = new_run(graph, 16, tmp_path / "run")
     expected = compute_distances(cluster, store, quiet, first_reader(block))
     before = tree(store.path)
-    chunk = store.files.file(*tile)
+    chunk = store.tiles.file(*tile)
     chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
     with pytest.warns(DamagedTilesWarning, match=rf"1 of 10 tile rows .*the first: {tile[0]}\)"):
         found = compute_distances(cluster, store, quiet, first_reader(block))
@@ -245,7 +250,7 @@ def test_the_first_tiles_that_are_really_read_are_verified(cluster, block, refer
     store = RunStore(shutil.copytree(reference[0].path, tmp_path / "run"))
     kernels = CentredKernels(cluster, store, first=FirstRead(block, reference[1]))
     kernels.start(M, lambda: pytest.fail("the first read is there"))
-    file = store.files.file(0, 1)
+    file = store.tiles.file(0, 1)
     file.write_bytes(file.read_bytes()[::-1])
     with pytest.raises(DamagedStoreError, match=r"tile \(0, 1\).*checksum"):
         kernels.products(block)

@@ -13,10 +13,9 @@ from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.arrays import first_stray, is_own
 from scalemani.storage.buckets import Bucket
-from scalemani.storage.locations import place
-from scalemani.storage.pieces import KeptPieces
-from scalemani.storage.place import check_outside
+from scalemani.storage.files import open_location
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import check_outside
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
@@ -45,9 +44,9 @@ def run(fitted, tmp_path):
 @pytest.fixture
 def shelf(request):
     pytest.importorskip("obstore", reason="the extra cloud")
-    found = place(f"memory://{request.node.name}")
+    found = open_location(f"memory://{request.node.name}")
     yield found
-    found.remove_all()
+    found.remove()
 
 
 def with_strangers(run, fitted):
@@ -138,12 +137,13 @@ def test_what_no_run_makes_survives_a_repair_that_makes_everything_again(run, fi
     mine = {name: content for name, content in tree(run).items() if name.split("/")[0] in strangers - {"coordinates"}}
     (run / "distances" / "zarr.json").unlink()
     repair(str(run))
-    KeptPieces(RunStore(run), {}).put("lists_0_9", np.arange(9))
-    RunStore(run).remove_arrays("piece_")
+    pieces = RunStore(run).pieces("neighbors")
+    pieces.put("lists_0_9", [np.arange(9)])
+    pieces.drop()
     model(run).fit(X)
     there = tree(run)
     assert len(mine) > 20 and {name: there.get(name) for name in mine} == mine
-    assert not [name for name in there if name.startswith("piece_") and "of_mine" not in name]
+    assert not [name for name in there if name.startswith("piece") and "of_mine" not in name]
 
 
 @pytest.mark.slow
@@ -161,7 +161,10 @@ def test_all_that_fits_write_is_their_own(tmp_path, monkeypatch):
 # ---- overwrite -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "model/zarr.json", "vectors/mine.txt", "ledger/0.txt", "zarr.json.mine"])
+@pytest.mark.parametrize(
+    "name",
+    ["notes.txt", "model/zarr.json", "vectors/mine.txt", "vectors/x.kept", "ledger/0.txt", "zarr.json.mine"],
+)
 def test_a_run_with_something_elses_in_it_is_not_overwritten(run, name, monkeypatch):
     (run / name).parent.mkdir(exist_ok=True)
     (run / name).write_text("mine")
@@ -180,7 +183,7 @@ def test_a_run_with_something_elses_in_it_is_not_overwritten(run, name, monkeypa
 
 def test_a_run_in_object_storage_with_something_elses_in_it_is_not_overwritten(shelf):
     model(shelf / "run").fit(X)
-    (shelf / "run" / "vectors" / "mine.txt").write_bytes(b"mine")
+    (shelf / "run" / "vectors" / "mine.txt").put(b"mine")
     before = {str(entry) for entry in shelf.rglob()}
     with pytest.raises(ScalemaniError, match=r"'vectors/mine.txt' in it is no part of a run and would be lost"):
         model(shelf / "run", overwrite=True).fit(X[:30])

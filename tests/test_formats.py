@@ -122,9 +122,7 @@ def test_files_are_read_by_blocks_and_each_row_once(made, monkeypatch):
         assert max(stop - start for start, stop in taken) <= most
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 8 * 3 * 5)
     decoded, following = [], parquet._Columns._next
-    monkeypatch.setattr(
-        parquet._Columns, "_next", lambda self: decoded.append(len(batch := following(self))) or batch
-    )
+    monkeypatch.setattr(parquet._Columns, "_next", lambda self: decoded.append(len(batch := following(self))) or batch)
     read(made / "x.parquet")
     assert sum(decoded) == 60 and max(decoded) <= 5
     values = open_points(f"{made}/x.parquet").values

@@ -15,8 +15,9 @@ from stored_models import same
 from scalemani import KernelIsomap, load
 from scalemani.errors import DiskFullError
 from scalemani.neighbors import lists
-from scalemani.storage import files
-from scalemani.storage.files import put, put_once, room_for
+from scalemani.storage import folders
+from scalemani.storage.files import create_once, open_location
+from scalemani.storage.folders import FilePath, room_for
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
 
@@ -149,14 +150,14 @@ def full(monkeypatch):
         path.write_bytes(b"the half of it")
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(files, "_write", write)
+    monkeypatch.setattr(folders, "_write", write)
 
 
-@pytest.mark.parametrize("function", [put, put_once])
+@pytest.mark.parametrize("function", [FilePath.put, create_once])
 def test_what_was_there_stays_and_no_half_is_left(full, tmp_path, function):
     (tmp_path / "object").write_bytes(b"before")
     with pytest.raises(DiskFullError, match=rf"'{tmp_path}/object' is full: 1,234 bytes were .* [\d,]+ bytes are"):
-        function(tmp_path / "object", bytes(1234))
+        function(open_location(tmp_path / "object"), bytes(1234))
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("object", b"before")]
 
 
@@ -169,7 +170,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
     with pytest.raises(PermissionError), room_for(tmp_path, 10):
         raise PermissionError(13, "Permission denied")
     with pytest.raises(FileNotFoundError):
-        put(tmp_path / "nowhere" / "object", b"")
+        open_location(tmp_path / "nowhere" / "object").put(b"")
 
 
 def test_a_fit_on_a_full_disk_leaves_its_path_free(full, tmp_path):

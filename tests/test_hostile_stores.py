@@ -23,10 +23,10 @@ from scalemani.geodesics.rows import shared_graph
 from scalemani.neighbors import functions
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.projection.long import project, shared_projector
-from scalemani.storage.arrays import BINS, EXPECTED, NUMBERED, REAL, fault_of
+from scalemani.storage.arrays import BINS, EXPECTED, REAL, fault_of
 from scalemani.storage.files import checksum_of
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import metadata_text
+from scalemani.storage.tiles import Form
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
@@ -105,7 +105,6 @@ def test_every_array_that_a_run_has_is_in_the_table_and_held_against_it(stores, 
             assert said and said.isprintable(), (name, wrong)
             count += 1
     assert count > 40
-    assert fault_of("solver_first_0", np.zeros((23, 2)), stages) and len(NUMBERED) == 1
     assert int(BINS) == len(new_counts())
 
 
@@ -170,7 +169,7 @@ def test_neighbour_lists_that_are_none_are_searched_again(stores, copied):
 
 def test_distances_of_another_size_than_the_graph_are_refused(copied):
     place = copied()
-    text = metadata_text(25, 25, None)
+    text = Form.of_distances(25, 25).text
     (place / "distances/zarr.json").write_bytes(text)
     sealed_document(place, lambda found: found["arrays"].update(distances=checksum_of(text)))
     with pytest.raises(DamagedStoreError, match="D is of 25 vertices and the graph of 24"):

@@ -1,5 +1,6 @@
 """A solve that is stopped goes on from the reads of D that it made: the same bits, and no read is made twice."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from data import roll
 from stored_models import same
 
 from scalemani import KernelIsomap
+from scalemani.integrity import repair, verify
 from scalemani.kernel import eigensolver
 from scalemani.kernel.eigensolver import Combination, ReadBlock, block_rayleigh_ritz, start_block
 from scalemani.kernel.operators import CentredKernels
-from scalemani.steps.records import ReadsRecord, StartRecord
-from scalemani.storage.pieces import StoredReads
+from scalemani.steps.records import StartRecord
+from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -69,7 +71,7 @@ def four(stopped_after_four, tmp_path):
 
 
 def kept(path):
-    return sorted(entry.name for entry in path.iterdir() if entry.name.startswith("solver_"))
+    return sorted((path / "pieces_solve").glob("*.kept"))
 
 
 def stopped(reads, path, after, **arguments):
@@ -85,45 +87,69 @@ def test_stops_anywhere_cost_no_read(reads, expected, tmp_path):
     assert total >= 5
     for after in (0, 2, total - 1):
         stopped(reads, path, after)
-        assert len(kept(path)) == 3 * after
+        assert len(kept(path)) == after
     resumed = fitted(path)
     assert reads.made == total == resumed.n_passes_
     same(resumed, expected)
-    assert not kept(path) and RunStore(path).record(ReadsRecord) is None
+    assert not (path / "pieces_solve").exists()
 
 
 @pytest.mark.parametrize("change", [{"correction": None}, {"n_components": 3}, {"tol": 1e-6}, {"random_state": 1}])
 def test_reads_of_another_solve_are_not_taken(reads, expected, four, change):
     other = fitted(four, **change)
-    assert reads.made == other.n_passes_ and not kept(four)
+    assert reads.made == other.n_passes_ and not (four / "pieces_solve").exists()
 
 
-@pytest.mark.parametrize(("part", "number"), [("vectors", 0), ("second", 2)])
-def test_a_damaged_read_and_those_behind_it_are_made_again(reads, expected, four, number, part):
-    chunk = four / f"solver_{part}_{number}" / "c" / "0" / "0"
-    chunk.write_bytes(chunk.read_bytes()[:-9] + bytes(9))
+@pytest.mark.parametrize(("at", "number"), [(0, 0), (0.5, 2), (1, 3)])
+def test_a_damaged_read_is_made_again_and_those_behind_it_are_found(reads, expected, four, number, at):
+    """They follow from the bits of the one before them, which are the same."""
+    file = four / "pieces_solve" / f"read_{number}.kept"
+    content = bytearray(file.read_bytes())
+    content[int(at * (len(content) - 1))] ^= 4
+    file.write_bytes(content)
     same(fitted(four), expected)
-    assert reads.made == expected.n_passes_ - number
+    assert reads.made == expected.n_passes_ - 3
 
 
 def test_reads_that_are_no_directions_of_this_basis_are_not_taken(reads, expected, four):
     """As a run by another release might leave them: whole, and wrong."""
-    store = RunStore(four)
-    log = StoredReads(store, store.needed(ReadsRecord).fields)
     block = np.random.default_rng(0).standard_normal((len(X), 16))
-    log.put(1, (block, block, block))
+    of = json.loads((four / "pieces_solve" / "read_1.kept").read_bytes().split(b"\n", 2)[1])["of"]
+    RunStore(four).pieces("solve").put("read_1", [block, block, block], of)
     same(fitted(four), expected)
-    assert reads.made == expected.n_passes_ - 1
+    assert reads.made == expected.n_passes_ - 3
+
+
+@pytest.mark.parametrize("shape", [(400,), (399, 16), (400, 0)])
+def test_reads_of_another_shape_are_not_taken(reads, expected, four, shape):
+    of = json.loads((four / "pieces_solve" / "read_1.kept").read_bytes().split(b"\n", 2)[1])["of"]
+    RunStore(four).pieces("solve").put("read_1", [np.ones(shape)] * 3, of)
+    same(fitted(four), expected)
+    assert reads.made == expected.n_passes_ - 3
+
+
+def test_a_damaged_read_is_named_and_removed_and_the_fit_goes_on(reads, expected, four):
+    assert verify(str(four)).faults == ()
+    file = four / "pieces_solve" / "read_1.kept"
+    file.write_bytes(file.read_bytes()[:-1])
+    (four / "pieces_solve" / "mine.txt").write_text("mine")
+    found = verify(str(four)).faults
+    assert [(fault.kind, fault.name.split("/")[-1]) for fault in found] == [("stray", "mine.txt"), ("array", file.name)]
+    done, left = repair(str(four))
+    assert len(done) == 1 and [fault.kind for fault in left.faults] == ["stray"]
+    assert not file.exists() and len(kept(four)) == 3
+    same(fitted(four), expected)
+    assert reads.made == expected.n_passes_ - 3
 
 
 def test_a_temporary_store_keeps_none(reads, monkeypatch):
-    monkeypatch.setattr(StoredReads, "put", None)
+    monkeypatch.setattr(Pieces, "put", None)
     assert fitted(None).n_passes_ == reads.made
 
 
 def test_a_model_takes_none_of_them_along(four, tmp_path):
     RunStore(four).copy_without_distances(tmp_path / "model")
-    assert not kept(tmp_path / "model") and len(kept(four)) == 12
+    assert not kept(tmp_path / "model") and len(kept(four)) == 4
 
 
 def test_a_basis_that_is_limited_by_memory_is_kept_to(reads, four, monkeypatch):

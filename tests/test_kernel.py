@@ -10,6 +10,7 @@ from data import flat_distances, random_distances, ring_distances, store_of
 from scalemani.errors import DamagedStoreError
 from scalemani.kernel.operators import CentredKernels, DenseKernels, centred
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 N = 53
 EPS = {"float32": 1e-5, "float64": 1e-12}  # sums of 53 products; float32's own rounding is 6e-8 a product
@@ -124,9 +125,9 @@ def test_they_are_those_of_lingoes_squared_distances_too(distances, s):
 
 def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):
     """Counted by the object, said to the caller, and true: each tile is read once a product."""
-    read, tiles = RunStore.read_tile, []
+    read, tiles = Tiles.read, []
     monkeypatch.setattr(
-        RunStore, "read_tile", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1]
+        Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1]
     )
     heard = []
     kernels = CentredKernels(cluster, store, on_read=heard.append)
@@ -150,7 +151,7 @@ def test_every_read_verifies_checksums(cluster, store, tmp_path):
     damaged = RunStore(shutil.copytree(store.path, tmp_path / "run"))
     kernels = CentredKernels(cluster, damaged)
     kernels.products(vectors(1))
-    file = damaged.files.file(0, 1)
+    file = damaged.tiles.file(0, 1)
     content = bytearray(file.read_bytes())
     content[5] ^= 1
     file.write_bytes(content)

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from corruption import tree
 from data import ring_distances, roll
+from scalemani.geodesics.landmarks import Layout
 
 from scalemani import KernelIsomap, fitting, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
 from scalemani.integrity import remedy, repair, verify
-from scalemani.planning import memory
 from scalemani.steps import cuts, landmark_distances
 from scalemani.steps.sources import Layout
-from scalemani.storage.files import PARTIAL
+from scalemani.storage.folders import PARTIAL, FilePath
 from scalemani.storage.run import RunStore
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_program
@@ -186,7 +186,7 @@ def test_a_projection_names_the_remedy_where_a_chunk_is_damaged(run):
     for block in range(5):
         flip(run / MATRIX / f"c/{block}/0")
     with pytest.raises(
-        DamagedStoreError, match=r"chunk \(\d, 0\) of 'distances_to_landmarks' is damaged.*verify"
+        DamagedStoreError, match=r"tile \(\d, 0\) of 'distances_to_landmarks' is damaged.*verify"
     ) as said:
         model.transform(TEST)
     assert "\n" not in str(said.value)
@@ -324,7 +324,7 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
 
 
 def test_what_does_not_fit_is_a_line_and_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "free_disk", lambda path: 20_000)
+    monkeypatch.setattr(FilePath, "free_bytes", lambda path: 20_000)
     with pytest.raises(DoesNotFitError, match="24 landmarks need") as said:
         estimator(tmp_path / "r").fit(POINTS)
     assert "\n" not in str(said.value)

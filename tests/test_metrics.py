@@ -529,7 +529,7 @@ def test_arguments_of_a_function_are_the_same_in_fit_and_transform(tmp_path):
     refused(POINTS, metric, "functools.partial", metric_params={"w": [[1], [1, 2]]})
 
 
-MODULE = '''
+MODULE = """
 import fractions
 import functools
 import numpy as np
@@ -561,7 +561,7 @@ def helper(g, deep=0):
 
 def metric(a, b):
     return float(np.linalg.norm(helper(a - b, 2))) * float(share()) * len({"p", "q"} | {b"r"}) * ("s" in {"s", "t"})
-'''
+"""
 
 
 def test_a_function_is_known_in_another_process_whatever_its_hash_seed(tmp_path, monkeypatch):

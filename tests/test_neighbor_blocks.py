@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemani import KernelIsomap, fitting
+from scalemani import KernelIsomap
 from scalemani.neighbors import exact, lists
 from scalemani.neighbors import exact as tree
 from scalemani.neighbors import search as neighbors
@@ -23,7 +23,7 @@ from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.points.rows import read_points
 from scalemani.steps import inputs
 from scalemani.steps.records import NeighborsRecord
-from scalemani.storage.pieces import KeptPieces, drop_pieces
+from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -147,9 +147,9 @@ def test_a_piece_of_another_shape_is_searched_for_again(work):
     whole = lists_of("brute", kept=kept)
     first, second, third, fourth, *_ = kept
     kept[first] = kept[first][:-1]
-    kept[second] = np.append(kept[second], 0)
-    kept[third] = kept[third].astype(float)
-    kept[fourth] = np.zeros(3, np.int64)
+    kept[second] = [*kept[second][:2], kept[second][2][:-1]]
+    kept[third] = [part.astype(float) for part in kept[third]]
+    kept[fourth] = [part[:-1] for part in kept[fourth]]
     work.taken()
     same(lists_of("brute", kept=kept), whole)
     assert work.taken() == 4 * BLOCK
@@ -252,7 +252,7 @@ def test_the_piece_of_a_descent_is_its_candidates(small, monkeypatch):
 
 
 def pieces_of(path):
-    return sorted(folder.name for folder in path.glob("piece_*"))
+    return sorted((path / "pieces_neighbors").glob("*"))
 
 
 def fitted(path, stop, rows=WIDE, **changes):
@@ -312,18 +312,15 @@ def damage_file(path, how):
 
 
 @pytest.mark.parametrize("how", ["delete", "empty", "cut", "zero", "flip"])
-@pytest.mark.parametrize("which", ["zarr.json", "values"])
-def test_a_damaged_piece_is_searched_for_again(how, which, work, tmp_path):
+def test_a_damaged_piece_is_searched_for_again(how, work, tmp_path):
     store = RunStore.create(tmp_path / "r")
-    kept = KeptPieces(store, {"k": 6})
+    kept = store.pieces("neighbors", {"k": 6})
     whole = lists_of("brute", kept=kept)
     assert len(pieces_of(tmp_path / "r")) == BLOCKS
     work.taken()
     same(lists_of("brute", kept=kept), whole)
     assert work.taken() == 0
-    folder = tmp_path / "r" / pieces_of(tmp_path / "r")[4]
-    files = [path for path in folder.rglob("*") if path.is_file() and (path.name == "zarr.json") == (which != "values")]
-    damage_file(files[0], how)
+    damage_file(pieces_of(tmp_path / "r")[4], how)
     same(lists_of("brute", kept=kept), whole)
     assert work.taken() in (BLOCK, N % BLOCK)
     same(lists_of("brute", kept=kept), whole)
@@ -333,30 +330,32 @@ def test_a_damaged_piece_is_searched_for_again(how, which, work, tmp_path):
 def test_pieces_of_other_fields_are_not_found_and_all_of_them_are_dropped(tmp_path):
     store = RunStore.create(tmp_path / "r")
     store.write_array("order", np.arange(3))
-    one, two = KeptPieces(store, {"k": 6, "metric": "cosine"}), KeptPieces(store, {"k": 7, "metric": "cosine"})
-    one.put("lists_0_10", np.arange(5))
+    one, two = (store.pieces("neighbors", {"k": k, "metric": "cosine"}) for k in (6, 7))
+    one.put("lists_0_10", [np.arange(5)])
     assert two.get("lists_0_10") is None
-    same_fields = KeptPieces(RunStore(tmp_path / "r"), json.loads('{"metric": "cosine", "k": 6}'))
-    np.testing.assert_array_equal(same_fields.get("lists_0_10"), np.arange(5))
-    two.put("lists_0_10", np.arange(4))
-    drop_pieces(store)
+    same_fields = RunStore(tmp_path / "r").pieces("neighbors", json.loads('{"metric": "cosine", "k": 6}'))
+    np.testing.assert_array_equal(same_fields.get("lists_0_10"), [np.arange(5)])
+    two.put("lists_0_10", [np.arange(4)])
+    two.drop([])
+    assert len(two.get("lists_0_10")[0]) == 4
+    two.drop()
     assert one.get("lists_0_10") is None and two.get("lists_0_10") is None
+    assert not (tmp_path / "r" / "pieces_neighbors").exists()
     np.testing.assert_array_equal(store.read_array("order"), np.arange(3))
-    drop_pieces(store)
+    two.drop()
 
 
 def test_pieces_that_a_killed_fit_left_after_its_stage_are_removed_by_the_next(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "drop_pieces", stop_at(0))
-    with pytest.raises(TypeError):  # killed between the stage's end and the removal
+    with monkeypatch.context() as patch, pytest.raises(TypeError):  # killed between the stage's end and the removal
+        patch.setattr(Pieces, "drop", stop_at(0))
         KernelIsomap(n_neighbors=8, knn="exact", disconnected="join", store=tmp_path / "r").fit(WIDE)
     assert len(pieces_of(tmp_path / "r")) == BLOCKS
-    monkeypatch.setattr(fitting, "drop_pieces", drop_pieces)
     fitted(tmp_path / "r", SEARCHED)
     assert pieces_of(tmp_path / "r") == []
 
 
 def test_a_temporary_store_keeps_nothing(small, monkeypatch):
     put = []
-    monkeypatch.setattr(KeptPieces, "put", lambda self, name, piece: put.append(name))
+    monkeypatch.setattr(Pieces, "put", lambda self, name, piece: put.append(name))
     fitted(None, SEARCHED)
     assert put == []

@@ -105,9 +105,7 @@ def test_a_norm_on_prepared_rows_is_the_metric_that_was_asked_for(rows):
         ("seuclidean", {"V": wide.var(axis=0)}),
         ("mahalanobis", {"VI": np.linalg.inv(np.cov(wide.T))}),
     ):
-        found = find_neighbors(
-            read_points(wide), n_neighbors=K, metric=metric, metric_params=params, knn="nndescent"
-        )
+        found = find_neighbors(read_points(wide), n_neighbors=K, metric=metric, metric_params=params, knn="nndescent")
         assert found.recall > 0.95, metric
 
 

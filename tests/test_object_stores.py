@@ -27,14 +27,13 @@ from scalemani.formats.outputs import check_output, check_page
 from scalemani.formats.points import open_points
 from scalemani.integrity import repair, verify
 from scalemani.storage import buckets, user_arrays, writer
-from scalemani.storage import place as store_place
-from scalemani.storage.buckets import Bucket, ObjectPath
-from scalemani.storage.files import beside, put, put_once, set_aside
-from scalemani.storage.locations import place
+from scalemani.storage.buckets import Bucket
+from scalemani.storage.files import create_once, open_location
+from scalemani.storage.folders import FilePath
+from scalemani.storage.objects import ObjectPath
 from scalemani.storage.pieces import drop_finished, kept_results
-from scalemani.storage.place import kind_of
-from scalemani.storage.replacing import workshop
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import check_writable, kind_of
 from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing
 from scalemani.storage.writer import Writer
 
@@ -50,10 +49,10 @@ def model(store, **more):
 @pytest.fixture
 def shelf(request):
     """A place in memory that nothing else has."""
-    found = place(f"memory://{request.node.name.replace('/', '-')}")
-    found.remove_all()
+    found = open_location(f"memory://{request.node.name.replace('/', '-')}")
+    found.remove()
     yield found
-    found.remove_all()
+    found.remove()
 
 
 @pytest.fixture(autouse=True)
@@ -91,8 +90,8 @@ def same_bits(store, disk):
     assert stages["solve"].fields == others["solve"].fields
     assert len(here.blocks) == len(there.blocks) > 1
     for row in range(len(here.blocks)):
-        assert here.line(row).crc32c == there.line(row).crc32c
-    found, wanted = place(here.path), place(there.path)
+        assert here.tiles.line(row).crc32c == there.tiles.line(row).crc32c
+    found, wanted = open_location(here.path), open_location(there.path)
     names = {name for name in files_of(wanted) if name not in DOCUMENTS}
     assert {entry.relative_to(found) for entry in found.rglob()} - {*DOCUMENTS} == names
     for name in names - {f"ledger/{row}.json" for row in range(len(here.blocks))}:
@@ -173,7 +172,7 @@ def test_damage_is_found_as_on_disk_and_mended(shelf, tmp_path, on_disk):
         (disk / name).write_bytes(content)
         content = bytearray((shelf / name).read_bytes())
         content[len(content) // 2] ^= 4
-        put(shelf / name, bytes(content))
+        (shelf / name).put(bytes(content))
 
     there = [name for name in names if (disk / name).exists()]
     assert len(there) >= 4
@@ -183,7 +182,7 @@ def test_damage_is_found_as_on_disk_and_mended(shelf, tmp_path, on_disk):
         (disk / name).unlink()
         (shelf / name).unlink()
     (disk / "notes.txt").write_text("mine")
-    put(shelf / "notes.txt", b"mine")
+    (shelf / "notes.txt").put(b"mine")
     found, wanted = verify(str(shelf)), verify(str(disk))
     assert [(fault.kind, fault.name) for fault in found.faults] == [(fault.kind, fault.name) for fault in wanted.faults]
     assert len(found.faults) >= 6
@@ -193,7 +192,7 @@ def test_damage_is_found_as_on_disk_and_mended(shelf, tmp_path, on_disk):
         RunStore(shelf).read_tile(1, 1)
     done, left = repair(str(shelf))
     assert done and [fault.kind for fault in left.faults] == ["stray"]
-    same_but_stray = place(shelf / "notes.txt")
+    same_but_stray = open_location(shelf / "notes.txt")
     same_but_stray.unlink()
     assert np.array_equal(load(str(shelf)).embedding_, on_disk.embedding_)
 
@@ -233,10 +232,10 @@ def a_run(path, number):
 def test_a_run_that_is_replaced_is_the_old_one_or_the_new_one_whatever_is_killed(shelf, monkeypatch):
     target, seen, count, more = shelf / "run", set(), 0, True
     while more:
-        shelf.remove_all()
+        shelf.remove()
         old = a_run(target, 5)
         old.write_array("vertex", np.arange(5))  # which the new one lacks
-        new = RunStore.create(beside(target))
+        new = RunStore.create(target.scratch_name())
         new.write_array("order", np.arange(7))
         more = killed_at(monkeypatch, count, lambda new=new: new.moved_to(target, replace=True))
         found = RunStore(target)  # settles
@@ -245,7 +244,7 @@ def test_a_run_that_is_replaced_is_the_old_one_or_the_new_one_whatever_is_killed
         assert found.identity == (old.identity if number == 5 else new.identity)
         with Writer(target):
             pass
-        assert not list(workshop(target).rglob()) and set_aside(target) is None
+        assert not list(target.workshop().rglob()) and target.interrupted() is None
         seen.add(number)
         count += 1
     assert seen == {5, 7} and count > 8
@@ -255,15 +254,15 @@ def test_who_may_not_settle_is_told_of_a_replacement(shelf, monkeypatch):
     """A reader without the right to write, in the middle of one."""
     target = shelf / "run"
     a_run(target, 5)
-    new = RunStore.create(beside(target))
+    new = RunStore.create(target.scratch_name())
     for head in ("zarr.json", "document.json"):
         (target / head).unlink()
-    put(workshop(target) / "replacing.json", json.dumps({"comes": place(new.path).name}).encode())
+    (target.workshop() / "replacing.json").put(json.dumps({"comes": open_location(new.path).name}).encode())
     with Writer(target):
         pass
     assert RunStore(target).identity == new.identity  # which came to its place
-    put(workshop(target) / "replacing.json", json.dumps({"comes": "../../else"}).encode())
-    assert set_aside(target) is None  # a stranger's journal leads nowhere
+    (target.workshop() / "replacing.json").put(json.dumps({"comes": "../../else"}).encode())
+    assert target.interrupted() is None  # a stranger's journal leads nowhere
 
 
 def test_an_array_that_is_half_written_is_none(shelf, monkeypatch):
@@ -313,7 +312,7 @@ def test_coordinates_come_into_a_bucket_whole_and_what_a_killed_copy_left_goes(s
             break
         there = contents(out)
         if not there:  # begun anew, or what is gone on with would take fewer requests than the count goes on by
-            (shelf / "new").remove_all()
+            (shelf / "new").remove()
         seen.add("whole" if there == wanted else "part" if there else "nothing")
         if "zarr.json" in there:  # never under a name that reads before it is whole
             assert there == wanted
@@ -329,16 +328,16 @@ def test_coordinates_come_into_a_bucket_whole_and_what_a_killed_copy_left_goes(s
 def test_what_is_somebody_elses_is_never_removed(shelf, monkeypatch):
     """Neither at an output's path nor at a run's, also where a copy to it was begun."""
     numbers = np.zeros((150, 2))
-    put(shelf / "y" / "notes.txt", b"mine")
+    (shelf / "y" / "notes.txt").put(b"mine")
     with pytest.raises(ScalemaniError, match="exists"):
         written(shelf / "y", numbers)
     with pytest.raises(ScalemaniError, match="is not a scalemani run: it is left alone"):
         RunStore.create(shelf / "y", replace=True)
     assert contents(shelf / "y") == {"notes.txt": b"mine"}
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(user_arrays, "copy_all", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(ObjectPath, "_copy", lambda *_: (_ for _ in ()).throw(Killed))
         written(shelf / "z", numbers)
-    put(shelf / "z" / "notes.txt", b"mine")  # in the place of what was on its way
+    (shelf / "z" / "notes.txt").put(b"mine")  # in the place of what was on its way
     with pytest.raises(ScalemaniError, match="exists"):
         written(shelf / "z", numbers)
     assert contents(shelf / "z") == {"notes.txt": b"mine"}
@@ -346,7 +345,7 @@ def test_what_is_somebody_elses_is_never_removed(shelf, monkeypatch):
 
 def test_kept_results_are_found_again(shelf):
     with pytest.raises(RuntimeError), kept_results(shelf / "out.npy") as kept:
-        kept.put("a", "of", [np.arange(3.0)])
+        kept.put("a", [np.arange(3.0)], "of")
         raise RuntimeError
     with kept_results(shelf / "out.npy") as kept:
         assert np.array_equal(kept.get("a", "of")[0], np.arange(3.0)) and kept.get("a", "other") is None
@@ -364,7 +363,7 @@ def test_points_are_read_from_a_zarr_array_in_a_bucket(shelf, on_disk):
         open_points(str(shelf / "y.zarr"))
     metadata = json.loads((shelf / "x.zarr" / "zarr.json").read_bytes())
     metadata["codecs"] = [{"name": "pickle"}]
-    put(shelf / "x.zarr" / "zarr.json", json.dumps(metadata).encode())
+    (shelf / "x.zarr" / "zarr.json").put(json.dumps(metadata).encode())
     with pytest.raises(ScalemaniError, match="needs the codec 'pickle', which is not read"):
         open_points(str(shelf / "x.zarr"))
 
@@ -377,7 +376,7 @@ def test_one_of_many_puts_an_object_where_none_was(shelf):
 
     def putting(number):
         start.wait()
-        if put_once(shelf / "line", str(number).encode()):
+        if create_once(shelf / "line", str(number).encode()):
             won.append(number)
 
     threads = [threading.Thread(target=putting, args=(number,)) for number in range(8)]
@@ -407,7 +406,7 @@ def test_a_conditional_put_that_is_refused_though_nobody_else_was_first(done, sh
     kinds = {key.rpartition("/")[2] for key in refused}
     assert {".run.writer.json", "zarr.json", "0.json"} <= kinds
     same_bits(shelf / "run", on_disk.store_)
-    assert put_once(shelf / "line", b"mine") and not put_once(shelf / "line", b"yours")
+    assert create_once(shelf / "line", b"mine") and not create_once(shelf / "line", b"yours")
 
 
 def test_a_second_fit_is_refused(shelf):
@@ -490,7 +489,7 @@ def test_what_is_nearly_a_url_makes_no_folder_of_that_name(near, on_disk, tmp_pa
 def test_other_names_with_colons_are_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("C:/runs", "C:\\runs", "a:b", "s3", "s3/x", "memoryx:y", str(tmp_path / "s3:x")):
-        assert place(name) == Path(name)
+        assert open_location(name) == Path(name)
 
 
 @pytest.mark.parametrize("given", [None, 5, b"x", "", np.zeros((2, 2))])
@@ -509,9 +508,16 @@ def test_what_is_not_installed_is_named(monkeypatch):
         model("s3://box/run").fit(X)
 
 
+def test_both_kinds_of_place_answer_the_same_calls():
+    """Beside what pathlib has: no caller asks of which kind a place is."""
+    disk, bucket = ({name for name in vars(kind) if not name.startswith("_")} for kind in (FilePath, ObjectPath))
+    assert disk - set(dir(ObjectPath)) == {"open_plain"}
+    assert bucket - set(dir(FilePath)) == {"bucket", "key", "of", "workshop"}
+
+
 def test_a_local_path_never_asks_for_a_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    assert not isinstance(place(str(tmp_path / "a:b")), ObjectPath)
+    assert not isinstance(open_location(str(tmp_path / "a:b")), ObjectPath)
     RunStore.create(tmp_path / "run").write_array("means", np.ones(3))
     assert len(RunStore(str(tmp_path / "run")).read_array("means")) == 3
 
@@ -534,39 +540,39 @@ def bucket(server, monkeypatch):
 
 
 def test_a_server_keeps_what_stores_stand_on(bucket):
-    folder = place(f"{bucket}/a/b")
-    assert put_once(folder / "line", b"first") and not put_once(folder / "line", b"second")
+    folder = open_location(f"{bucket}/a/b")
+    assert create_once(folder / "line", b"first") and not create_once(folder / "line", b"second")
     assert (folder / "line").read_bytes() == b"first"
-    put(folder / "line", b"third")
+    (folder / "line").put(b"third")
     buffer = np.arange(1 << 18, dtype=np.float32)
-    put(folder / "c" / "0", buffer)
+    (folder / "c" / "0").put(buffer)
     read = np.empty_like(buffer)
     assert (folder / "c" / "0").read_into(read) == buffer.nbytes and np.array_equal(read, buffer)
     with pytest.raises(ValueError, match="more than 8 bytes"):
         (folder / "c" / "0").read_into(np.empty(2, np.float32))
     with pytest.raises(ValueError, match="where at most 4 are expected"):
-        (folder / "line").read_up_to(4)
-    put(place(f"{bucket}/a/bc"), b"beside")
+        (folder / "line").read(4)
+    open_location(f"{bucket}/a/bc").put(b"beside")
     assert sorted(entry.name for entry in folder.iterdir()) == ["c", "line"]
     assert [entry.name for entry in folder.glob("c/*")] == ["0"]
     assert folder.is_dir() and not folder.is_file() and (folder / "line").is_file() and not (folder / "line").is_dir()
     assert not (folder / "nothing").exists() and folder.bytes_below() == buffer.nbytes + 5
     with pytest.raises(FileNotFoundError):
         (folder / "nothing").read_bytes()
-    folder.remove_all()
-    assert not folder.exists() and place(f"{bucket}/a/bc").read_bytes() == b"beside"
+    folder.remove()
+    assert not folder.exists() and open_location(f"{bucket}/a/bc").read_bytes() == b"beside"
 
 
 def test_a_run_begins_and_is_replaced_on_a_server(bucket):
-    target = place(f"{bucket}/run")
+    target = open_location(f"{bucket}/run")
     a_run(target, 5)
     with pytest.raises(ScalemaniError, match="a run exists"):
         RunStore.create(target)
-    new = RunStore.create(beside(target))
+    new = RunStore.create(target.scratch_name())
     new.write_array("order", np.arange(7))
     assert np.array_equal(new.moved_to(target, replace=True).read_array("order"), np.arange(7))
-    assert {entry.name for entry in place(f"{bucket}/run").rglob()} >= {"zarr.json", "document.json", "0"}
-    assert not list(workshop(target).rglob())
+    assert {entry.name for entry in open_location(f"{bucket}/run").rglob()} >= {"zarr.json", "document.json", "0"}
+    assert not list(target.workshop().rglob())
 
 
 @pytest.mark.slow
@@ -599,7 +605,7 @@ def test_what_can_t_be_reached_is_said_before_any_work(server, bucket, monkeypat
     assert all("access is refused (InvalidAccessKeyId); look at the name and at the AWS_" in line for line in lines)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(ScalemaniError, match=r"can't be written: s3://shelf can't be used: .*error sending request"):
-        store_place.check_writable(f"{bucket}/run2")
+        check_writable(f"{bucket}/run2")
 
 
 # ---- killed in the middle, on a server ---------------------------------------------------------------------
@@ -628,7 +634,7 @@ def killed_and_resumed(n, folder, url, pace, monkeypatch):
         env={**os.environ, "PYTHONPATH": str(Path(scalemani.__file__).parent.parent)},
     )
     try:
-        ledger = place(url) / "ledger"
+        ledger = open_location(url) / "ledger"
         until(lambda: process.poll() is not None or len(list(ledger.iterdir())) >= 2, 300, "a row")
         assert process.poll() is None
         with pytest.raises(StoreInUseError, match=f"process {process.pid} on this machine"):

@@ -27,10 +27,10 @@ from scipy.spatial.distance import cdist
 from scalemani import KernelIsomap, load
 from scalemani import model as run
 from scalemani.errors import DiskFullError, ScalemaniError, StoreInUseError
-from scalemani.formats import outputs
 from scalemani.formats.outputs import write_coordinates, write_page
 from scalemani.projection import long
 from scalemani.storage import pieces, user_arrays
+from scalemani.storage.folders import FilePath
 from scalemani.storage.pieces import kept_results
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as shell
@@ -325,7 +325,7 @@ def test_another_model_is_never_mixed_in(model, watch, tmp_path, monkeypatch, ch
 def test_a_result_that_was_made_from_something_else_is_not_found(tmp_path):
     with kept_results(tmp_path / "y") as results:
         numbers = [np.arange(6.0).reshape(3, 2), np.arange(3), np.empty((0, 2))]
-        results.put("a", "of", numbers)
+        results.put("a", numbers, "of")
         for found, put in zip(results.get("a", "of"), numbers, strict=True):
             np.testing.assert_array_equal(found, put)
             assert found.dtype == put.dtype and found.shape == put.shape
@@ -467,7 +467,7 @@ def test_writers_say_what_they_needed(tmp_path, monkeypatch, kind):
 
     write(np.zeros((2, 2)))
     before = contents(out)
-    monkeypatch.setattr(outputs, "take_place", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+    monkeypatch.setattr(FilePath, "replace_with", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
     with pytest.raises(DiskFullError, match=r"[1-9][\d,]* bytes were to be written and [1-9][\d,]* bytes are free"):
         write(np.ones((2, 2)))
     assert contents(out) == before and [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -477,7 +477,7 @@ def test_writers_say_what_they_needed(tmp_path, monkeypatch, kind):
 
 SLOWLY = """
 import sys, time
-from scalemani.projection.projector import long as projection_blocks
+from scalemani.projection import long as projection_blocks
 from scalemani.terminal.commands import main
 projection_blocks.ROWS_A_GROUP, projection_blocks._piece_rows = 30, lambda _: 5
 real = projection_blocks._results
@@ -537,7 +537,7 @@ def test_what_is_left_by_a_kill_after_the_output_got_its_name_goes_with_the_next
 def test_an_array_that_was_written_by_blocks_is_known_as_complete(model, tmp_path, monkeypatch):
     out = tmp_path / "y.zarr"
     with monkeypatch.context() as patched:
-        patched.setattr(pieces, "discard", lambda *_: None)  # killed before the folder goes
+        patched.setattr(FilePath, "remove", lambda *_: None)  # killed before the folder goes
         model.transform_to(T, out)
     assert kept_files(out)
     with pytest.raises(ScalemaniError, match="exists"):

@@ -1,6 +1,5 @@
 """A repair, or the fit that it leaves work to, may be stopped anywhere: the store says so, and the next one ends it."""
 
-
 import numpy as np
 import pytest
 from stored_models import fitted, same

@@ -8,7 +8,7 @@ import pytest
 from scalemani.cluster import machine
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import ScalemaniError
-from scalemani.storage.locations import folder_of, free_disk
+from scalemani.storage.files import open_location
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_the_disk_is_that_of_the_nearest_folder(tmp_path, monkeypatch, name):
         return shutil._ntuple_diskusage(9, 2, 7)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    assert free_disk(tmp_path / name) == 7
-    assert asked == [tmp_path] == [folder_of(str(tmp_path / name))]
+    assert open_location(tmp_path / name).free_bytes() == 7
+    assert asked == [tmp_path] == [open_location(str(tmp_path / name)).nearest_folder()]
     assert not list(tmp_path.iterdir())

@@ -141,7 +141,7 @@ def test_rows_without_coordinates_and_values_are_counted(place, undrawn):
 
 def test_d_is_not_read_and_a_model_without_it_gives_the_same_page(place, undrawn, monkeypatch):
     with monkeypatch.context() as patched:
-        for name in ("read_tile", "read_rows"):
+        for name in ("read", "read_rows"):
             patched.setattr(Tiles, name, lambda *_, **__: pytest.fail("D was read"))
         page = run_page(Run(RunStore(place / "run.zarr")), name="it", seed=1)
     load(place / "run.zarr").export(place / "model.zarr")

@@ -352,8 +352,9 @@ def test_a_search_by_shards_that_was_stopped_goes_on_after_the_last_one(monkeypa
     same(lists_of(again, kept), expected)
     assert len(Index.made) == len(again.shards) + 1
     (name,) = kept
-    for damage in (kept[name][:-1], kept[name].astype(float), np.zeros(3, np.int64)):
-        kept[name] = damage
+    (state,) = kept[name]
+    for damage in (state[:-1], state.astype(float), np.zeros(3, np.int64)):
+        kept[name] = [damage]
         Index.made.clear()
         same(lists_of(by_shards(points, 60), kept), expected)
         assert len(Index.made) == len(again.shards)

@@ -9,12 +9,12 @@ from distributed import Client, LocalCluster
 from stored_models import T, fitted
 
 from scalemani import load
-from scalemani.cluster import workers
 from scalemani.cluster import workers as worker_side
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DiskFullError, ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.model import Run
+from scalemani.storage.folders import LEFT_SECONDS
 from scalemani.storage.run import RunStore
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
@@ -104,4 +104,4 @@ def test_a_full_disk_is_said_with_numbers(tmp_path, worker, monkeypatch, number)
     with DaskCluster(worker) as cluster, pytest.raises(DiskFullError, match="32 bytes were to be written and"):
         cluster.check_shared(str(tmp_path / "run.zarr"))
     assert files(tmp_path) == []
-    assert workers.LEFT_SECONDS > 60
+    assert LEFT_SECONDS > 60

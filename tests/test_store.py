@@ -16,12 +16,11 @@ from scalemani import load
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph, shared_paths
 from scalemani.integrity import verify
-from scalemani.steps.records import DistancesRecord, NamesRecord, ReadsRecord
+from scalemani.steps.records import DistancesRecord, NamesRecord, StartFields, StartRecord
 from scalemani.storage import tiles
-from scalemani.storage.files import checksum, put_once
-from scalemani.storage.place import check_writable, kind_of
-from scalemani.storage.records import RunDocument
+from scalemani.storage.files import checksum, create_once, open_location
 from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.targets import check_writable, kind_of
 
 N, TILE = 37, 8  # five blocks, the last of five
 
@@ -125,14 +124,15 @@ def test_an_array_is_replaced_whole(tmp_path):
 
 def test_stages_are_recorded_forgotten_and_seen_by_another_opening(run):
     run.finish(NamesRecord(features=["x"]))
-    run.finish(ReadsRecord(fields={"tol": 1e-6}, count=2))
+    fields = StartFields(n_components=2, correction=None, random_state=0)
+    run.finish(StartRecord(fields=fields, most_columns=2))
     other = RunStore(run.path)
     assert other.record(NamesRecord) == NamesRecord(features=["x"])
-    other.forget("reads", "never")
-    assert run.record(ReadsRecord) is None
+    other.forget("start", "never")
+    assert run.record(StartRecord) is None
     assert run.record(NamesRecord) is not None
-    with pytest.raises(DamagedStoreError, match="lacks its step 'reads'"):
-        run.needed(ReadsRecord)
+    with pytest.raises(DamagedStoreError, match="lacks its step 'start'"):
+        run.needed(StartRecord)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
@@ -140,6 +140,8 @@ def test_a_record_that_could_not_be_read_back_is_not_written(run, wrong):
     before = tree(run.path)
     with pytest.raises(DamagedStoreError, match="geodesics"):
         run.finish(DistancesRecord(tile_size=3, median=wrong))
+    with pytest.raises(DamagedStoreError, match="names"):
+        run.finish(NamesRecord(features=["\ud800"]))
     assert tree(run.path) == before
 
 
@@ -148,7 +150,7 @@ def test_what_changes_nothing_writes_nothing(run):
     before = {name: (Path(run.path) / name).stat().st_mtime_ns for name in ("zarr.json", "document.json")}
     run.finish(NamesRecord(features=["x"]))
     run.forget("solve", "fit")
-    run.remove_arrays("solver_")
+    run.remove_arrays("neighbors_")
     assert before == {name: (Path(run.path) / name).stat().st_mtime_ns for name in before}
 
 
@@ -209,14 +211,14 @@ def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch)
 
 def test_the_ledger_keeps_the_first_line(run):
     before = (Path(run.path) / "ledger" / "2.json").read_bytes()
-    assert not put_once(Path(run.path) / "ledger" / "2.json", b"another")
+    assert not create_once(open_location(run.path) / "ledger" / "2.json", b"another")
     assert (Path(run.path) / "ledger" / "2.json").read_bytes() == before
     assert not list(Path(run.path).rglob("*.partial"))
 
 
 def test_of_many_writers_of_one_line_exactly_one_wins(run):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: put_once(Path(run.path) / "new.json", f"{i}".encode() * 1000), range(40)))
+        list(pool.map(lambda i: create_once(open_location(run.path) / "new.json", f"{i}".encode() * 1000), range(40)))
     text = (Path(run.path) / "new.json").read_text()
     assert text in {f"{i}" * 1000 for i in range(40)}
     assert not list(Path(run.path).rglob("*.partial"))
@@ -502,12 +504,12 @@ def test_lines_that_are_not_there_are_not_asked_for(distances, tmp_path, monkeyp
     store = RunStore.create(tmp_path / "run")
     store.create_distances(N, TILE)
     store.write_tile_row(2, distances[16:24, 16:])
-    asked, listed, real, names = [], [], store.line, os.listdir
-    monkeypatch.setattr(store, "line", lambda row: (asked.append(row), real(row))[1])
+    asked, listed, real, names = [], [], store.tiles.line, os.listdir
+    monkeypatch.setattr(store.tiles, "line", lambda row: (asked.append(row), real(row))[1])
     monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), names(path))[1])
     assert store.missing_rows() == [0, 1, 3, 4]
     assert asked == [2] and len(listed) == 1
-    monkeypatch.setattr(store, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
+    monkeypatch.setattr(store.tiles, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
     assert store.read_tile(2, 3).shape == (TILE, TILE)
 
 
@@ -543,26 +545,16 @@ def test_what_is_deeper_is_refused_where_it_is_used_and_never_written_through(ru
     assert (tree(tmp_path / "outside") or outside.read_bytes()) == before
 
 
-# ---- arrays that no document names -------------------------------------------------------------
+# ---- what no document names ----------------------------------------------------------------------
 
 
-PIECE = f"piece_{'a' * 16}_lists_"
-
-
-def test_pieces_of_a_search_are_not_in_the_document_however_many(tmp_path):
+def test_pieces_of_a_stage_are_not_in_the_document_however_many(tmp_path):
     store = RunStore.create(tmp_path / "run")
+    before, pieces = store.document, store.pieces("neighbors")
     for number in range(3):
-        store.write_array(f"{PIECE}{number}", np.arange(number))
-    store.write_array("a", np.arange(3))
+        pieces.put(f"lists_{number}", [np.arange(number)])
+    assert store.document == before
+    assert [len(pieces.get(f"lists_{number}")[0]) for number in range(3)] == [0, 1, 2]
     store.finish()
-    assert set(store.document.arrays) == {"a"}
-    assert store.read_array(f"{PIECE}2").tolist() == [0, 1]
-    store.remove_arrays("piece_")
-    assert not store.has_array(f"{PIECE}2")
-
-
-def test_a_document_may_name_thousands_of_arrays(run):
-    """Three of each read of D that is kept."""
-    document = run.document.changed(arrays={f"solver_{number}": number for number in range(5000)})
-    RunDocument(Path(run.path)).write(document)
-    assert len(RunStore(run.path).document.arrays) == 5000
+    pieces.drop()
+    assert pieces.get("lists_1") is None

@@ -482,7 +482,9 @@ TABLES |= {
         parquet(FRAME.assign(no=range(5, 9))), right=np.c_[X, 5:9], note="column 4 (no), only counting the rows"
     ),
     "Parquet, a name with a comma": changed(
-        parquet(FRAME.rename(columns={"a": "a, b"}).assign(d="u")), says='::"a, b",b,c', settled={"columns": '"a, b",b,c'}
+        parquet(FRAME.rename(columns={"a": "a, b"}).assign(d="u")),
+        says='::"a, b",b,c',
+        settled={"columns": '"a, b",b,c'},
     ),
     "Parquet, ignored": changed(parquet(FRAME.assign(label=1)), given={"ignore": "label"}),
 }

@@ -15,10 +15,11 @@ from scalemani import KernelIsomap, integrity, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, StoreInUseError
 from scalemani.integrity import repair, verify
-from scalemani.storage.files import PARTIAL
+from scalemani.storage.files import open_location
+from scalemani.storage.folders import PARTIAL
 from scalemani.storage.records import RunDocument
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import TileFiles
+from scalemani.storage.tiles import Tiles
 from scalemani.storage.writer import Writer
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
@@ -37,7 +38,7 @@ def other_constant(run):
     document = RunDocument(run).read()
     solve = document.stages["solve"]
     other = replace(solve, constant=solve.constant * 1.01)
-    RunDocument(run).write(document.changed(stages={**document.stages, "solve": other}))
+    RunDocument(open_location(run)).write(document.changed(stages={**document.stages, "solve": other}))
 
 
 LEFT_LINE = f"ledger/0.json.{'a' * 32}{PARTIAL}"
@@ -137,9 +138,9 @@ def test_a_store_that_is_being_written_is_not_mended(run, capsys):
 
 
 def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
-    tiles, tasks, real, real_map = [], [], TileFiles.read, Cluster.map
+    tiles, tasks, real, real_map = [], [], Tiles.read_as, Cluster.map
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     monkeypatch.setattr(Cluster, "map", lambda self, work, given: real_map(self, work, map(noted, given)))
     monkeypatch.setattr(integrity, "_together", lambda *a: [])  # a few tiles, however many there are: see below
@@ -154,9 +155,9 @@ def test_a_store_is_read_once_in_a_task_a_row(run, monkeypatch):
 
 
 def test_what_is_held_against_one_another_takes_few_tiles(run, monkeypatch):
-    tiles, real = [], TileFiles.read
+    tiles, real = [], Tiles.read_as
     monkeypatch.setattr(
-        TileFiles, "read", lambda self, i, j, *a, **k: tiles.append((i, j)) or real(self, i, j, *a, **k)
+        Tiles, "read_as", lambda self, line, i, j, *a: tiles.append((i, j)) or real(self, line, i, j, *a)
     )
     assert not list(integrity._together(RunStore(run), []))
     assert 0 < len(tiles) <= integrity.CHECKED
@@ -186,14 +187,14 @@ def test_distances_that_were_given_are_left_to_the_same_fit(run, tmp_path, capsy
 
 
 def test_an_array_under_another_name_is_damage(tmp_path):
-    """Pieces of a search are whole by themselves, and the document does not know them yet."""
+    """Arrays of a stage that is not finished are whole by themselves, and the document does not know them yet."""
     store = RunStore.create(tmp_path / "r")
-    for name in ("piece_0", "piece_1"):
+    for name in ("array_0", "array_1"):
         store.write_array(name, np.full(4, int(name[-1])))
-    (tmp_path / "r/piece_0").rename(tmp_path / "r/piece_2")
-    (tmp_path / "r/piece_1").rename(tmp_path / "r/piece_0")
+    (tmp_path / "r/array_0").rename(tmp_path / "r/array_2")
+    (tmp_path / "r/array_1").rename(tmp_path / "r/array_0")
     with pytest.raises(DamagedStoreError, match="another array"):
-        RunStore(tmp_path / "r").read_array("piece_0")
+        RunStore(tmp_path / "r").read_array("array_0")
 
 
 def test_what_the_document_says_is_there_is_never_done_without(run, tmp_path):
@@ -228,7 +229,7 @@ def test_a_document_that_is_lost_or_another_runs_comes_from_the_other_file(run, 
     """Of two whole documents the run's own is the one whose arrays are in place; either may be in either file."""
     mine, texts = RunStore(run).document, {name: (run / name).read_bytes() for name in ("zarr.json", "document.json")}
     theirs = RunStore.create(tmp_path / "theirs", steps=mine.stages.values())
-    RunDocument(tmp_path / "theirs").write(theirs.document.changed(arrays={**mine.arrays, "vectors": 1}))
+    RunDocument(open_location(tmp_path / "theirs")).write(theirs.document.changed(arrays={**mine.arrays, "vectors": 1}))
     other = (tmp_path / "theirs" / "zarr.json").read_bytes()
     for new in (
         {"zarr.json": b""},

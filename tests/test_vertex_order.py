@@ -119,9 +119,7 @@ def test_a_long_line_is_put_in_its_order(weights):
         pytest.param(star(np.ones(MANY - 1)), id="star"),
         pytest.param(star(np.zeros(MANY - 1)), id="star of zero edges"),
         pytest.param(sp.csr_array((MANY, MANY)), id="no edges"),
-        pytest.param(
-            graph_of(np.arange(0, MANY, 2), np.arange(1, MANY, 2), np.ones(MANY // 2), MANY), id="pairs"
-        ),
+        pytest.param(graph_of(np.arange(0, MANY, 2), np.arange(1, MANY, 2), np.ones(MANY // 2), MANY), id="pairs"),
         pytest.param(
             graph_of(
                 np.concatenate([np.arange(MANY // 2 - 1), np.zeros(MANY // 2, int)]),

@@ -22,11 +22,12 @@ from scalemani import KernelIsomap
 from scalemani.errors import ScalemaniError, StoreInUseError
 from scalemani.integrity import repair
 from scalemani.steps.records import NamesRecord
-from scalemani.storage import files
+from scalemani.storage import folders
 from scalemani.storage import writer as writer_module
-from scalemani.storage.files import beside, put_once
-from scalemani.storage.place import kind_of
+from scalemani.storage.files import create_once, open_location
+from scalemani.storage.folders import FilePath
 from scalemani.storage.run import RunStore
+from scalemani.storage.targets import kind_of
 from scalemani.storage.writer import DEAD_AFTER, LENGTH, Writer
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run as run_command
@@ -222,7 +223,7 @@ def test_of_many_that_come_at_once_no_two_write(quick, tmp_path):
 
 
 def test_a_store_of_its_own_needs_no_writer(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "put_once", None)
+    monkeypatch.setattr(writer_module, "create_once", None)
     assert KernelIsomap(n_neighbors=8).fit(X).embedding_.shape == (200, 2)
     with pytest.raises(ScalemaniError, match="integer"):
         KernelIsomap(n_neighbors="x", store=tmp_path / "run").fit(X)
@@ -235,7 +236,7 @@ def test_a_beat_needs_no_room_on_the_disk(quick, tmp_path, monkeypatch):
         raise DiskFullError("full")
 
     with Writer(tmp_path / "run") as writer:
-        monkeypatch.setattr(writer_module, "put", full)
+        monkeypatch.setattr(FilePath, "put", full)
         before = said(tmp_path / "run")["beat"]
         until(lambda: said(tmp_path / "run")["beat"] > before + 1)
         writer.check()
@@ -289,16 +290,18 @@ def test_a_file_system_without_links_has_one_writer_too(quick, tmp_path, monkeyp
     def link(*_):
         raise OSError(number, "no links")
 
-    monkeypatch.setattr(files.os, "link", link)
+    monkeypatch.setattr(folders.os, "link", link)
     with Writer(tmp_path / "run"):
-        assert not put_once(object_of(tmp_path / "run"), b"another")
+        assert not create_once(open_location(object_of(tmp_path / "run")), b"another")
         with ThreadPoolExecutor(8) as pool:
-            put = list(pool.map(lambda i: put_once(tmp_path / "line", f"{i}".encode() * 999), range(40)))
+            put = list(
+                pool.map(lambda i: create_once(open_location(tmp_path / "line"), f"{i}".encode() * 999), range(40))
+            )
     assert put.count(True) == 1 and [entry.name for entry in tmp_path.iterdir()] == ["line"]
     assert (tmp_path / "line").read_text() == f"{put.index(True)}" * 999
-    monkeypatch.setattr(files.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+    monkeypatch.setattr(folders.os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
     with pytest.raises(OSError, match="broken"):
-        put_once(tmp_path / "other", b"")
+        create_once(open_location(tmp_path / "other"), b"")
 
 
 def test_names_are_recorded_by_a_writer_alone_and_in_the_fit_that_they_are_of(tmp_path):
@@ -328,10 +331,10 @@ def test_a_run_whose_overwriting_was_killed_is_at_its_path_again(tmp_path, monke
                 raise Killed
             real(*names)
 
-        new = RunStore.create(beside(tmp_path / "run"))
+        new = RunStore.create(open_location(tmp_path / "run").scratch_name())
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(files.os, "rename", rename)
-            patch.setattr(files.os.path, "lexists", lambda path: True)  # no clearing up after a kill
+            patch.setattr(folders.os, "rename", rename)
+            patch.setattr(folders.os.path, "lexists", lambda path: True)  # no clearing up after a kill
             new.moved_to(tmp_path / "run", replace=True)
         assert kind_of(tmp_path / "run") == ("run" if stop == 1 else "nothing")
         assert len(list(tmp_path.iterdir())) == 2
@@ -357,7 +360,7 @@ def test_only_what_a_writer_of_that_path_left_is_removed(tmp_path):
 def test_an_old_run_that_cannot_be_put_back_is_named_and_stays(tmp_path, monkeypatch):
     old = tmp_path / f"run.{'1' * 32}.old.partial"
     RunStore.create(old)
-    monkeypatch.setattr(files.os, "rename", denied_rename)
+    monkeypatch.setattr(folders.os, "rename", denied_rename)
     with pytest.raises(ScalemaniError, match=r"nothing is there \(the run that was to be replaced is .*old"):
         RunStore(tmp_path / "run")
     assert kind_of(old) == "run"
@@ -378,9 +381,9 @@ def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monk
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(files, "discard", killed)
+        patch.setattr(FilePath, "remove", killed)
         if by == "the overwrite itself":
-            RunStore.create(beside(path)).moved_to(path, replace=True)
+            RunStore.create(open_location(path).scratch_name()).moved_to(path, replace=True)
         else:
             RunStore.create(tmp_path / f"run.{'1' * 32}.old.partial")  # as one killed right after the second rename
             Writer(path).__enter__()
@@ -398,15 +401,15 @@ def test_an_old_run_whose_successor_was_in_place_never_comes_back(tmp_path, monk
 def test_a_name_as_long_as_the_file_system_takes(tmp_path, monkeypatch, name):
     path = tmp_path / name
     RunStore.create(path).finish(NamesRecord(features=None))
-    new = RunStore.create(beside(path))
+    new = RunStore.create(open_location(path).scratch_name())
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(files, "discard", lambda *_: (_ for _ in ()).throw(Killed))
+        patch.setattr(FilePath, "remove", lambda *_: (_ for _ in ()).throw(Killed))
         new.moved_to(path, replace=True)
     assert len(list(tmp_path.iterdir())) == 2
     with Writer(path), pytest.raises(StoreInUseError), Writer(path):
         pass
     assert [left.name for left in tmp_path.iterdir()] == [name]
-    path.rename(beside(path).with_suffix(".old.partial"))
+    path.rename(open_location(path).scratch_name().with_suffix(".old.partial"))
     assert RunStore(path).path == str(path)
     with Writer(path), Writer(tmp_path / (name[:-1] + "x")):
         pass  # another long name is another path
@@ -419,7 +422,7 @@ def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path, monkeypa
     def denied(*_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(files, "_write", denied)
+    monkeypatch.setattr(folders, "_write", denied)
     with pytest.raises(ScalemaniError, match=r"right to write there") as caught:
         repair(tmp_path / "run")
     message = str(caught.value)

@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 from benchmarking import checks, children, fits, graphs, machine, rates, reads
 from benchmarking.machine import amount, say, table
+from scalemani.storage.locations import free_disk
 
 from scalemani.steps.cuts import tile_sizes
-from scalemani.storage.locations import free_disk
 from scalemani.storage.tiles import disk_bytes
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}

@@ -9,13 +9,11 @@ document.
 """
 
 import os
-import re
 import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from scalemani import __version__
@@ -23,13 +21,8 @@ from scalemani.cluster.health import Calls
 from scalemani.cluster.machine import free_memory, give_back
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import ScalemaniError, StoreUnreachableError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import PARTIAL, beside, discard, put, room_for
-from scalemani.storage.locations import Place, place
+from scalemani.storage.files import Location, open_location
 from scalemani.storage.records import ROOT
-
-PROBE = ".scalemani-"
-LEFT_SECONDS = 600  # a probe that much older than another is of a client that was killed: they live for seconds
 
 
 class SharedFolder:
@@ -41,7 +34,7 @@ class SharedFolder:
     """
 
     def __init__(self, calls: Calls, path: str, *, writing: bool) -> None:
-        self._calls, self._path, self._writing = calls, place(path).absolute(), writing
+        self._calls, self._path, self._writing = calls, open_location(path).absolute(), writing
         self.token = uuid.uuid4().hex
 
     def check(self) -> None:
@@ -54,14 +47,9 @@ class SharedFolder:
         seen = self.show()
         unseen = sorted(worker for worker, sees in seen.items() if not sees)
         if unseen:
-            remedy = "give a path on a file system that all of them share"
-            if isinstance(self._path, ObjectPath):
-                remedy = f"they need scalemani[cloud]; {self._path.bucket.remedy}, there"
-                if self._path.bucket.scheme == "memory":
-                    remedy = "memory:// is of one process; give a path or a bucket that all of them reach"
             raise ScalemaniError(
                 f"{len(unseen)} of {len(seen)} workers can't see the folder of the store {str(self._path)!r} "
-                f"(first: {unseen[0]}): {remedy}"
+                f"(first: {unseen[0]}): {self._path.unseen_remedy}"
             )
 
     def show(self) -> dict[str, bool]:
@@ -72,43 +60,14 @@ class SharedFolder:
         return seen
 
     @contextmanager
-    def _file(self) -> Iterator[tuple[Place, str]]:
+    def _file(self) -> Iterator[tuple[Location, str]]:
         """A file and what is in it, as long as workers read it."""
         if not self._writing:
             root = self._path / ROOT
             yield root, read_text(str(root))
             return
-        if isinstance(self._path, ObjectPath):
-            marked = beside(self._path)  # what a killed client left there goes with the next writer
-            put(marked, self.token.encode())
-            try:
-                yield marked, self.token
-            finally:
-                discard(marked)
-            return
-        folder = self._path.parent
-        while not folder.exists():
-            folder = folder.parent
-        probe = folder / f"{PROBE}{uuid.uuid4().hex}{PARTIAL}"
-        try:
-            with room_for(probe, len(self.token)):
-                probe.write_text(self.token)
-            _remove_left(probe)
-            yield probe, self.token
-        finally:
-            probe.unlink(missing_ok=True)
-
-
-def _remove_left(probe: Path) -> None:
-    """Remove what killed clients left beside a probe, by the clock of the file system that has both."""
-    now = probe.stat().st_mtime
-    for other in probe.parent.glob(f"{PROBE}*"):
-        if re.fullmatch(rf"{re.escape(PROBE)}[0-9a-f]{{32}}({re.escape(PARTIAL)})?", other.name):
-            try:
-                if now - other.lstat().st_mtime > LEFT_SECONDS:
-                    other.unlink()
-            except OSError:  # another client removed it, or it is another user's
-                continue
+        with self._path.probe(self.token) as file:
+            yield file, self.token
 
 
 MARGIN = 0.05  # of a worker's memory limit: its size is measured ten times a second, and Dask's own part is not ours
@@ -155,7 +114,7 @@ def worker_info(dask_worker: Any) -> WorkerInfo:
 def read_text(path: str) -> str:
     """The text of a file as this process sees it; empty where it sees none."""
     try:
-        return place(path).read_text()
+        return open_location(path).read_bytes().decode()
     except (OSError, UnicodeDecodeError, ScalemaniError, StoreUnreachableError):
         return ""
 

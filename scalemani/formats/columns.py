@@ -13,7 +13,7 @@ from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
 from scalemani.formats.points import check_place, open_points
 from scalemani.points.labels import unpacked
-from scalemani.storage.locations import at_home
+from scalemani.storage.files import at_home
 from scalemani.words import short
 
 __all__ = ["read_column", "read_row_numbers"]

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError, needed
 from scalemani.storage.buckets import refuse_near_url, shown
-from scalemani.storage.files import PARTIAL, beside, discard, room_for, settle, take_place
-from scalemani.storage.locations import at_home, is_url
+from scalemani.storage.files import at_home, is_url
+from scalemani.storage.folders import PARTIAL, FilePath, room_for
 from scalemani.storage.pieces import name_next
 from scalemani.storage.user_arrays import write_table
 from scalemani.storage.writer import Writer
@@ -86,7 +86,7 @@ def check_output(
         place in a run, no right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
     Raises StoreInUseError: What is there is being replaced now.
     """
-    from scalemani.storage.place import check_outside, put_back
+    from scalemani.storage.targets import check_outside, put_back
 
     if is_url(spec):
         raise ScalemaniError(
@@ -112,7 +112,7 @@ def check_output(
         if written is of_ids and written.is_dir():
             raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
     if path.is_dir():
-        from scalemani.storage.place import kind_of
+        from scalemani.storage.targets import kind_of
 
         if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
             raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
@@ -135,7 +135,7 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     Raises ScalemaniError: The name does not end as a page's, no such directory, no right to write there, a directory is
         there, or a file and ``overwrite`` is false.
     """
-    from scalemani.storage.place import check_outside
+    from scalemani.storage.targets import check_outside
 
     refuse_near_url(spec)
     path = Path(at_home(spec))
@@ -237,19 +237,20 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
     Raises StoreInUseError: Another process is writing it; not looked at with a ``folder``, whose results are one
         process's already.
     """
-    partial = beside(path) if folder is None else folder / f".{uuid.uuid4().hex}{PARTIAL}"
+    target = FilePath(path)
+    partial = target.scratch_name() if folder is None else FilePath(folder) / f".{uuid.uuid4().hex}{PARTIAL}"
     with contextlib.ExitStack() as held, room_for(path, needed):
         if folder is None:
             held.enter_context(Writer(path, "command"))
             with contextlib.suppress(OSError):
-                settle(path)  # of a link itself: the writer's is what it leads to
+                target.recover()  # of a link itself: the writer's is what it leads to
         try:
             yield partial
             if folder is not None:
-                name_next(folder, partial)
-            take_place(partial, path)
+                name_next(partial.parent, partial)
+            target.replace_with(partial)
         except BaseException:
-            discard(partial)
+            partial.remove()
             raise
 
 

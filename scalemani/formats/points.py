@@ -20,7 +20,7 @@ from scalemani.formats.hdf5 import ids_of, names_of, read_hdf5
 from scalemani.formats.numpy_files import read_npy, read_npz
 from scalemani.formats.parquet import read_parquet
 from scalemani.points.cells import RowSource
-from scalemani.storage.locations import at_home, is_url, place
+from scalemani.storage.files import at_home, is_url
 from scalemani.storage.user_arrays import open_member
 from scalemani.words import printable
 
@@ -149,7 +149,7 @@ def _in_object_storage(spec: str, how: Reading) -> Any:
     if not url.lower().rstrip("/").endswith(".zarr"):
         raise ScalemaniError(f"{spec}: points in a bucket are read from Zarr arrays; give a name in .zarr[:path]")
     _check_options(spec, ".zarr", how)
-    return open_member(place(url), member)
+    return open_member(url, member)
 
 
 def check_place(path: Path, *, folder: bool) -> None:

@@ -186,7 +186,7 @@ def tile_row(store: RunStore, row: int) -> list[tuple[int, int]]:
 
 def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]]) -> PartialRead:
     """The shares of consecutive tiles, read from the store."""
-    partial, buffer = PartialRead(store, reader, run[0][0]), store.files.new_buffer()
+    partial, buffer = PartialRead(store, reader, run[0][0]), store.tiles.new_buffer()
     for row, column in run:
         partial.add(row, column, store.read_tile(row, column, buffer))
     return partial
@@ -225,7 +225,7 @@ def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use],
         count_distances(tile, counts, diagonal=row == column)
 
     if write is None:
-        buffer = store.files.new_buffer()
+        buffer = store.tiles.new_buffer()
         for place in tile_row(store, row):
             use(*place, store.read_tile(*place, buffer))
     else:

@@ -48,7 +48,7 @@ from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.kernel import blas
 from scalemani.kernel.eigensolver import ReadBlock, ReadLog
-from scalemani.storage.pieces import StoredReads
+from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.run import RunStore
 
 FIRST_BLOCK, FIRST_FOUND = "first_block", "first_found"  # names of its arrays
@@ -281,9 +281,9 @@ class CentredKernels:
         precision: str | None = None,
         on_read: Callable[[int], None] | None = None,
         first: FirstRead | None = None,
-        reads: StoredReads | None = None,
+        kept: Pieces | None = None,
     ) -> None:
-        self.log = None if reads is None else StoredReadLog(reads, self._count)
+        self.log = None if kept is None else KeptReads(kept, self._count)
         self._cluster, self._store, self._on_read = cluster, store, on_read
         n = store.blocks.n
         self.shape = (n, n)
@@ -335,26 +335,40 @@ class CentredKernels:
         return self._sums
 
 
-class StoredReadLog:
-    """The solver's log over the reads that a store keeps: one that is found counts as a read.
+class KeptReads:
+    """The solver's log: what each read gave, kept until the model is recorded; a read that is found counts as one.
 
-    count: Called with nothing for each.
+    A read of a large D takes half a minute, and a solve some twenty. Each is a piece of three arrays (n, b): a block
+    of vectors and its images by both kernels. It is made from the solve and the reads before it.
+
+    count: Called with nothing for each that is found.
     """
 
-    def __init__(self, reads: StoredReads, count: Callable[[], None]) -> None:
-        self._reads, self._count_one = reads, count
+    def __init__(self, pieces: Pieces, count: Callable[[], None]) -> None:
+        self._pieces, self._count_one = pieces, count
+        self._made_of = dict[int, str]()  # of each read that one before it is known of
 
     def get(self, number: int) -> ReadBlock | None:
-        """The block that a stopped solve has read as this one."""
-        found = self._reads.get(number)
-        if found is None:
+        """The block that a stopped solve has read as this one; None where it is not there, or not what was kept."""
+        found = self._pieces.get(f"read_{number}", self._of(number))
+        if found is None or len(found) != 3 or len({part.shape for part in found}) != 1:
+            return None
+        if found[0].ndim != 2 or not found[0].size:
             return None
         self._count_one()
-        return ReadBlock(found[0], found[1:])
+        return self._known(number, ReadBlock(found[0], (found[1], found[2])))
 
     def put(self, number: int, block: ReadBlock) -> None:
-        """Keep a block with its images."""
-        self._reads.put(number, (block.basis, *block.images))
+        """Keep a block with its images; those behind it are of another way from now on, unless it is the same."""
+        self._pieces.put(f"read_{number}", [block.basis, *block.images], self._of(number))
+        self._known(number, block)
+
+    def _of(self, number: int) -> str:
+        return self._made_of.get(number, self._pieces.of)
+
+    def _known(self, number: int, block: ReadBlock) -> ReadBlock:
+        self._made_of[number + 1] = digest(self._of(number), block.basis)
+        return block
 
 
 class DenseKernels:

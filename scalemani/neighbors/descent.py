@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from scalemani.aliases import F64, I64
@@ -270,7 +271,7 @@ class DescentShards:
         """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
-        first = self._restored(kept.get(name))
+        first = self._restored(*(kept.get(name) or (None,)))
         progress(self._search.n_rows * first // len(self.shards))
         with single_blas_thread():
             if not first and self.search.clusters.bounds is not None:
@@ -281,7 +282,7 @@ class DescentShards:
                 let_go(self._search.rows)
                 self._search_shard(self.shards[shard])
                 if shard + 1 < len(self.shards):
-                    kept.put(name, self._state(shard + 1))
+                    kept.put(name, [self._state(shard + 1)])
                     progress(self._search.n_rows * (shard + 1) // len(self.shards))
         return self.found.table, self.found.lengths
 
@@ -328,10 +329,10 @@ class DescentShards:
     def _state(self, done: int) -> I64:
         return np.concatenate([[done], self.found.table.ravel(), self.found.lengths.ravel().view(np.int64)])
 
-    def _restored(self, state: I64 | None) -> int:
+    def _restored(self, state: NDArray[Any] | None, *others: Any) -> int:
         """Shards that are done in a state that was kept; 0 where that is none of this search's."""
         shape, size = self.found.table.shape, self.found.table.size
-        if state is None or state.dtype != np.int64 or state.shape != (1 + 2 * size,):
+        if state is None or others or state.dtype != np.int64 or state.shape != (1 + 2 * size,):
             return 0
         table = state[1 : 1 + size].reshape(shape)
         if not 0 < int(state[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):

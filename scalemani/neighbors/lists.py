@@ -99,21 +99,21 @@ BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of t
 class Kept(Protocol):
     """Where pieces are kept: whole or not at all, and gone if they are damaged or another search's."""
 
-    def get(self, name: str) -> I64 | None:
-        """What was put under a name, or None."""
+    def get(self, name: str) -> Sequence[NDArray[Any]] | None:
+        """The arrays that were put under a name, or None."""
 
-    def put(self, name: str, piece: I64) -> None:
-        """Keep an array."""
+    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Keep arrays of integers and floats."""
 
 
 class NothingKept:
     """Keeps nothing."""
 
-    def get(self, name: str) -> I64 | None:
+    def get(self, name: str) -> None:
         """None."""
 
-    def put(self, name: str, piece: I64) -> None:
-        """Let it go."""
+    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Let them go."""
 
 
 def by_pieces(
@@ -138,7 +138,7 @@ def by_pieces(
     pieces = _pieces(count, step, seconds)
     if len(pieces) < 2:
         kept = NothingKept()
-    found = [_unpacked(kept.get(_name(name, piece)), len(piece)) for piece in pieces]
+    found = [_checked(kept.get(_name(name, piece)), len(piece)) for piece in pieces]
     done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
     if done < count:
         progress(done)
@@ -154,7 +154,7 @@ def by_pieces(
                 if start + step >= piece.stop:
                     found[at] = lists = _joined(parts)
                     if 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
-                        kept.put(_name(name, piece), _packed(lists))
+                        kept.put(_name(name, piece), [np.array([lists.n_distances]), *lists[:3]])
                 if done < count:
                     progress(done)
     return _joined([lists for lists in found if lists is not None])
@@ -180,18 +180,13 @@ def _joined(parts: Sequence[Lists]) -> Lists:
     return Lists(np.concatenate(counts), np.concatenate(rows), np.concatenate(distances), sum(computed))
 
 
-def _packed(lists: Lists) -> I64:
-    """One array of the count of distances, lengths, rows and the bits of distances."""
-    bits = np.ascontiguousarray(lists.distances, np.float64).view(np.int64)
-    return np.concatenate([[lists.n_distances], lists.counts, lists.indices, bits])
-
-
-def _unpacked(piece: I64 | None, count: int) -> Lists | None:
+def _checked(piece: Sequence[NDArray[Any]] | None, count: int) -> Lists | None:
     """The lists of so many rows, or None where that is not what was kept."""
-    if piece is None or piece.dtype != np.int64 or piece.ndim != 1 or len(piece) <= count:
+    if piece is None or [(part.dtype.kind, part.ndim) for part in piece] != [("i", 1)] * 3 + [("f", 1)]:
         return None
-    counts, rest = piece[1 : count + 1], piece[count + 1 :]
-    half = len(rest) // 2
-    if counts.min(initial=0) < 0 or 2 * int(counts.sum()) != len(rest) or piece[0] < 0:
+    computed, counts, rows, distances = piece
+    if len(computed) != 1 or computed[0] < 0 or len(counts) != count or counts.min(initial=0) < 0:
         return None
-    return Lists(counts, rest[:half], np.ascontiguousarray(rest[half:]).view(np.float64), int(piece[0]))
+    if not int(counts.sum()) == len(rows) == len(distances):
+        return None
+    return Lists(counts, rows, distances, int(computed[0]))

@@ -196,10 +196,11 @@ def _descent_lists(
     else:
         progress(0)
         name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
-        candidates = kept.get(name)
+        piece = kept.get(name)
+        candidates = piece[0] if piece else None
         if candidates is None or candidates.shape != shape:
             candidates = descent_candidates(search, n_neighbors, random_state)
-            kept.put(name, candidates)
+            kept.put(name, [candidates])
         table, lengths = complete_lists(search, candidates, n_neighbors)
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:

@@ -21,7 +21,7 @@ from scalemani.cluster.machine import parse_memory
 from scalemani.errors import DoesNotFitError
 from scalemani.parameters import Parameters
 from scalemani.steps.base import FitSize, Needs, Parts, Step
-from scalemani.storage.locations import free_disk
+from scalemani.storage.files import open_location
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def check_disk(folder: str | os.PathLike[str], steps: Sequence[Step], size: FitS
     Raises DoesNotFitError: Naming what is needed and what is free.
     """
     asked = {step: step.needs(size, cut) for step in steps}
-    needed, free = sum(needs.disk + needs.scratch for needs in asked.values()), free_disk(folder)
+    needed, free = sum(needs.disk + needs.scratch for needs in asked.values()), open_location(folder).free_bytes()
     if needed > free:
         more = [f" ({needs.scratch:,} of them {step.scratch_while})" for step, needs in asked.items() if needs.scratch]
         change = [remedy for needs in asked.values() for remedy in needs.disk_remedies]

@@ -17,7 +17,8 @@ from scalemani.planning.seconds import STARTING, Rates
 from scalemani.steps.base import FitSize, Needs, Step
 from scalemani.steps.inputs import Input
 from scalemani.steps.records import GraphRecord, NeighborsRecord
-from scalemani.storage.locations import ENDLESS, free_disk
+from scalemani.storage.files import open_location
+from scalemani.storage.objects import ENDLESS
 from scalemani.storage.run import RunStore
 from scalemani.words import bytes_in_words, duration
 
@@ -184,7 +185,7 @@ def make_plan(
         memory={holding.name: holding.parts for holding in holdings(steps, size, cut)},
         disk=sum(asked.disk for asked in needs.values()),
         disk_distances=needs[distances_of(steps)].disk,
-        disk_free=free_disk(folder),
+        disk_free=open_location(folder).free_bytes(),
         folder=folder,
         refusal=refusal,
         numbers=_numbers(needs.values()),

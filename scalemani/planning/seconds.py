@@ -25,8 +25,7 @@ from scalemani.geodesics.rows import power_of_two_scale
 from scalemani.kernel.operators import later_reader, usual_precision
 from scalemani.steps.expected_reads import READS_SAMPLE
 from scalemani.steps.rows import SOURCES_A_TASK
-from scalemani.storage.files import checksum
-from scalemani.storage.locations import folder_of
+from scalemani.storage.files import checksum, open_location
 
 STARTING = 4.0  # seconds: a process with its imports, a cluster, a store, the first use of compiled code
 GEODESIC_SECONDS = 1.2  # of rows, the first tries counted
@@ -239,6 +238,6 @@ def median_seconds(function: Callable[[], Any], count: int = 9, most: float = SA
 def nameless(folder: str) -> Any:
     """A file that is gone when it is closed, on the disk of a folder, or in memory where that can't be written to."""
     try:
-        return tempfile.TemporaryFile(dir=folder_of(folder))
+        return tempfile.TemporaryFile(dir=open_location(folder).nearest_folder())
     except OSError:
         return io.BytesIO()

@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -32,7 +31,8 @@ from scalemani.points.cells import unmasked
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.storage.arrays import check_lists
-from scalemani.storage.files import room_for
+from scalemani.storage.files import open_location
+from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore
 
@@ -210,10 +210,8 @@ def let_go(array: Any) -> None:
 
 def writable(folder: str | None) -> str:
     """The folder nearest above a path that need not be there, or the system's for temporary files."""
-    if folder and "://" not in folder:
-        place = Path(folder).absolute()
-        while not place.is_dir() and place != place.parent:
-            place = place.parent
+    if folder:
+        place = open_location(folder).nearest_folder()
         if os.access(place, os.W_OK | os.X_OK):
             return str(place)
     return tempfile.gettempdir()

@@ -17,7 +17,7 @@ from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.lanes import take_least
 from scalemani.projection.attachments import Attachments
 from scalemani.projection.linear_map import Axes
-from scalemani.storage.chunked_matrix import ChunkedMatrix
+from scalemani.storage.tiles import Tiles
 
 BATCH_BYTES = 32 << 20  # distances of points to landmarks that a task holds at once, float64
 KEPT_BYTES = 128 << 20  # chunks that a process keeps: points that lie together touch the same ones
@@ -29,11 +29,11 @@ class KeptChunks:
     points: Its chunks are whole rows.
     """
 
-    def __init__(self, points: ChunkedMatrix) -> None:
+    def __init__(self, points: Tiles) -> None:
         self.points = points
         self._lock = threading.Lock()
         self._kept: OrderedDict[int, F32] = OrderedDict()
-        self._most = max(1, KEPT_BYTES // (4 * points.chunk[0] * points.chunk[1]))
+        self._most = max(1, KEPT_BYTES // (4 * points.tile[0] * points.tile[1]))
 
     def __getitem__(self, block: int) -> F32:
         with self._lock:
@@ -57,10 +57,10 @@ class LandmarkPlacer:
     form ({"continuous", "paper"})
     """
 
-    def __init__(self, points: ChunkedMatrix, landmarks: I64, embedding: Embedding, form: str) -> None:
+    def __init__(self, points: Tiles, landmarks: I64, embedding: Embedding, form: str) -> None:
         self.axes, self.scale = Axes(embedding, form), embedding.scale
         self.trained: I64 | None = landmarks
-        self._chunks, self.chunk = KeptChunks(points), points.chunk[0]
+        self._chunks, self.chunk = KeptChunks(points), points.form.tile[0]
         n, self._m = points.shape
         self.landmark_of = np.full(n, -1, np.int64)
         self.landmark_of[landmarks] = np.arange(self._m)

@@ -49,7 +49,7 @@ from scalemani.progress import Progress
 from scalemani.projection.attachments import Attachments
 from scalemani.projection.projector import Projector
 from scalemani.storage.forks import FIT, doing
-from scalemani.storage.pieces import KeptResults, digest
+from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.run import shared_run
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Placing:
     """
 
     def __init__(
-        self, key: ModelKey, T: Any, cluster: Cluster, kept: KeptResults | None = None, report: Progress | None = None
+        self, key: ModelKey, T: Any, cluster: Cluster, kept: Pieces | None = None, report: Progress | None = None
     ) -> None:
         self._key, self._T, self._cluster, self._kept = key, T, cluster, kept
         self._report, self._done = report, 0
@@ -249,7 +249,7 @@ class Placing:
                 recall = self._one(recall_of, sample(self._projector, self._T, self._total))
             found = [np.array([list(SearchStrategy).index(SearchStrategy(way))]), np.array([recall])]
             if self._kept is not None:
-                self._kept.put("way", of, found, counts=0)
+                self._kept.put("way", found, of, counts=0)
         if found[1][0] < LEAST_RECALL:
             warn(
                 f"NN-descent found {found[1][0]:.3f} of the true neighbours of some rows of X, and {LEAST_RECALL} is "
@@ -392,7 +392,7 @@ class Placing:
 
     def _keep(self, name: str, of: str, arrays: list[NDArray[Any]]) -> None:
         if self._kept is not None:
-            self._kept.put(name, of, arrays)
+            self._kept.put(name, arrays, of)
 
     def _count(self, rows: int) -> None:
         self._done += rows

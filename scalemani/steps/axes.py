@@ -65,7 +65,6 @@ from scalemani.steps.sources import COUNTS, LANDMARKS, SQUARE, Layout, fewer_lan
 from scalemani.steps.start import begun_block
 from scalemani.storage.audit import Fault
 from scalemani.storage.files import checksum
-from scalemani.storage.pieces import ReadsRecord, StoredReads, drop_reads
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks, disk_bytes
 
@@ -80,8 +79,8 @@ class Axes(Step):
 
     record, title = SolveRecord, "constant and axes"
     late = True
-    arrays = {"vectors": "solve", "eigenvalues": "solve", "means": "solve", "solver_": "reads"}
-    mends = {"solve": "solves again", "model": "solves again", "reads": "removes it"}
+    arrays = {"vectors": "solve", "eigenvalues": "solve", "means": "solve", "pieces_solve": "pieces"}
+    mends = {"solve": "solves again", "model": "solves again", "pieces": "removes it"}
     from_points: tuple[str, ...] = ("solve", "model")
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
@@ -101,7 +100,7 @@ class Axes(Step):
         Raises SelfCheckError: If what was found contradicts itself; nothing is recorded then.
         """
         if self.done(work):
-            drop_reads(work.store)
+            work.store.pieces("solve").drop()  # of a fit that was killed before it did
             return
         self.solve(work)
 
@@ -111,8 +110,8 @@ class Axes(Step):
 
     def begun(self, store: RunStore) -> list[str]:
         """How many reads of D are kept."""
-        state = store.record(ReadsRecord)
-        return [] if state is None else [f"{state.count} reads of the distances"]
+        reads = store.pieces("solve").count("read_")
+        return [f"{reads} reads of the distances"] if reads else []
 
     def left(self, store: RunStore) -> set[str]:
         """The axes."""
@@ -177,12 +176,12 @@ class TileAxes(Axes):
         most_columns, fields = work.cut.most_columns, self.fields(parameters, "")
         report("solve", 0, 0)
         first = FirstRead.load(store)
-        reads = None
+        pieces = None
         if work.keep_pieces:
             begun = None if first is None else [checksum(first.block), checksum(first.found)]
-            reads = StoredReads(store, {**asdict(fields), "most_columns": most_columns, "first_read": begun})
+            pieces = store.pieces("solve", {**asdict(fields), "most_columns": most_columns, "first_read": begun})
         kernels = CentredKernels(
-            cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, reads=reads
+            cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces
         )
 
         @cache
@@ -212,12 +211,12 @@ class TileAxes(Axes):
         try:
             account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
         except SelfCheckError:
-            if reads is not None:
-                reads.clear()  # whatever was wrong is not begun from again
+            if pieces is not None:
+                pieces.drop()  # whatever was wrong is not begun from again
             raise
         record_model(store, embedding, fields, account)
-        if reads is not None:
-            reads.clear()
+        if pieces is not None:
+            pieces.drop()
         report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:

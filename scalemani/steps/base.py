@@ -14,7 +14,7 @@ from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.records import DataRecord
 from scalemani.storage.audit import Fault
-from scalemani.storage.locations import Place
+from scalemani.storage.files import Location
 from scalemani.storage.records import Record, StepRecord
 from scalemani.storage.run import RunStore
 
@@ -255,7 +255,7 @@ class Step:
         """Folders that `copy` takes along."""
         return ()
 
-    def copy(self, store: RunStore, folder: Place) -> None:
+    def copy(self, store: RunStore, folder: Location) -> None:
         """Copy what an export takes along besides arrays."""
 
     def coordinates(self, store: RunStore) -> F64 | None:

@@ -51,12 +51,11 @@ from scalemani.steps.inputs import GeodesicInput
 from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.steps.start import kept_block
-from scalemani.storage.audit import Fault, ledger_faults, metadata_faults, row_faults
-from scalemani.storage.files import checksum_of, discard, folder_at, put
+from scalemani.storage.audit import Fault, folder_faults, row_faults, size_faults
+from scalemani.storage.files import checksum_of, open_location
 from scalemani.storage.json import REMEDY
-from scalemani.storage.locations import place
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import COMPRESSIONS, Blocks, Use, disk_bytes, metadata_text
+from scalemani.storage.tiles import COMPRESSIONS, Blocks, Form, Use, disk_bytes
 from scalemani.words import bytes_in_words
 
 
@@ -241,12 +240,12 @@ class TileDistances(Step):
     def audit(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """D's metadata, then every tile and its line in the ledger."""
         store = work.store
-        faults = metadata_faults(store)
+        faults = size_faults(store)
         yield from faults
         if not store.has_distances or faults:
             return
-        yield from ledger_faults(store)
         rows, finished = len(store.blocks), store.record(DistancesRecord) is not None
+        yield from folder_faults(store.tiles, finished)
         tasks = ((store.path, store.identity, row, finished) for row in range(rows))
         for done, found in enumerate(work.cluster.map(row_faults, tasks), 1):
             yield from found
@@ -263,7 +262,7 @@ class TileDistances(Step):
             store.forget(self.name)  # at once
             for row in rows:
                 store.unfinish(row)
-                discard(store.files.file(row, row).parent)
+                store.tiles.file(row, row).parent.remove()
             store.remove_array(DISTANCE_COUNTS)
             store.remove_arrays("first_")
             what = [f"{len(rows)} rows of D"] if rows else []
@@ -366,12 +365,12 @@ def _metadata(store: RunStore) -> list[str]:
     """Write D's metadata again: they follow from the sides of D and its tiles and one of three ways to compress."""
     state, wanted = store.record(DistancesRecord), store.metadata_sum()
     if wanted is not None and state is not None:
-        metadata = place(store.path) / "distances" / "zarr.json"
+        metadata = open_location(store.path) / "distances" / "zarr.json"
         for compression in (None, *COMPRESSIONS):
-            text = metadata_text(store.needed(GraphRecord).n_vertices, state.tile_size, compression)
+            text = Form.of_distances(store.needed(GraphRecord).n_vertices, state.tile_size, compression).text
             if checksum_of(text) == wanted:
-                folder_at(metadata.parent)
-                put(metadata, text)
+                metadata.parent.make_folder()
+                metadata.put(text)
                 return ["the metadata of D were written again"]
     store.forget(DistancesRecord.STEP)
     store.drop_distances()

@@ -26,7 +26,6 @@ from scalemani.steps.records import (
 from scalemani.steps.sources import check_landmarks
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.audit import Fault
-from scalemani.storage.pieces import KeptPieces, drop_pieces
 from scalemani.storage.records import Record
 from scalemani.storage.run import RunStore
 
@@ -40,8 +39,8 @@ class NeighborsStep(Step):
 
     record, title = NeighborsRecord, "neighbours"
     before_plan = True
-    arrays = {"neighbors_": "neighbors", "piece_": "neighbors"}
-    mends = {"neighbors": "removes it"}
+    arrays = {"neighbors_": "neighbors", "pieces_": "pieces"}
+    mends = {"neighbors": "removes it", "pieces": "removes it"}
 
     def fields(self, parameters: Parameters, kind: str) -> NeighborsFields:
         """The neighbourhoods that are asked for."""
@@ -64,7 +63,7 @@ class NeighborsStep(Step):
         store, points, parameters = work.store, work.points, work.parameters
         state, fields = store.record(NeighborsRecord), self.fields(parameters, points.kind)
         if state is not None and not differing(state.fields, fields, exact=state.method != SearchStrategy.DESCENT):
-            drop_pieces(store)  # of a fit that was killed before it did
+            store.pieces(self.name).drop()  # of a fit that was killed before it did
             if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
                 return None
             try:
@@ -74,7 +73,8 @@ class NeighborsStep(Step):
             except DamagedStoreError:
                 pass  # they are searched again
         made_of = {**asdict(fields), "random_state": None, "fingerprint": points.fingerprint}  # descents name theirs
-        kept = KeptPieces(store, made_of) if work.keep_pieces else None
+        pieces = store.pieces(self.name, made_of)
+        kept = pieces if work.keep_pieces else None
         lists: NeighborLists | None = points.lists(
             parameters, kept, lambda done: work.report(self.name, done, points.n_distinct)
         )
@@ -93,7 +93,7 @@ class NeighborsStep(Step):
                 account=SearchRecord(**stats.record()) if stats else None,
             )
         )
-        drop_pieces(store)
+        pieces.drop()
         work.report(self.name, points.n_distinct, points.n_distinct)
         return lists
 

@@ -38,10 +38,10 @@ from scalemani.steps.sources import (
     landmark_count,
     symmetric_square,
 )
-from scalemani.storage.audit import CHUNK, Fault, checked_chunk, folder_faults, name_of, row_of, row_problem
-from scalemani.storage.chunked_matrix import ChunkedMatrix
-from scalemani.storage.locations import Place, place
+from scalemani.storage.audit import Fault, fault_of_row, folder_faults, opened_anew, row_of, row_problem
+from scalemani.storage.files import Location, open_location
 from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.tiles import Tiles
 from scalemani.words import bytes_in_words
 
 LOOKED_AT = 8  # landmarks whose rows are found again, and chunks in which they and some points are looked at
@@ -160,7 +160,7 @@ class LandmarkDistances(Step):
         """The matrix (n, m)."""
         return (POINTS,)
 
-    def copy(self, store: RunStore, folder: Place) -> None:
+    def copy(self, store: RunStore, folder: Location) -> None:
         """Take the matrix (n, m) along, each chunk checked."""
         copy_points(store, folder)
 
@@ -254,7 +254,7 @@ def _row_blocks(
     given: Input | None,
     scale: float,
     cluster: Cluster,
-    rows: ChunkedMatrix,
+    rows: Tiles,
     landmarks: I64,
 ) -> Iterator[F32]:
     """The landmarks' columns of each block of rows, which are found and written where they are not there."""
@@ -293,10 +293,10 @@ def _check(found: F32, landmarks: I64) -> None:
         raise DamagedStoreError("rows of landmarks hold infinite distances, or none of 0 to themselves")
 
 
-def _columns(rows: ChunkedMatrix, block: int, landmarks: I64) -> F32:
+def _columns(rows: Tiles, block: int, landmarks: I64) -> F32:
     """The landmarks' columns of a finished block, whose every chunk is read and checked."""
     found = np.empty((rows.rows.length(block), len(landmarks)), np.float32)
-    buffer = np.empty(rows.chunk, np.float32)
+    buffer = rows.new_buffer()
     for column, there in enumerate(rows.columns):
         part = rows.read(block, column, buffer)
         low, high = np.searchsorted(landmarks, (there.start, there.stop))
@@ -319,7 +319,7 @@ def _turn(path: str, identity: str, block: int) -> I64:
         except DamagedStoreError:
             points.unfinish(block)
     if turned is None:
-        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), np.empty(rows.chunk, np.float32)
+        turned, buffer = np.empty((points.rows.length(block), layout.m), np.float32), rows.new_buffer()
         for row, here in enumerate(rows.rows):
             turned[:, here] = rows.read(row, block, buffer).T
         points.write(block, turned)
@@ -372,10 +372,10 @@ def rows_of_landmarks(store: RunStore, vertices: I64) -> F32:
     return found
 
 
-def copy_points(store: RunStore, folder: Place) -> None:
+def copy_points(store: RunStore, folder: Location) -> None:
     """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked."""
-    ours = Layout.of(store).by_point(store)
-    theirs = ChunkedMatrix(str(folder), store.identity, POINTS, ours.shape, ours.chunk)
+    layout = Layout.of(store)
+    ours, theirs = layout.by_point(store), layout.matrix(store, POINTS, folder)
     theirs.create()
     for row in range(len(ours.rows)):
         theirs.write(row, ours.read(row, 0))
@@ -397,7 +397,7 @@ def check_square(store: RunStore) -> None:
 
 def left_matrices(store: RunStore) -> Iterator[Fault]:
     """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
-    stages, folder = store.document.stages, place(store.path)
+    stages, folder = store.document.stages, open_location(store.path)
     if "fit" not in stages and not has_landmarks(store):
         return
     used: set[str] = set() if not has_landmarks(store) else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
@@ -415,18 +415,18 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
     wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
     there = [matrix for matrix in wanted if finished or matrix.exists]
     for matrix in there:
-        yield from folder_faults(matrix)
+        yield from folder_faults(matrix, finished)
     tasks = [
         (store.path, store.identity, matrix.name, row, finished, whole)
         for matrix in there
         for row in range(len(matrix.rows))
     ]
     counts, damaged = np.zeros(layout.m, np.int64), False
-    for done, (problem, name, part) in enumerate(cluster.map(_row, tasks), 1):
+    for done, (fault, part) in enumerate(cluster.map(_row, tasks), 1):
         report("verify", done, len(tasks))
-        if problem is not None:
+        if fault is not None:
             damaged = True
-            yield Fault(CHUNK, name, problem)
+            yield fault
         elif part is not None:
             counts += part
     if finished and whole and not damaged:
@@ -437,31 +437,26 @@ def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole:
             pass  # it is among the faults of arrays
 
 
-def _row(
-    path: str, identity: str, name: str, row: int, finished: bool, whole: bool
-) -> tuple[str | None, str, I64 | None]:
-    """One task: a row of chunks; its problem and name, and the cells of its points."""
-    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
-    store.identity = identity
-    layout = Layout.of(store)
-    matrix = layout.matrix(store, name)
-    said = name_of(matrix, row)
-    problem = row_problem(matrix, row, finished=finished)
-    if problem is not None or not matrix.done(row):
-        return problem, said, None
-    buffer = np.empty(matrix.chunk, np.float32)
-    try:
-        for column in range(len(matrix.columns)):
-            found = checked_chunk(matrix, row, column, buffer)
+def _row(path: str, identity: str, name: str, row: int, finished: bool, whole: bool) -> tuple[Fault | None, I64 | None]:
+    """One task: a row of chunks; its fault, and the cells of its points."""
+    store = opened_anew(path, identity)
+    matrix, found = Layout.of(store).matrix(store, name), list[I64]()
+
+    def use(row: int, column: int, chunk: F32) -> None:
         if name != POINTS or not whole:
-            return None, said, None
+            return
         here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
         low, high = np.searchsorted(landmarks, (here.start, here.stop))
-        if found[landmarks[low:high] - here.start, np.arange(low, high)].any():
+        if chunk[landmarks[low:high] - here.start, np.arange(low, high)].any():
             raise DamagedStoreError("landmarks are not at 0 from themselves")
+        found.append(cells(chunk, here, landmarks))
+
+    try:
+        problem = row_problem(matrix, row, finished=finished, use=use)
     except DamagedStoreError as error:
-        return str(error), said, None
-    return None, said, cells(found, here, landmarks)
+        problem = str(error)
+    fault = None if problem is None else fault_of_row(matrix, row, problem)
+    return fault, found[0] if found else None
 
 
 def some_chunks(store: RunStore) -> list[int]:
@@ -482,5 +477,5 @@ def _found_again(store: RunStore, graph: Any) -> Fault | None:
         try:
             check_same(points.read(block, 0)[:, chosen].T.astype(np.float64), rows[:, here], MOST_HOPS)
         except SelfCheckError as error:
-            return Fault(CHUNK, name_of(points, block), str(error))
+            return fault_of_row(points, block, str(error))
     return None

@@ -26,8 +26,9 @@ from scalemani.points.reading import row_numbers
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
 from scalemani.steps.records import FitRecord, GraphRecord, SourcesFields, SourcesRecord
-from scalemani.storage.chunked_matrix import ChunkedMatrix
+from scalemani.storage.files import Location
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Form, Tiles
 
 # Arrays, and the two matrices.
 LANDMARKS = "landmarks"  # (m,) their vertices, ascending
@@ -287,18 +288,26 @@ class Layout:
         m = state.n_landmarks or 0
         return cls(store.needed(GraphRecord).n_vertices, m, state.landmarks_a_task, state.points_a_chunk)
 
-    def by_landmark(self, store: RunStore) -> ChunkedMatrix:
+    def by_landmark(self, store: RunStore) -> Tiles:
         """The matrix (m, n), in which a row is a landmark's."""
-        chunk = self.landmarks_a_task, self.points_a_chunk
-        return ChunkedMatrix(store.path, store.identity, ROWS, (self.m, self.n), chunk)
+        return self.matrix(store, ROWS)
 
-    def by_point(self, store: RunStore) -> ChunkedMatrix:
+    def by_point(self, store: RunStore) -> Tiles:
         """The matrix (n, m), in which a row is a point's."""
-        return ChunkedMatrix(store.path, store.identity, POINTS, (self.n, self.m), (self.points_a_chunk, self.m))
+        return self.matrix(store, POINTS)
 
-    def matrix(self, store: RunStore, name: str) -> ChunkedMatrix:
-        """That of this name."""
-        return self.by_point(store) if name == POINTS else self.by_landmark(store)
+    def matrix(self, store: RunStore, name: str, folder: Location | None = None) -> Tiles:
+        """That of a name.
+
+        folder: Where it is, if not with the run.
+        """
+        shape, tile = (self.m, self.n), (self.landmarks_a_task, self.points_a_chunk)
+        if name == POINTS:
+            shape, tile = (self.n, self.m), (self.points_a_chunk, self.m)
+        form = Form(shape, tile, {"name": name, "unit": "edge length / scale"})
+        if folder is not None:
+            return Tiles(str(folder), store.identity, name, form)
+        return Tiles(store.path, store.identity, name, form, check=store.check_identity)
 
     def drop(self, store: RunStore) -> None:
         """Remove both."""

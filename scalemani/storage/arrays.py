@@ -20,36 +20,35 @@ tell, and NaN is both.
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import DamagedStoreError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import LEFT, beside, checksum, checksum_of, discard, put, room_for, take_place
+from scalemani.storage.files import Location, below, checksum, checksum_of, in_order
+from scalemani.storage.folders import LEFT
 from scalemani.storage.json import REMEDY, check_inside, read_plain
-from scalemani.storage.locations import Place, below, in_order
 from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata
 
 DOCUMENTS = (ROOT, COPY)
 DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
-COUNTED = re.compile(r"solver_(vectors|first|second)_\d+|piece_[0-9a-f]{16}_\w+")  # reads, pieces of a search
+PIECES = {"neighbors": "pieces_neighbors", "solve": "pieces_solve"}  # folders of unfinished stages
 INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
+PIECE = re.compile(r"\w+\.kept")
 OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
 
 
 def is_own(name: str) -> bool:
     """Whether a run has, or while it is made may have, an entry of that name right below its place.
 
-    >>> is_own("vectors"), is_own("solver_first_3"), is_own("out.zarr"), is_own("first_notes")
+    >>> is_own("vectors"), is_own("pieces_solve"), is_own("out.zarr"), is_own("first_notes")
     (True, True, False, False)
     """
     name = LEFT.sub("", name)
-    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or COUNTED.fullmatch(name) is not None
+    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or name in PIECES.values()
 
 
 def is_partial(name: str) -> bool:
@@ -61,12 +60,12 @@ def is_partial(name: str) -> bool:
     return LEFT.search(name) is not None
 
 
-def own_entries(folder: Place, beginning: str) -> list[Place]:
+def own_entries(folder: Location, beginning: str) -> list[Location]:
     """Entries right below a run's place that are its own and whose names begin so."""
     return [entry for entry in folder.iterdir() if entry.name.startswith(beginning) and is_own(entry.name)]
 
 
-def first_stray(folder: Place) -> str | None:
+def first_stray(folder: Location) -> str | None:
     """The first entry below a run's place, at any depth, that no run makes; None where there is none."""
     for entry in in_order(folder.iterdir()):  # a request, where all below are many
         if not is_own(entry.name) and not OF_THE_SYSTEM.fullmatch(entry.name):
@@ -78,7 +77,8 @@ def _is_stray(name: str) -> bool:
     top, _, rest = name.partition("/")
     if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
         return False
-    return not is_own(top) or bool(rest and (top in DOCUMENTS or not INSIDE.fullmatch(LEFT.sub("", rest))))
+    inside = PIECE if top in PIECES.values() else INSIDE
+    return not is_own(top) or bool(rest and (top in DOCUMENTS or not inside.fullmatch(LEFT.sub("", rest))))
 
 
 REAL = "a real dtype"
@@ -136,7 +136,6 @@ EXPECTED = {
     "landmark_square": Expected("float32", "landmarks landmarks", 0),
     "coordinates": Expected("float64", "vertices axes"),
 }
-NUMBERED = {"solver_": Expected("float64", "vertices *")}  # their names go on
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
@@ -144,7 +143,7 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
 
     stages: Records of the run's steps by name. A size that no finished step says is any.
     """
-    expected = EXPECTED.get(name) or next((one for start, one in NUMBERED.items() if name.startswith(start)), None)
+    expected = EXPECTED.get(name)
     if expected is None:
         return None
     sizes, kind = _sizes(stages), array.dtype.kind
@@ -233,7 +232,7 @@ CHUNK_BYTES = 32 << 20
 MOST_BYTES = 1 << 50
 
 
-def write(folder: Place, name: str, array: NDArray[Any]) -> int:
+def write(folder: Location, name: str, array: NDArray[Any]) -> int:
     """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
 
     Raises TypeError: If it holds anything but numbers.
@@ -245,24 +244,11 @@ def write(folder: Place, name: str, array: NDArray[Any]) -> int:
     rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
     target, text = folder / name, metadata_text(name, data.shape, data.dtype, rows, checksum(data))
     parts = list(enumerate(range(0, len(data), rows) if data.size else ()))
-    if isinstance(target, ObjectPath):  # the metadata last: without them there is no array
-        target.remove_all()
+    with target.built(data.nbytes, replace=True) as folder:
         for number, at in parts:
             whole = _filled(data[at : at + rows], rows)
-            put(_chunk(target, number, data.ndim), whole.tobytes() + checksum(whole).to_bytes(4, "little"))
-        put(target / "zarr.json", text)
-        return checksum_of(text)
-    partial = beside(target)
-    with room_for(target, data.nbytes):
-        try:
-            partial.mkdir()
-            put(partial / "zarr.json", text)
-            for number, at in parts:
-                _write_chunk(_chunk(partial, number, data.ndim), data[at : at + rows], rows)
-            take_place(partial, target)
-        except BaseException:
-            discard(partial)
-            raise
+            _chunk(folder, number, data.ndim).write(whole.data, checksum(whole).to_bytes(4, "little"))
+        (folder / "zarr.json").write(text)  # last: in object storage there is no array without
     return checksum_of(text)
 
 
@@ -270,16 +256,29 @@ def metadata_text(name: str, shape: tuple[int, ...], dtype: Any, rows: int, tota
     """The one text of an array's zarr.json, in chunks of so many rows; `total` is the checksum of all numbers."""
     order = {"configuration": {"endian": "little"}} if dtype.itemsize > 1 else {}
     zero = {"b": False, "f": 0.0}.get(dtype.kind, 0)
+    codecs: list[dict[str, Any]] = [{"name": "bytes", **order}, {"name": "crc32c"}]
+    return zarr_text(shape, dtype.name, _chunk_shape(shape, rows), zero, codecs, {"crc32c": total, "name": name})
+
+
+def zarr_text(
+    shape: Sequence[int],
+    data_type: str,
+    chunk: Sequence[int],
+    fill: Any,
+    codecs: Sequence[Mapping[str, Any]],
+    attributes: Mapping[str, Any],
+) -> bytes:
+    """The text of the zarr.json of an array that Zarr's own code does not write."""
     said = {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(shape),
-        "data_type": dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": _chunk_shape(shape, rows)}},
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": zero,
-        "codecs": [{"name": "bytes", **order}, {"name": "crc32c"}],
-        "attributes": {"crc32c": total, "name": name},
+        "fill_value": fill,
+        "codecs": codecs,
+        "attributes": attributes,
         "storage_transformers": [],
     }
     return json.dumps(said, indent=2).encode()
@@ -289,7 +288,7 @@ def _chunk_shape(shape: tuple[int, ...], rows: int) -> list[int]:
     return [rows, *(max(1, side) for side in shape[1:])]
 
 
-def _chunk(place: Place, number: int, axes: int) -> Any:
+def _chunk(place: Location, number: int, axes: int) -> Any:
     return place / "c" / "/".join([str(number), *["0"] * (axes - 1)])
 
 
@@ -302,16 +301,7 @@ def _filled(part: NDArray[Any], rows: int) -> NDArray[Any]:
     return whole
 
 
-def _write_chunk(path: Path, part: NDArray[Any], rows: int) -> None:
-    """A chunk's bytes and their CRC32C."""
-    whole = _filled(part, rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as stream:
-        stream.write(whole.data)
-        stream.write(checksum(whole).to_bytes(4, "little"))
-
-
-def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
+def read(folder: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     """Read an array whole and check it.
 
     metadata_sum: What :func:`write` gave, where it is known.
@@ -327,7 +317,7 @@ def read(folder: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
         raise DamagedStoreError(f"{str(folder)!r}: {name!r} is damaged ({why}); {REMEDY}") from error
 
 
-def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
+def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
     if metadata_sum is not None and checksum_of(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")
@@ -341,7 +331,7 @@ def _read(place: Place, name: str, metadata_sum: int | None) -> NDArray[Any]:
         raise ValueError("its metadata is not what was written")
     size = math.prod(metadata.chunks) * dtype.itemsize + 4
     files = [_chunk(place, number, len(shape)) for number in range(-(-shape[0] // rows) if 0 not in shape else 0)]
-    there = sum(file.stat().st_size for file in files)
+    there = sum(file.size() for file in files)
     if there != len(files) * size:  # before memory is taken for it
         raise ValueError(f"{there:,} bytes in {len(files)} files of {size:,}")
     data = np.zeros(shape, dtype)

@@ -1,12 +1,7 @@
-"""What lies in a run's place against what the run says of it: takes a run, gives each file that is not as written.
+"""What lies in a run's folder against what the run says of it; each file that is not as written is a fault.
 
-Every byte is looked at: the document's text and its copy's, the text of each line of the ledger, each array with its
-metadata, each tile, and the names of all files. What the files hold together is for the stages to say.
-
-What lies in a chunked matrix's folder against its ledger: takes the matrix, gives each file that is not as written.
-
-As :mod:`scalemani.storage.audit` does it for D: each byte of the metadata, of the ledger's lines and of the chunks, and
-the names of all files.
+Every byte is looked at: the document's text and its copy's, each array with its metadata, each tile, the text of each
+line of the ledgers, and the names of all files. What the files say together is for the steps to check.
 """
 
 import math
@@ -17,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scalemani.aliases import F32
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.arrays import is_own, is_partial
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.chunked_matrix import ChunkedMatrix
+from scalemani.storage.arrays import PIECES, is_own, is_partial
+from scalemani.storage.distances import DISTANCES
+from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
-from scalemani.storage.locations import Place, below, in_order, place
+from scalemani.storage.pieces import SUFFIX, is_whole
 from scalemani.storage.records import (
     COPY,
     MOST_DOCUMENT_BYTES,
@@ -36,9 +30,9 @@ from scalemani.storage.records import (
     canonical,
 )
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import line_text
+from scalemani.storage.tiles import LEDGER, Tiles, Use
 
-TILES = ("distances", "ledger")  # the folders of D
+TILES = (DISTANCES, LEDGER)  # the folders of D
 
 
 class Fault(NamedTuple):
@@ -56,17 +50,17 @@ class Fault(NamedTuple):
     problem: str
 
 
-def cause(error: Exception, folder: Place | str) -> str:
+def cause(error: Exception, folder: Location | str) -> str:
     """What an error says, without where the store is and what it says to do."""
     said = str(error).replace(f"; {REMEDY}", "").rsplit("; ", 1)[0]
     said = said.replace(f"{str(folder)!r}: ", "").replace(f"{folder}/", "")
-    inner = re.fullmatch(r"(tile \(\d+, \d+\)|chunk \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
+    inner = re.fullmatch(r"(tile \(\d+, \d+\)|).*? is damaged \((.*)\)", said)
     if inner:
         said = ": ".join(filter(None, inner.groups()))
     return re.sub(r"^'?[\w./]+\.json'?:? ", "", said) or type(error).__name__
 
 
-def document_faults(folder: Place) -> list[Fault]:
+def document_faults(folder: Location) -> list[Fault]:
     """Of the two files of the document; they need not be a run that can be opened."""
     document, faults = RunDocument(folder), []
     found: dict[str, Document] = {}
@@ -94,16 +88,18 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     elsewhere: Folders that are the run's and are looked at elsewhere.
     """
     known = {ROOT, COPY, *elsewhere, *store.document.arrays}
-    for entry in in_order(place(store.path).iterdir()):
+    for entry in in_order(open_location(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances):
             continue
         if not is_own(name):
             yield _extra(name)
+        elif name in PIECES.values():
+            yield from _piece_faults(entry, "fit" in store.document.stages)
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif is_partial(name) or not store.has_array(name):
-            yield Fault("leftover", name, "a stopped run was making it") if _begun(entry) else _extra(name)
+            yield Fault("leftover", name, "a stopped run was making it") if entry.is_begun() else _extra(name)
         elif finished(name):
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif not _written_here(entry):
@@ -112,12 +108,20 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
-def _begun(entry: Place) -> bool:
-    """Whether an entry is an array in object storage whose metadata were not put, or are removed already."""
-    return isinstance(entry, ObjectPath) and entry.is_dir() and {part.name for part in entry.iterdir()} == {"c"}
+def _piece_faults(folder: Location, finished: bool) -> Iterator[Fault]:
+    """Of the pieces of a stage: a fit that is finished needs none of them, and the same fit goes on from others."""
+    if finished:
+        yield Fault("leftover", folder.name, "pieces of a stage that is finished")
+        return
+    for file in in_order(folder.rglob("*")):
+        name = f"{folder.name}/{below(file, folder)}"
+        if is_partial(name) or not name.endswith(SUFFIX):
+            yield _extra(name)
+        elif not is_whole(file):
+            yield Fault("array", name, "it is damaged")
 
 
-def _written_here(entry: Place) -> bool:
+def _written_here(entry: Location) -> bool:
     """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
     try:
         return "crc32c" in read_json(entry / "zarr.json", MOST_METADATA_BYTES)["attributes"]
@@ -127,7 +131,7 @@ def _written_here(entry: Place) -> bool:
 
 def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[Fault]:
     """Arrays that are lost or not what was written, or have files too many; D and what is `elsewhere` apart."""
-    document, folder = store.document, place(store.path)
+    document, folder = store.document, open_location(store.path)
     names = set(document.arrays)
     if "fit" not in document.stages:  # those of a step that is not finished, too
         names |= {entry.name for entry in folder.iterdir() if is_own(entry.name) and store.has_array(entry.name)}
@@ -144,7 +148,7 @@ def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[F
             yield Fault("array", name, cause(error, folder))
 
 
-def _files(folder: Place, name: str, wanted: set[str]) -> Iterator[Fault]:
+def _files(folder: Location, name: str, wanted: set[str]) -> Iterator[Fault]:
     there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
     if wanted - there:
         yield Fault("array", name, f"{min(wanted - there)} is missing")
@@ -158,70 +162,42 @@ def _extra(name: str) -> Fault:
     return Fault("stray", name, "it is no part of a run")
 
 
-def metadata_faults(store: RunStore) -> list[Fault]:
-    """Of D's own metadata."""
-    if not store.has_distances:
-        return []
+def size_faults(store: RunStore) -> list[Fault]:
+    """D that can't be opened: its metadata are not what was written, or of another number of vertices."""
     try:
-        store.check_size(store.blocks.n)
+        if store.has_distances:
+            store.tiles  # noqa: B018
     except (ScalemaniError, DamagedStoreError) as error:
-        return [Fault("metadata", "distances/zarr.json", cause(error, store.path))]
+        return [Fault("metadata", f"{DISTANCES}/zarr.json", cause(error, store.path))]
     return []
 
 
-def ledger_faults(store: RunStore) -> Iterator[Fault]:
-    """Files in the places of lines and tiles that are neither, and tiles that no line is of."""
-    folder, count = place(store.path), len(store.blocks)
-    if "geodesics" not in store.document.stages:
-        for row in range(count):
-            if (folder / "distances" / "c" / str(row)).is_dir() and not store.line_file(row).exists():
-                yield Fault("leftover", f"distances/c/{row}", "tiles of a row that was not finished")
-    lines = {f"{row}.json" for row in range(count)}
-    for entry in in_order((folder / "ledger").glob("*")):
-        if entry.name not in lines:
-            yield _extra(f"ledger/{entry.name}")
-    tiles = {f"c/{row}/{column}" for row, column in store.blocks.tiles()} | {"zarr.json"}
-    for file in in_order((folder / "distances").rglob("*")):
-        name = below(file, folder / "distances")
-        if not file.is_dir() and name not in tiles:
-            yield _extra(f"distances/{name}")
+def folder_faults(tiles: Tiles, finished: bool) -> Iterator[Fault]:
+    """Of a matrix but for its rows: its metadata, entries that are no part of it, tiles that no line is of.
 
-
-def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault]:
-    """One task: the line of a row of tiles, and each tile: checksum, finite, not negative, the diagonal's symmetric.
-
-    finished: Whether D is said to be whole: a row without a line is a fault then.
+    finished: Whether the matrix is said to be whole.
     """
-    store = RunStore(path)  # opened anew: what a process remembers of the ledger may be older than the damage
-    store.identity = identity
-    if not store.line_file(row).exists():
-        return [Fault("row", str(row), "the ledger has no line of it")] if finished else []
-    found = store.line(row)
-    if found is None:
-        return [Fault("row", str(row), "its line in the ledger is damaged, or another run's")]
-    if read_plain(store.line_file(row), MOST_LINE_BYTES) != line_text(identity, row, found.crc32c):
-        return [Fault("row", str(row), "its line in the ledger is not as it was written")]
-    files = store.files
-    buffer = files.new_buffer()
-    for column, wanted in enumerate(found.crc32c, row):
+    rows = range(len(tiles.rows))
+    if not tiles.symmetric:  # D was opened by its metadata
         try:
-            tile = files.read(row, column, buffer, wanted)
-        except DamagedStoreError as error:
-            return [Fault("row", str(row), cause(error, path))]
-        least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one
-        if not (least >= 0 and np.isfinite(largest)):
-            return [Fault("row", str(row), f"tile ({row}, {column}) has distances from {least} to {largest}")]
-        if row == column and (np.diagonal(tile).any() or (tile != tile.T).any()):
-            return [Fault("row", str(row), f"tile ({row}, {column}) is not symmetric with a diagonal of 0")]
-    return []
+            tiles.check_metadata()
+        except (DamagedStoreError, OSError) as error:
+            yield Fault("matrix", f"{tiles.name}/zarr.json", cause(error, tiles.path))
+    elif not finished:
+        for row in rows:
+            if (tiles.folder / "c" / str(row)).is_dir() and not tiles.line_file(row).exists():
+                yield Fault("leftover", f"{tiles.name}/c/{row}", "tiles of a row that was not finished")
+    wanted = {tiles.folder / "zarr.json", *map(tiles.line_file, rows)}
+    wanted |= {tiles.file(row, column) for row in rows for column in tiles.columns_of(row)}
+    files = {*tiles.folder.rglob("*"), *tiles.ledger.rglob("*")}
+    for file in in_order(files - wanted):
+        if not file.is_dir():
+            yield _extra(below(file, open_location(tiles.path)))
 
 
-CHUNK, METADATA = "chunk", "matrix"  # kinds of faults
-
-
-def name_of(matrix: ChunkedMatrix, row: int) -> str:
-    """What a fault calls a row of chunks; :func:`row_of` is its inverse."""
-    return f"{matrix.name}/{row}"
+def fault_of_row(tiles: Tiles, row: int, problem: str) -> Fault:
+    """A fault of a row of tiles; :func:`row_of` tells the matrix and the row."""
+    return Fault("row", str(row), problem) if tiles.symmetric else Fault("chunk", f"{tiles.name}/{row}", problem)
 
 
 def row_of(name: str) -> tuple[str, int]:
@@ -231,55 +207,48 @@ def row_of(name: str) -> tuple[str, int]:
     ('landmark_rows', 12)
     """
     matrix, _, row = name.rpartition("/")
-    return matrix, int(row)
+    return matrix or DISTANCES, int(row)
 
 
-def folder_faults(matrix: ChunkedMatrix) -> Iterator[Fault]:
-    """Metadata that are not what was written, and entries that are no part of a matrix."""
-    name = matrix.name
-    try:
-        matrix.check_metadata()
-    except (DamagedStoreError, OSError) as error:
-        yield Fault(METADATA, f"{name}/zarr.json", cause(error, matrix.path))
-    rows, columns = range(len(matrix.rows)), range(len(matrix.columns))
-    wanted = {"zarr.json", *(f"ledger/{row}.json" for row in rows)}
-    wanted |= {f"c/{row}/{column}" for row in rows for column in columns}
-    folder = place(matrix.path) / name
-    for file in in_order(folder.rglob("*")):
-        entry = below(file, folder)
-        if not file.is_dir() and entry not in wanted:
-            left = is_partial(entry)
-            said = "a stopped run was making it" if left else "it is no part of a run"
-            yield Fault("leftover" if left else "stray", f"{name}/{entry}", said)
-
-
-def row_problem(matrix: ChunkedMatrix, row: int, *, finished: bool) -> str | None:
-    """What is wrong with the ledger's line of a row of chunks; None of a whole one, or of one that is not made yet.
+def row_problem(tiles: Tiles, row: int, *, finished: bool, use: Use | None = None) -> str | None:
+    """What is wrong with a row of tiles: its line, each tile's checksum, and numbers that are no distances.
 
     finished: Whether the matrix is said to be whole: a row without a line is a fault then.
+    use: Called with each tile that is whole; its memory is the next one's.
     """
-    line = place(matrix.path) / matrix.name / "ledger" / f"{row}.json"
-    if not line.exists():
+    if not tiles.line_file(row).exists():
         return "the ledger has no line of it" if finished else None
-    try:
-        sums = matrix.sums(row)
-    except DamagedStoreError:
+    line = tiles.line(row)
+    if line is None:
         return "its line in the ledger is damaged, or another run's"
-    if read_plain(line, MOST_LINE_BYTES) != line_text(matrix.identity, row, sums):
+    text = canonical(line)
+    if read_plain(tiles.line_file(row), MOST_LINE_BYTES) != text:
         return "its line in the ledger is not as it was written"
+    buffer = tiles.new_buffer()
+    for column in tiles.columns_of(row):
+        try:
+            tile = tiles.read_as(line, row, column, buffer)
+        except DamagedStoreError as error:
+            return cause(error, tiles.path)
+        least, largest = float(tile.min()), float(tile.max())  # NaN, if there is one
+        if not (least >= 0 and np.isfinite(largest)):
+            return f"tile ({row}, {column}) has distances from {least} to {largest}"
+        if tiles.symmetric and row == column and (np.diagonal(tile).any() or (tile != tile.T).any()):
+            return f"tile ({row}, {column}) is not symmetric with a diagonal of 0"
+        if use is not None:
+            use(row, column, tile)
     return None
 
 
-def checked_chunk(matrix: ChunkedMatrix, row: int, column: int, buffer: F32 | None = None) -> F32:
-    """A chunk whose numbers are distances.
+def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault]:
+    """One task: of a row of D's tiles."""
+    tiles = opened_anew(path, identity).tiles
+    problem = row_problem(tiles, row, finished=finished)
+    return [] if problem is None else [fault_of_row(tiles, row, problem)]
 
-    Raises DamagedStoreError: With what is wrong and no more.
-    """
-    try:
-        found = matrix.read(row, column, buffer)
-    except DamagedStoreError as error:
-        raise DamagedStoreError(cause(error, matrix.path)) from error
-    least, largest = float(found.min()), float(found.max())  # NaN, if there is one
-    if not (least >= 0 and np.isfinite(largest)):
-        raise DamagedStoreError(f"chunk ({row}, {column}) has distances from {least} to {largest}")
-    return found
+
+def opened_anew(path: str, identity: str) -> RunStore:
+    """A run, for a task: what a process remembers of the ledger may be older than the damage."""
+    store = RunStore(path)
+    store.identity = identity
+    return store

@@ -20,10 +20,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum_of, put, put_once
+from scalemani.storage.files import Location, checksum_of, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
-from scalemani.storage.locations import Place
 
 KEY = "scalemani"
 FORMAT_VERSION = 1
@@ -31,7 +29,7 @@ ROOT, COPY = "zarr.json", "document.json"
 MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, in two steps
 MOST_LINE_BYTES = 16 << 20  # a checksum of at most 12 letters for each of a million tiles
 MOST_WRITER_BYTES = MOST_METADATA_BYTES = 64 << 10
-MOST_ARRAYS = 1 << 20  # three of each read of D that is kept
+MOST_ARRAYS = 1000  # a run names a few dozen
 MOST_BLOCKS = 1 << 20  # blocks of vertices: what loops over them ends
 LEAST_CHUNK = 16 << 20  # bytes of all chunks of a small array but one: write_array's have 32 MiB or a row
 
@@ -117,14 +115,14 @@ class RunDocument:
     held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
     """
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder, self.held = folder, False
         self._content: bytes | None = None
         self._found: Document
 
     def read(self) -> Document:
         """The document as it is now."""
-        if self.held and self._content is not None and isinstance(self.folder, ObjectPath):
+        if self.held and self._content is not None and self.folder.REMOTE:
             return self._found
         place = self.folder / ROOT
         content = read_plain(place, MOST_DOCUMENT_BYTES)
@@ -140,16 +138,16 @@ class RunDocument:
         """
         sealed, self._content = seal(document), None
         content = as_group(sealed)
-        put(self.folder / ROOT, content)
+        (self.folder / ROOT).put(content)
         self._content, self._found = content, document
-        put(self.folder / COPY, canonical(sealed))
+        (self.folder / COPY).put(canonical(sealed))
 
     def begin(self, document: Document) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
-        begun = put_once(self.folder / ROOT, as_group(sealed))
+        begun = create_once(self.folder / ROOT, as_group(sealed))
         if begun:
-            put(self.folder / COPY, canonical(sealed))
+            (self.folder / COPY).put(canonical(sealed))
         return begun
 
     def copy(self) -> Document:
@@ -184,7 +182,7 @@ class RunDocument:
         return count
 
 
-def _attribute(group: Any, place: Place) -> Any:
+def _attribute(group: Any, place: Location) -> Any:
     """The document in the attributes of the root group."""
     attributes = group.get("attributes") if isinstance(group, dict) else None
     if not isinstance(attributes, dict) or KEY not in attributes:
@@ -225,10 +223,9 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
         importlib.import_module(DECLARED)
     kind = STEPS.get(name)
     if kind is None:
-        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:60])
         raise ScalemaniError(
-            f"{where}: the run has a step {shown!r} that this scalemani does not know: a newer scalemani or another "
-            "module wrote it; use that, or fit again with overwrite"
+            f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
+            "another module wrote it; use that, or fit again with overwrite"
         )
     with refused(f"{where}: {name}"):
         return msgspec.convert(value, kind)
@@ -237,10 +234,10 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
 def read_back(record: Step) -> Step:
     """A record as it will be read, so that nothing is written that can't be.
 
-    Raises DamagedStoreError: If it holds NaN, or a number out of range.
+    Raises DamagedStoreError: If it holds NaN, a number out of range, or half of a surrogate pair.
     """
-    found: Step = parsed(canonical(record), f"the step {record.STEP!r}", type(record))
-    return found
+    with refused(f"the step {record.STEP!r}"):
+        return msgspec.json.decode(canonical(record), type=type(record))
 
 
 def seal(document: Any) -> dict[str, Any]:

@@ -2,18 +2,16 @@
 
 A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the package versions, a checksum of
 each array's metadata, and a record for each finished step. Small arrays are in :mod:`scalemani.storage.arrays`, D is in
-:mod:`scalemani.storage.tiles`. Nothing here is ever unpickled, nothing outside the folder is followed to.
+:mod:`scalemani.storage.distances`. Nothing here is ever unpickled, nothing outside the folder is followed to.
 
 Workers live longer than what they opened: D is dropped and made again with other tiles, a graph is repaired under the
 same id. So what a process keeps of a run is compared with the run's document each time that it is asked for.
 """
 
 import errno
-import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -21,24 +19,23 @@ from numpy.typing import NDArray
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import arrays
 from scalemani.storage import arrays as small_arrays
-from scalemani.storage.arrays import check_size, checked_array
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import beside, checksum_of, discard, room_for, set_aside, take_place
+from scalemani.storage.arrays import PIECES, check_size, checked_array
+from scalemani.storage.distances import Distances
+from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
+from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY, check_no_links
-from scalemani.storage.locations import Named, Place, absolute, is_url, place
-from scalemani.storage.place import check_writable, kind_of, put_back
+from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.records import Document, RunDocument, Step, StepRecord, canonical, read_back, versions
-from scalemani.storage.replacing import making
-from scalemani.storage.tiles import Tiles
+from scalemani.storage.targets import check_writable, kind_of, put_back
 from scalemani.storage.writer import Writer
 
 
 def write_copy(
-    target: Place,
+    target: Location,
     document: Document,
     names: Iterable[str],
     read: Callable[[str], NDArray[Any]],
-    more: Callable[[Place], None],
+    more: Callable[[Location], None],
 ) -> None:
     """Write a run, whole or not at all.
 
@@ -53,37 +50,16 @@ def write_copy(
     with Writer(target):
         if kind_of(target) != "nothing":
             raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
-        if isinstance(target, ObjectPath):
-            with making(target):
-                _write(target, document, names, read, more)
-            return
-        partial = beside(target)
-        try:
-            with room_for(target, 1 << 20):
-                partial.mkdir()
-                _write(partial, document, names, read, more)
-            partial.replace(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        with target.built(1 << 20) as folder:
+            sums = {name: arrays.write(folder, name, read(name)) for name in names}
+            more(folder)
+            RunDocument(folder).write(document.changed(arrays=sums))
 
 
-def _write(
-    place: Place,
-    document: Document,
-    names: Iterable[str],
-    read: Callable[[str], NDArray[Any]],
-    more: Callable[[Place], None],
-) -> None:
-    sums = {name: arrays.write(place, name, read(name)) for name in names}
-    more(place)
-    RunDocument(place).write(document.changed(arrays=sums))
+LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 
 
-PIECES = "piece_"  # of a stage that is not finished, however many; they go with its end, and no document names them
-LEFT_OUT = ("first_", "neighbors_", "solver_", PIECES)  # arrays that a model does without
-
-
-class RunStore(Tiles):
+class RunStore(Distances):
     """A run's folder, open for reading and writing.
 
     path: The folder, made absolute, or a URL.
@@ -92,52 +68,51 @@ class RunStore(Tiles):
         is used.
     """
 
-    def __init__(self, path: Named) -> None:
-        self.path = str(absolute(path))
+    def __init__(self, path: AnyPath) -> None:
+        here = open_location(path).normal()
+        self.path = str(here)
         put_back(self.path)
         found = kind_of(self.path)
         if found != "run":
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
-            old = set_aside(self.path)
-            ends = "is to take its place is {}: a fit finishes that", "was to be replaced is {}: give it its name again"
-            what += f" (the run that {ends[0 if is_url(self.path) else 1].format(repr(str(old)))})" if old else ""
+            old = here.interrupted()
+            what += f" ({here.INTERRUPTED.format(repr(str(old)))})" if old else ""
             raise ScalemaniError(
                 f"the store {self.path!r} holds no run: {what}; make one with fit (a fit that is given no store leaves "
                 "none behind)"
             )
-        check_no_links(place(self.path), levels=2)
-        self._document = RunDocument(place(self.path))
+        check_no_links(here, levels=2)
+        self._document = RunDocument(here)
         document = self._document.read()
         super().__init__(self.path, document.id)
         self._written: dict[str, int] = {}
         self._guard: Callable[[], None] = lambda: None
 
     @classmethod
-    def create(cls, path: Named, *, replace: bool = False, steps: Iterable[StepRecord] = ()) -> "RunStore":
+    def create(cls, path: AnyPath, *, replace: bool = False, steps: Iterable[StepRecord] = ()) -> "RunStore":
         """Make a run with no step but the given ones; one that is there goes only when `replace` is true.
 
         Raises ScalemaniError: If something else is at `path` (never removed), or a run is and `replace` is false.
         """
-        found = kind_of(target := absolute(path))
+        found = kind_of(target := open_location(path).normal())
         if found == "other":
             raise ScalemaniError(f"'{target}' exists and is not a scalemani run: it is left alone; give another path")
         if found == "run" and not replace:
             raise ScalemaniError(f"a run exists at {str(target)!r}: resume it, or replace it with overwrite")
         stages = {step.STEP: step for step in steps}
         document = Document(id=uuid.uuid4().hex, versions=versions(), arrays={}, stages=stages)
-        if isinstance(target, ObjectPath) and found == "nothing":
-            if not RunDocument(target).begin(document):
-                raise _also_made(path)
-            return cls(target)
-        partial = beside(target)
+        start = target.start_name() if found == "nothing" else target.scratch_name()
         try:
             with room_for(target, len(canonical(document))):
-                partial.mkdir(parents=True)
-            RunDocument(partial).begin(document)
+                start.mkdir(parents=True)
+            begun = RunDocument(start).begin(document)
         except BaseException:
-            discard(partial)
+            if start != target:
+                start.remove()
             raise
-        return cls(partial).moved_to(target, replace=replace)
+        if not begun:
+            raise _also_made(path)
+        return cls(start) if start == target else cls(start).moved_to(target, replace=replace)
 
     def guarded(self, check: Callable[[], None]) -> "RunStore":
         """This store, which calls `check` before it changes the document: it raises where another writer took over."""
@@ -146,19 +121,16 @@ class RunStore(Tiles):
 
     def remove(self) -> None:
         """Remove the whole run."""
-        discard(place(self.path))
+        open_location(self.path).remove()
 
-    def moved_to(self, path: Named, *, replace: bool) -> "RunStore":
+    def moved_to(self, path: AnyPath, *, replace: bool) -> "RunStore":
         """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
 
         Raises ScalemaniError: If another process makes a run there at this moment.
         """
-        here, target = place(self.path), place(path).absolute()
+        here, target = open_location(self.path), open_location(path).absolute()
         try:
-            if isinstance(target, ObjectPath) or (replace and kind_of(target) == "run"):
-                take_place(here, target)
-            else:
-                Path(self.path).rename(target)
+            (target.replace_with if replace and kind_of(target) != "other" else target.take)(here)
         except OSError as error:
             self.remove()
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
@@ -214,17 +186,11 @@ class RunStore(Tiles):
         self._change({**self.document.stages, **found}, {**self.document.arrays, **self._written})
         self._written = {}
 
-    def forget(self, *names: str, arrays: str | None = None) -> None:
-        """Take steps back: they will be run again.
-
-        arrays: The arrays whose names begin so go with them.
-        """
+    def forget(self, *names: str) -> None:
+        """Take steps back: they will be run again."""
         self._check_right()
         document = self.document
-        stages = {key: value for key, value in document.stages.items() if key not in names}
-        self._change(stages, self._without(lambda name: arrays is not None and name.startswith(arrays)))
-        if arrays is not None:
-            self._remove_own(arrays)
+        self._change({key: value for key, value in document.stages.items() if key not in names}, document.arrays)
 
     def _without(self, gone: Callable[[str], bool]) -> dict[str, int]:
         """The arrays that are recorded, without some, of which those that were written are forgotten too."""
@@ -244,9 +210,7 @@ class RunStore(Tiles):
         Raises TypeError: If it holds anything but numbers.
         """
         self._forget_arrays(lambda other: other == name)
-        found = small_arrays.write(place(self.path), name, array)
-        if not name.startswith(PIECES):
-            self._written[name] = found
+        self._written[name] = small_arrays.write(open_location(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`scalemani.storage.arrays`).
@@ -255,23 +219,29 @@ class RunStore(Tiles):
         """
         document = self.document
         known = {**document.arrays, **self._written}.get(name)
-        found = small_arrays.read(place(self.path), name, known)
+        found = small_arrays.read(open_location(self.path), name, known)
         return checked_array(self.path, name, found, document.stages)
 
     def remove_array(self, name: str) -> None:
         """Remove one array, if it is there."""
         self._forget_arrays(lambda other: other == name)
-        discard(place(self.path) / name)
+        (open_location(self.path) / name).remove()
 
     def remove_arrays(self, prefix: str) -> None:
         """Remove the arrays whose names begin so."""
         self._forget_arrays(lambda name: name.startswith(prefix))
         self._remove_own(prefix)
 
+    def pieces(self, stage: str, made_of: Any = None) -> Pieces:
+        """What is finished of a stage that is not; see `PIECES` for those that keep any.
+
+        made_of: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
+        """
+        return Pieces(open_location(self.path) / PIECES[stage], self._check_right, digest(made_of))
+
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
-        content = (place(self.path) / "distances" / "zarr.json").read_bytes()
-        self._written["distances"] = checksum_of(content)
+        self._written["distances"] = checksum_of(self.tiles.form.text)
         self.finish()
 
     @property
@@ -288,7 +258,7 @@ class RunStore(Tiles):
         self._forget_arrays(self._goes_with_distances)
         super().drop_distances()
 
-    def copy_without_distances(self, path: Named, more: Callable[[Place], None] = lambda folder: None) -> None:
+    def copy_without_distances(self, path: AnyPath, more: Callable[[Location], None] = lambda folder: None) -> None:
         """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
 
         `more` copies into a folder what the model needs besides its arrays.
@@ -296,7 +266,7 @@ class RunStore(Tiles):
         Raises ScalemaniError: If something is at `path`.
         Raises DamagedStoreError: If an array of the model is not what was written.
         """
-        write_copy(place(path).absolute(), self.document, self._of_model(), self.read_array, more)
+        write_copy(open_location(path).absolute(), self.document, self._of_model(), self.read_array, more)
 
     def _of_model(self) -> list[str]:
         """Names of the arrays that a model needs."""
@@ -304,15 +274,15 @@ class RunStore(Tiles):
 
     def bytes_without_distances(self, *more: str) -> int:
         """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
-        folders = [place(self.path) / name for name in (*self._of_model(), *more)]
-        return sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+        folders = [open_location(self.path) / name for name in (*self._of_model(), *more)]
+        return sum(file.size() for folder in folders for file in folder.rglob("*") if file.is_file())
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
         return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefixes)))
 
 
-def _also_made(path: Named) -> ScalemaniError:
+def _also_made(path: AnyPath) -> ScalemaniError:
     return ScalemaniError(f"another fit is making a run at {str(path)!r}: wait for it, or give another path")
 
 

@@ -1,27 +1,16 @@
-"""D in its store: upper tiles of float32, and the ledger that says which of them are whole.
+"""Distances on the disk: matrices of float32 in tiles, and a ledger that says which rows of tiles are whole.
 
-D is symmetric, so tile (I, J) is kept for I <= J only; inf where there is no path, uncompressed unless asked otherwise
-(Zarr's default codec is 4 times slower and saves 19 %). A tile is a file (:mod:`scalemani.storage.tiles`).
+Two kinds of matrices are kept so: D, which is symmetric, by its tiles (I, J) with I <= J; and the distances to
+landmarks, by all of their tiles. A tile is a chunk of a Zarr array and a file or object of its own: float32 in C order,
+inf where there is no path, NaN where the last blocks have nothing, uncompressed unless asked otherwise (Zarr's default
+codec is 4 times slower and saves 19 %). Any Zarr reader reads it. It is read here into memory of the caller's, which
+is faster than Zarr's own way by more than a checksum of the file takes.
 
-A row of tiles is done when its line, `ledger/<row>.json`, is there and is this run's: it is put after the tiles are in
-place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what was cut,
-lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
-
-The only block arithmetic: aligned ranges, and the promise that they cover everything once.
-
-Vertices 0..n-1 are cut into blocks of `size` (the last may be shorter). D is symmetric, so only
-the tiles (I, J) with I <= J are kept; every pair of vertices lies in exactly one of them.
-
-One tile, one file or object: takes a folder in the layout of a Zarr array, gives tiles written and read, checked.
-
-A tile is a chunk of the array: float32 in C order, NaN where the last blocks have nothing, plain or compressed
-by Blosc. Any Zarr reader reads it. Here it is read into memory of the caller's, which is faster than Zarr's own way by
-more than the checksum of the file takes; which CRC32C it must have is for the ledger (:mod:`scalemani.storage.tiles`)
-to say.
+A row of tiles is done when its line, `<row>.json` in the ledger, is there and is this run's: it is put after the tiles
+are in place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what
+was cut, lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 """
 
-import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,13 +21,13 @@ import numpy as np
 
 from scalemani.aliases import F32, I64
 from scalemani.errors import DamagedStoreError, StoreUnreachableError
-from scalemani.storage.arrays import own_entries
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import beside, checksum, checksum_of, discard, folder_at, put, put_once, room_for
-from scalemani.storage.json import REMEDY, check_inside, open_plain, read_into, read_json, read_plain
-from scalemani.storage.locations import Place, names_in, place
+from scalemani.storage.arrays import zarr_text
+from scalemani.storage.files import Location, checksum, checksum_of, create_once, open_location
+from scalemani.storage.folders import room_for
+from scalemani.storage.json import REMEDY, check_inside, read_json, read_plain
 from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line, array_metadata, canonical
 
+LEDGER = "ledger"  # a folder: beside D, and inside any other matrix
 MOST_RUNS = 32  # enough for a handful of workers to finish together, few enough to add up (n, w) each
 RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 
@@ -98,104 +87,206 @@ class Blocks:
 
 
 COMPRESSIONS = {"lz4": 5, "zstd": 3}  # each with Blosc's level: the next ones are slower than the paths and save 2 %
-MOST_BYTES = 1 << 56  # of D: any disk's
+MOST_BYTES = 1 << 56  # of a matrix: any disk's
 MOST_TILE = 1 << 32  # bytes of a tile
+Use = Callable[[int, int, F32], None]
+"""use(row, column, tile)"""
 
 
-def metadata_text(n: int, tile: int, compression: str | None) -> bytes:
-    """The text of the array's zarr.json: float32 (n, n) in chunks of a tile."""
-    codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
-    if compression is not None:
-        blosc = {"typesize": 4, "cname": compression, "clevel": COMPRESSIONS[compression], "shuffle": "bitshuffle"}
-        codecs.append({"name": "blosc", "configuration": {**blosc, "blocksize": 0}})
-    said = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": [n, n],
-        "data_type": "float32",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [tile, tile]}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "NaN",
-        "codecs": codecs,
-        "attributes": {"tiles": "upper; D is symmetric", "unit": "edge length / scale"},
-        "storage_transformers": [],
-    }
-    return json.dumps(said, indent=2).encode()
+@dataclass(frozen=True)
+class Form:
+    """What the `zarr.json` of a matrix says.
 
-
-class TileFiles:
-    """The folder of an array of tiles that is there.
-
-    metadata_sum: CRC32C of its metadata's text, where that is known.
-    Raises DamagedStoreError: If its metadata is not what was written, or not that of square float32 tiles.
+    attributes: Of the Zarr array: what it is, for who reads it with Zarr.
+    compression ({"lz4", "zstd"}): Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes.
+        None: plain float32.
     """
 
-    def __init__(self, folder: Place, metadata_sum: int | None = None) -> None:
-        self.folder = folder
-        place = folder / "zarr.json"
-        content = read_plain(place, MOST_METADATA_BYTES)
-        self.metadata_sum = checksum_of(content)
-        if metadata_sum not in (None, self.metadata_sum):
-            raise DamagedStoreError(f"{str(place)!r} is not what was written; {REMEDY}")
-        found = array_metadata(content, str(place), MOST_BYTES, tiles=True)
-        n, tile = found.shape[0], found.chunks[0]
-        ways = [way for way in (None, *COMPRESSIONS) if content == metadata_text(n, tile, way)]
-        if not ways or 4 * tile**2 > MOST_TILE:
-            raise DamagedStoreError(f"{str(place)!r} is not that of float32 tiles; {REMEDY}")
-        self.blocks = Blocks(n, tile)
-        self._codec: Any = None
-        if ways[0] is not None:
-            self._codec = numcodecs.Blosc(ways[0], COMPRESSIONS[ways[0]], numcodecs.Blosc.BITSHUFFLE)
+    shape: tuple[int, int]
+    tile: tuple[int, int]
+    attributes: dict[str, str]
+    compression: str | None = None
 
     @classmethod
-    def create(cls, folder: Place, n: int, tile: int, compression: str | None) -> "TileFiles":
-        """Make the empty array (n, n) of tiles of side `tile`."""
-        if isinstance(folder, ObjectPath):
-            put(folder / "zarr.json", metadata_text(n, tile, compression))
-            return cls(folder)
-        partial = beside(folder)
-        with room_for(folder, MOST_METADATA_BYTES):
-            partial.mkdir()
-            put(partial / "zarr.json", metadata_text(n, tile, compression))
-            partial.rename(folder)
-        return cls(folder)
+    def of_distances(cls, n: int, tile: int, compression: str | None = None) -> "Form":
+        """D of n vertices."""
+        return cls((n, n), (tile, tile), {"tiles": "upper; D is symmetric", "unit": "edge length / scale"}, compression)
+
+    @property
+    def text(self) -> bytes:
+        """The text of zarr.json."""
+        codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        if (name := self.compression) is not None:
+            blosc = {"typesize": 4, "cname": name, "clevel": COMPRESSIONS[name], "shuffle": "bitshuffle"}
+            codecs.append({"name": "blosc", "configuration": {**blosc, "blocksize": 0}})
+        return zarr_text(self.shape, "float32", self.tile, "NaN", codecs, self.attributes)
+
+
+def read_form(folder: Location, wanted: int | None) -> tuple[Form, int]:
+    """The form of D's matrix at a folder, and the CRC32C of its `zarr.json`.
+
+    wanted: That CRC32C, where it is known.
+    Raises DamagedStoreError: If the text is another one, or not that of square float32 tiles.
+    """
+    file = folder / "zarr.json"
+    content = read_plain(file, MOST_METADATA_BYTES)
+    if wanted not in (None, checksum_of(content)):
+        raise DamagedStoreError(f"{str(file)!r} is not what was written; {REMEDY}")
+    found = array_metadata(content, str(file), MOST_BYTES, tiles=True)
+    forms = [Form.of_distances(found.shape[0], found.chunks[0], way) for way in (None, *COMPRESSIONS)]
+    same = [form for form in forms if form.text == content]
+    if not same or 4 * found.chunks[0] ** 2 > MOST_TILE:
+        raise DamagedStoreError(f"{str(file)!r} is not that of float32 tiles; {REMEDY}")
+    return same[0], checksum_of(content)
+
+
+def drop_matrix(folder: Location, ledger: Location) -> None:
+    """Remove a matrix and its ledger; a stop in between leaves no half of it in place."""
+    folder.remove_at_once()
+    ledger.remove()
+
+
+class Tiles:
+    """One matrix of a run.
+
+    path, identity: The run's folder and its id: lines of the ledger that another run left are none of this one's.
+    name: Of the matrix' folder in it.
+    symmetric: Whether it is D, of which only the tiles (I, J) with I <= J are kept.
+    check: Called before the ledger is changed: it raises where another run is at the path by now.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        identity: str,
+        name: str,
+        form: Form,
+        *,
+        symmetric: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path, self.identity, self.name, self.form, self.symmetric = path, identity, name, form, symmetric
+        self.shape, self.tile = form.shape, form.tile
+        self.rows, self.columns = (Blocks(n, size) for n, size in zip(form.shape, form.tile, strict=True))
+        self.folder = open_location(path).normal() / name
+        self._ledger = LEDGER if symmetric else f"{name}/{LEDGER}"
+        self._title = "D" if symmetric else repr(name)
+        self._check = check
+        self._lines: dict[int, Line] = {}
+        self._codec: Any = None
+        if (codec := form.compression) is not None:
+            self._codec = numcodecs.Blosc(codec, COMPRESSIONS[codec], numcodecs.Blosc.BITSHUFFLE)
+
+    @property
+    def exists(self) -> bool:
+        """Whether its folder is there, finished or not."""
+        return (self.folder / "zarr.json").exists()
+
+    def create(self) -> None:
+        """Make it, empty; one that is there with the same form stays, with what is in it."""
+        try:
+            self.check_metadata()
+        except (DamagedStoreError, OSError):
+            self.drop()  # in a bucket also what is left of one that was being dropped
+            self.write_metadata()
+
+    def write_metadata(self) -> None:
+        """Write its `zarr.json`, and nothing else: it follows from the form."""
+        with room_for(self.folder, MOST_METADATA_BYTES):
+            self.folder.make_folder()
+            self.ledger.make_folder()
+        (self.folder / "zarr.json").put(self.form.text)
+
+    def check_metadata(self) -> None:
+        """Refuse a `zarr.json` that is not what was written."""
+        file = self.folder / "zarr.json"
+        if read_plain(file, MOST_METADATA_BYTES) != self.form.text:
+            raise DamagedStoreError(f"{str(file)!r} is not what was written; {REMEDY}")
+
+    def drop(self) -> None:
+        """Remove it and its ledger."""
+        self._lines = {}
+        drop_matrix(self.folder, self.ledger)
+
+    # ---- tiles -----------------------------------------------------------------------------------
+
+    def columns_of(self, row: int) -> range:
+        """The tiles of a row that are kept, by their column."""
+        return range(row if self.symmetric else 0, len(self.columns))
 
     def new_buffer(self) -> F32:
         """Memory for one tile's file."""
-        return np.empty((self.blocks.size, self.blocks.size), np.float32)
+        return np.empty(self.tile, np.float32)
 
-    def file(self, row: int, column: int) -> Place:
+    def file(self, row: int, column: int) -> Location:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
-    def _inside(self, row: int, column: int) -> Place:
-        """Where a tile is, unless a link leads there."""
-        return check_inside(self.folder.parent, f"{self.folder.name}/c/{row}/{column}")
+    def _inside(self, entry: str) -> Location:
+        """Where an entry of the run is, unless a link leads there."""
+        return check_inside(self.path, entry)
 
-    def inside(self, row: int, column: int, buffer: F32) -> F32:
+    def _part(self, row: int, column: int, buffer: F32) -> F32:
         """The part of a buffer that is the tile."""
-        return buffer[: self.blocks.length(row), : self.blocks.length(column)]
+        return buffer[: self.rows.length(row), : self.columns.length(column)]
 
-    def write(self, row: int, column: int, buffer: F32) -> int:
+    def write(self, row: int, values: F32, use: Use | None = None) -> None:
+        """Write a row of tiles, then its line in the ledger.
+
+        values (rows of the block, columns): Where the matrix is symmetric, from the diagonal on. The diagonal tile's
+            upper half is copied down: the sums of a path taken from its two ends can differ in the last bit, and D must
+            be symmetric.
+        use: Called with each tile as it was written; its memory is the next one's.
+        Raises DamagedStoreError: If another run is at the path by now.
+        """
+        first = self.columns[row].start if self.symmetric else 0
+        sums, buffer = [], self.new_buffer()
+        for column in self.columns_of(row):
+            there = self.columns[column]
+            tile = self._part(row, column, buffer)
+            tile[...] = values[:, there.start - first : there.stop - first]
+            if self.symmetric and row == column:
+                for i in range(1, len(tile)):  # by rows: a mask of the half would be larger than the tile
+                    tile[i, :i] = tile[:i, i]
+            sums.append(self._put(row, column, buffer))
+            if use is not None:
+                use(row, column, np.ascontiguousarray(tile))
+        self._confirm(row, sums)
+
+    def _put(self, row: int, column: int, buffer: F32) -> int:
         """Write a tile that is in a buffer; the CRC32C of its file."""
-        rows, columns = self.inside(row, column, buffer).shape
+        rows, columns = self._part(row, column, buffer).shape
         buffer[rows:], buffer[:, columns:] = np.nan, np.nan
         content = buffer if self._codec is None else self._codec.encode(buffer)
-        place = self._inside(row, column)
-        with room_for(place, buffer.nbytes):
-            folder_at(place.parent)
-        put(place, content)
+        file = self._inside(f"{self.name}/c/{row}/{column}")
+        with room_for(file, buffer.nbytes):
+            file.parent.make_folder()
+        file.put(content)
         return checksum(buffer) if self._codec is None else checksum_of(content)
 
-    def read(self, row: int, column: int, buffer: F32, wanted: int) -> F32:
-        """Read a tile into a buffer; its part that is the tile, contiguous (a copy where the tile is an end's).
+    def read(self, row: int, column: int, buffer: F32 | None = None) -> F32:
+        """One tile, checked; contiguous.
 
-        wanted: CRC32C of the file.
+        buffer: From :meth:`new_buffer`: the tile is read into it, and is gone with the next one.
+        Raises DamagedStoreError: If the ledger lacks it, or its file is not the one that the ledger knows.
+        """
+        buffer, line = self.new_buffer() if buffer is None else buffer, self._recorded(row)
+        try:
+            return self.read_as(line, row, column, buffer)
+        except DamagedStoreError:
+            self._lines.pop(row, None)
+            if self._recorded(row) == line:
+                raise
+        return self.read(row, column, buffer)  # the row was made again since
+
+    def read_as(self, line: Line, row: int, column: int, buffer: F32) -> F32:
+        """One tile, into a buffer, as a line of the ledger has it.
+
         Raises DamagedStoreError: Naming the tile.
         """
-        place = self._inside(row, column)
+        file, wanted = self._inside(f"{self.name}/c/{row}/{column}"), line.crc32c[column - self.columns_of(row).start]
         try:
-            content: Any = self._bytes(place, buffer)
+            content: Any = self._content(file, buffer)
             if checksum_of(content) != wanted:
                 raise ValueError("checksum differs")
             if self._codec is not None:
@@ -204,169 +295,61 @@ class TileFiles:
                 self._codec.decode(content, buffer)
             elif len(content) != buffer.nbytes:
                 raise ValueError(f"{len(content)} bytes of {buffer.nbytes}")
-            tile = np.ascontiguousarray(self.inside(row, column, buffer))
+            tile = np.ascontiguousarray(self._part(row, column, buffer))
         except StoreUnreachableError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
             why = str(getattr(error, "strerror", None) or error)
             why = "its file is missing" if isinstance(error, FileNotFoundError) else why
             raise DamagedStoreError(
-                f"{str(self.folder.parent)!r}: tile ({row}, {column}) of D is damaged ({why}); {REMEDY}"
+                f"{self.path!r}: tile ({row}, {column}) of {self._title} is damaged ({why}); {REMEDY}"
             ) from error
         return tile
 
-    def _bytes(self, path: Place, buffer: F32) -> Any:
+    def _content(self, file: Location, buffer: F32) -> Any:
         """What a file holds: in the buffer where tiles are plain; no more is read than a tile may have."""
         if self._codec is None:
-            done = read_into(path, buffer.data)
+            done = file.read_into(buffer.data)
             return memoryview(buffer.data).cast("B")[:done]
-        most = buffer.nbytes + 4096  # Blosc adds 16 bytes at most
-        if isinstance(path, ObjectPath):
-            return path.read_up_to(most)
-        with open_plain(path) as stream:
-            return stream.read(most)
+        return file.read(buffer.nbytes + 4096)  # Blosc adds 16 bytes at most
 
-
-WITH_DISTANCES = ("first_", "solver_")  # how the names begin of what was read of D, which goes with it
-Use = Callable[[int, int, F32], None]
-
-
-def line_text(run: str, row: int, sums: list[int]) -> bytes:
-    """The one text of a line."""
-    return canonical(Line(run=run, row=row, crc32c=sums))
-
-
-class Tiles(ABC):
-    """The distances of a run's folder; what the run says of them is for :class:`scalemani.storage.run.RunStore` to
-    answer.
-
-    path: The folder, absolute.
-    identity: The run's id: lines of the ledger that another run left are none of this one's.
-    """
-
-    def __init__(self, path: str, identity: str) -> None:
-        self.path, self.identity = path, identity
-        self._opened: TileFiles | None = None
-        self._lines: dict[int, Line] = {}
-
-    def has_array(self, name: str) -> bool:
-        """Whether an array of that name is there."""
-        return (place(self.path) / name / "zarr.json").exists()
-
-    def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
-        """Make the empty array of distance tiles and an empty ledger.
-
-        compression ({"lz4", "zstd"}): Blosc's compressor, behind its bit shuffle, which suits numbers of nearby sizes.
-            None: plain float32.
-        """
-        self.drop_distances()
-        with room_for(self.path, 1):
-            self._ledger.mkdir()
-        self._opened = TileFiles.create(place(self.path) / "distances", n, tile, compression)
-
-    def drop_distances(self) -> None:
-        """Remove D, its ledger and what was read of it."""
-        self._opened, self._lines = None, {}
-        distances = place(self.path) / "distances"
-        dropped: Place = distances
-        if isinstance(distances, ObjectPath):
-            (distances / "zarr.json").unlink(missing_ok=True)  # first: what is left of it is no array
-        elif distances.exists():  # at once: a stop in between leaves no half of it in place
-            dropped = distances.rename(beside(distances))
-        discard(self._ledger)
-        discard(dropped)
-        self._remove_own(*WITH_DISTANCES)
-
-    def _remove_own(self, *beginnings: str) -> None:
-        """Remove what is the run's own, and none else's, of the entries whose names begin so."""
-        for found in [entry for beginning in beginnings for entry in own_entries(place(self.path), beginning)]:
-            discard(found)
-
-    @staticmethod
-    def _goes_with_distances(name: str) -> bool:
-        return name == "distances" or name.startswith(WITH_DISTANCES)
-
-    @property
-    def has_distances(self) -> bool:
-        """Whether D is there (finished or not)."""
-        return self.has_array("distances")
-
-    @property
-    def files(self) -> TileFiles:
-        """The files of the tiles."""
-        if self._opened is None:
-            opened = TileFiles(place(self.path) / "distances", self.metadata_sum())
-            self.check_size(opened.blocks.n)
-            self._opened = opened
-        return self._opened
-
-    def refresh(self) -> None:
-        """Forget what was opened of a D that is not the run's any more: processes live longer than what they opened."""
-        if self._opened is not None and self._opened.metadata_sum != self.metadata_sum():
-            self._opened, self._lines = None, {}
-
-    @abstractmethod
-    def check_size(self, n: int) -> None:
-        """Refuse D of n vertices where another number is known."""
-
-    @abstractmethod
-    def metadata_sum(self) -> int | None:
-        """CRC32C of the metadata of D, where it is known."""
-
-    @property
-    def blocks(self) -> Blocks:
-        """The blocks that D was cut into when it was made."""
-        return self.files.blocks
-
-    def write_tile_row(self, row: int, upper: F32, use: Use | None = None) -> None:
-        """Write tiles (row, row..) from the rows' part at and behind the diagonal; then the ledger.
-
-        upper (rows of the block, n - start of the block): The diagonal tile's upper half is copied down: the sums of a
-            path taken from its two ends can differ in the last bit, and D must be symmetric.
-        use: Called as use(row, column, tile) with each tile as it was written; its memory is the next one's.
-        Raises DamagedStoreError: If another run is at the path by now.
-        """
-        files, here = self.files, self.blocks[row]
-        sums, buffer = [], files.new_buffer()
-        for column in range(row, len(self.blocks)):
-            there = self.blocks[column]
-            tile = files.inside(row, column, buffer)
-            tile[...] = upper[:, there.start - here.start : there.stop - here.start]
-            if column == row:
-                for i in range(1, len(tile)):  # by rows: a mask of the half would be larger than the tile
-                    tile[i, :i] = tile[:i, i]
-            sums.append(files.write(row, column, buffer))
-            if use is not None:
-                use(row, column, np.ascontiguousarray(tile))
-        self._confirm(row, sums)
+    def read_rows(self, indices: I64) -> F32:
+        """Some rows, (l, columns), gathered from the tiles; every tile is checked."""
+        found = np.empty((len(indices), self.shape[1]), np.float32)
+        block_of, buffer = indices // self.rows.size, self.new_buffer()
+        for block in np.unique(block_of).tolist():
+            wanted = np.flatnonzero(block_of == block)
+            inside = indices[wanted] - self.rows[block].start
+            for column, there in enumerate(self.columns):
+                if self.symmetric and column < block:
+                    found[wanted, there] = self.read(column, block, buffer)[:, inside].T
+                else:
+                    found[wanted, there] = self.read(block, column, buffer)[inside]
+        return found
 
     # ---- the ledger ------------------------------------------------------------------------------
 
-    def line_file(self, row: int) -> Place:
-        """Where the line of a row of tiles is."""
-        return self._ledger / f"{row}.json"
-
     @property
-    def _ledger(self) -> Place:
-        return place(self.path) / "ledger"
+    def ledger(self) -> Location:
+        """The folder of its lines."""
+        return open_location(self.path).normal() / self._ledger
 
-    @abstractmethod
-    def check_identity(self) -> None:
-        """Refuse to write into another run than the one that was opened."""
+    def line_file(self, row: int) -> Location:
+        """Where the line of a row of tiles is."""
+        return self.ledger / f"{row}.json"
 
     def _confirm(self, row: int, sums: list[int]) -> None:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
-        self.check_identity()
-        check_inside(self.path, f"ledger/{row}.json")
+        self._check()
         self._lines.pop(row, None)
-        line = line_text(self.identity, row, sums)
-        folder_at(self._ledger)
-        if not put_once(self.line_file(row), line) and self.line(row) != Line(run=self.identity, row=row, crc32c=sums):
-            put(self.line_file(row), line)
+        line, file = Line(run=self.identity, row=row, crc32c=sums), self._inside(f"{self._ledger}/{row}.json")
+        self.ledger.make_folder()
+        if not create_once(file, canonical(line)) and self.line(row) != line:
+            file.put(canonical(line))
 
     def unfinish(self, row: int) -> None:
         """Take a row's line out of the ledger: its tiles will be made again."""
-        self.check_identity()
+        self._check()
         self._lines.pop(row, None)
         self.line_file(row).unlink(missing_ok=True)
 
@@ -377,77 +360,38 @@ class Tiles(ABC):
         except (DamagedStoreError, OSError):
             return None
         mine = line.run == self.identity and line.row == row
-        return line if mine and len(line.crc32c) == len(self.blocks) - row else None
+        return line if mine and len(line.crc32c) == len(self.columns_of(row)) else None
+
+    def done(self, row: int) -> bool:
+        """Whether the ledger says that this row of tiles is in place."""
+        return self.line(row) is not None
+
+    def missing(self) -> list[int]:
+        """Rows of tiles that the ledger does not have.
+
+        Its folder is listed: a host that asked for a line before there was one may be told so for a while after.
+        """
+        there, rows = self._listed(), range(len(self.rows))
+        return [row for row in rows if f"{row}.json" not in there or not self.done(row)]
+
+    def _listed(self) -> set[str]:
+        try:
+            return self.ledger.names()
+        except OSError:
+            return set()
 
     def _recorded(self, row: int) -> Line:
+        """The line of a row, read once."""
         if row not in self._lines:
             found = self.line(row)
             if found is None and f"{row}.json" in self._listed():  # a network's directory may be remembered without it
                 found = self.line(row)
             if found is None:
-                raise DamagedStoreError(f"{self.path!r}: the ledger of tile row {row} is missing or damaged; {REMEDY}")
+                raise DamagedStoreError(
+                    f"{self.path!r}: the ledger of tile row {row} of {self._title} is missing or damaged; {REMEDY}"
+                )
             self._lines[row] = found
         return self._lines[row]
-
-    def tile_row_done(self, row: int) -> bool:
-        """Whether the ledger says that this row of tiles is in place."""
-        return self.line(row) is not None
-
-    def missing_rows(self) -> list[int]:
-        """Rows of tiles that the ledger does not have.
-
-        Its folder is listed: a host that asked for a line before there was one may be told so for a while after.
-        """
-        there, rows = self._listed(), range(len(self.blocks))
-        return [row for row in rows if f"{row}.json" not in there or not self.tile_row_done(row)]
-
-    def _listed(self) -> set[str]:
-        try:
-            return names_in(self._ledger)
-        except OSError:
-            return set()
-
-    # ---- reading ---------------------------------------------------------------------------------
-
-    def read_tile(self, row: int, column: int, buffer: F32 | None = None) -> F32:
-        """One upper tile, checked.
-
-        buffer: From :meth:`TileFiles.new_buffer`: the tile is read into it, and is gone with the next one.
-        Raises DamagedStoreError: If the ledger lacks it, or its file is not the one that the ledger knows.
-        """
-        return self._tile(row, column, self.files.new_buffer() if buffer is None else buffer)
-
-    def _tile(self, row: int, column: int, buffer: F32) -> F32:
-        files, line = self.files, self._recorded(row)
-        try:
-            return files.read(row, column, buffer, line.crc32c[column - row])
-        except DamagedStoreError:
-            self._lines.pop(row, None)
-            if self._recorded(row) == line:
-                raise
-        return self._tile(row, column, buffer)  # the row was made again since
-
-    def read_columns(self, row: int, vertices: I64) -> F32:
-        """Some columns of one upper tile: D of block `row` and `vertices`, all of one block that is not before it."""
-        column = int(vertices[0]) // self.blocks.size
-        return self._tile(row, column, self.files.new_buffer())[:, vertices - self.blocks[column].start]
-
-    def read_rows(self, vertices: I64) -> F32:
-        """Rows of D, shape (l, n), gathered from the upper tiles; every tile is checked."""
-        self.refresh()
-        blocks = self.blocks
-        rows = np.empty((len(vertices), blocks.n), np.float32)
-        block_of, buffer = vertices // blocks.size, self.files.new_buffer()
-        for block in np.unique(block_of):
-            wanted = np.flatnonzero(block_of == block)
-            inside = vertices[wanted] - blocks[int(block)].start
-            for other in range(len(blocks)):
-                if other < block:
-                    part = self.read_tile(other, int(block), buffer)[:, inside].T
-                else:
-                    part = self.read_tile(int(block), other, buffer)[inside]
-                rows[wanted, blocks[other]] = part
-        return rows
 
 
 def tile_bytes(tile: int, compressed: bool = False) -> int:

@@ -1,24 +1,16 @@
-"""Finished groups of an output's rows: takes a group's numbers and what they were made from, gives them back.
+"""Zarr arrays of the user's: what is read is checked first, and what is written comes to its place when it is whole.
 
-While a group is in work each of its blocks is kept by itself (:mod:`scalemani.storage.pieces`). When it is finished its
-numbers go into the output, or into one file where there is no output yet, a record of a few bytes a block says what
-they are, and the blocks are dropped: what is kept beside an output is one group's blocks, however many rows there are.
-A record holds the digest of what each block was made from, and the CRC32C of the numbers in the output: where any
-differs, the group is made again.
+Points may come from strangers. Some codecs run code that is in the data (pickle), and metadata of a hundred bytes can
+stand for terabytes. So the metadata are read here before Zarr or a codec reads a byte: numbers or text alone, codecs
+from a list, sizes that the files can stand for (:func:`open_member`).
 
-Zarr arrays that strangers made: takes a folder, says whether Zarr may open it, before Zarr or a codec reads a byte.
-
-Some codecs run code that is in the data (pickle), and metadata of a hundred bytes can stand for terabytes. So the
-metadata are read here first: numbers or text alone, codecs from a list, sizes that the files can stand for.
-
-Zarr arrays that are the user's, not the run's: points to read, coordinates to write whole or by blocks.
+Coordinates are written whole (:func:`write_table`), or by groups of rows (:class:`NewOutput`, :class:`KeptGroups`), so
+that neither memory nor the disk beside the output holds more than one group's pieces.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,14 +22,14 @@ from numpy.typing import NDArray
 
 from scalemani.aliases import F64
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import checksum, discard, room_for
+from scalemani.storage.arrays import zarr_text
+from scalemani.storage.files import AnyPath, Location, checksum, open_location
+from scalemani.storage.folders import room_for
 from scalemani.storage.json import parsed, read_plain
-from scalemani.storage.locations import Named, Place, absolute, is_there, real
-from scalemani.storage.pieces import IN_WORK, METADATA, KeptResults, name_next
-from scalemani.storage.replacing import copy_all
+from scalemani.storage.pieces import IN_WORK, Pieces, name_next
 from scalemani.words import one_line, short
 
+METADATA = "zarr.json"
 MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
 MOST_ROWS = 2**31  # as many as a fit can have
 UNQUESTIONED = 1 << 30  # bytes that an array may stand for whatever its files hold
@@ -53,29 +45,29 @@ _FILTERS = {"delta", "shuffle", "fixedscaleoffset", "quantize", "bitround", "pac
 _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 
 
-def kind_of_node(folder: Place) -> tuple[int, str] | None:
+def kind_of_node(folder: Location) -> tuple[int, str] | None:
     """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
 
     Raises ScalemaniError: If its metadata can't be read.
     """
-    if is_there(folder / "zarr.json"):
+    if (folder / "zarr.json").is_there():
         kind = _read(folder / "zarr.json").get("node_type")
         if kind not in ("array", "group"):
             raise ScalemaniError(f"{folder} is of the kind {short(repr(kind))}, not a Zarr array or group")
         return 3, kind
     for name, kind in ((".zarray", "array"), (".zgroup", "group")):
-        if is_there(folder / name):
+        if (folder / name).is_there():
             return 2, kind
     return None
 
 
-def arrays_in(folder: Place) -> list[str]:
+def arrays_in(folder: Location) -> list[str]:
     """Names of the arrays that a group holds at its top level, sorted."""
     entries = (entry for entry in folder.iterdir() if entry.is_dir())
     return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
 
 
-def check_array(folder: Place, zarr_format: int) -> None:
+def check_array(folder: Location, zarr_format: int) -> None:
     """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
 
     Raises ScalemaniError: In one line, before a chunk is read.
@@ -86,14 +78,14 @@ def check_array(folder: Place, zarr_format: int) -> None:
     else:
         metadata = _read(folder / ".zarray")
         item = _check_format_2(folder, metadata)
-        if is_there(folder / ".zattrs"):
+        if (folder / ".zattrs").is_there():
             _read(folder / ".zattrs")
     shape = metadata.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side for side in shape):
         raise ScalemaniError(f"{folder} has the shape {short(repr(shape))}, which is none")
     if shape and shape[0] > MOST_ROWS:
         raise ScalemaniError(f"{folder} says {shape[0]:,} rows; at most {MOST_ROWS:,} are read")
-    stored = _stored_bytes(folder)
+    stored = folder.bytes_below()
     said = item * math.prod(shape)
     if said > UNQUESTIONED and said > LARGEST_RATIO * stored:
         raise ScalemaniError(
@@ -102,7 +94,7 @@ def check_array(folder: Place, zarr_format: int) -> None:
         )
 
 
-def _check_format_3(folder: Place, metadata: dict[str, Any]) -> int:
+def _check_format_3(folder: Location, metadata: dict[str, Any]) -> int:
     kind, codecs = metadata.get("data_type"), metadata.get("codecs")
     if not (isinstance(kind, str) and (kind in _NUMBERS or kind == "string")):
         raise ScalemaniError(f"{folder} has dtype {short(repr(kind))}; give real numbers (integer, float or bool)")
@@ -113,7 +105,7 @@ def _check_format_3(folder: Place, metadata: dict[str, Any]) -> int:
     return _NUMBERS.get(kind, 1)
 
 
-def _check_codec(folder: Place, codec: Any, allowed: set[str], key: str = "name") -> None:
+def _check_codec(folder: Location, codec: Any, allowed: set[str], key: str = "name") -> None:
     name = codec.get(key) if isinstance(codec, dict) else codec
     if not isinstance(name, str) or name not in allowed:
         raise ScalemaniError(
@@ -127,7 +119,7 @@ def _check_codec(folder: Place, codec: Any, allowed: set[str], key: str = "name"
                 _check_codec(folder, each, allowed)
 
 
-def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
+def _check_format_2(folder: Location, metadata: dict[str, Any]) -> int:
     kind, filters = metadata.get("dtype"), metadata.get("filters") or []
     compressor = metadata.get("compressor")
     if not isinstance(filters, list):
@@ -145,43 +137,15 @@ def _check_format_2(folder: Place, metadata: dict[str, Any]) -> int:
     return int(kind[2:])
 
 
-def _read(path: Place) -> dict[str, Any]:
+def _read(path: Location) -> dict[str, Any]:
     """A metadata file; a link to it is followed, since the folder is the user's own."""
     try:
-        value = parsed(read_plain(real(path), MOST_METADATA), repr(str(path)))
+        value = parsed(read_plain(path.real(), MOST_METADATA), repr(str(path)))
     except DamagedStoreError as error:
         raise ScalemaniError(str(error).rpartition(";")[0] + "; write it again") from error
     if not isinstance(value, dict):
         raise ScalemaniError(f"{path} is no Zarr metadata; write it again")
     return value
-
-
-def _stored_bytes(folder: Place) -> int:
-    """Bytes of the files below a folder; links are followed, each folder once.
-
-    Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
-    """
-    if isinstance(folder, ObjectPath):
-        return folder.bytes_below()
-    total, left, seen = 0, [str(folder)], set[str]()
-    while left:
-        at = os.path.realpath(left.pop())
-        if at in seen:
-            continue
-        seen.add(at)
-        with os.scandir(at) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    left.append(entry.path)
-                    continue
-                try:
-                    state = entry.stat()
-                except OSError:
-                    continue  # a link to nothing is a chunk that isn't there
-                if not stat.S_ISREG(state.st_mode):
-                    raise ScalemaniError(f"{entry.path!r} is neither a folder nor a plain file; remove it")
-                total += state.st_size
-    return total
 
 
 class PointsArray(zarr.Array[Any]):
@@ -197,26 +161,12 @@ class PointsArray(zarr.Array[Any]):
             ) from error
 
 
-def _in_zarr(path: Place) -> Any:
+def _in_zarr(path: Location) -> Any:
     """What Zarr's functions take for a path."""
-    if isinstance(path, ObjectPath):
-        return zarr.storage.StorePath(zarr.storage.ObjectStore(path.bucket.store), path.key)
-    return str(path)
-
-
-def _created(path: Place, **form: Any) -> zarr.Array[Any]:
-    """A new array; Zarr itself would put groups into everything above it in a bucket."""
-    if not isinstance(path, ObjectPath):
-        return zarr.create_array(str(path), **form)
-    path.joinpath(METADATA).write_bytes(_metadata(form))
-    return zarr.open_array(_in_zarr(path), mode="r+")
-
-
-def _metadata(form: dict[str, Any]) -> bytes:
-    """The text of a new array's metadata."""
-    scratch: dict[str, Any] = {}
-    zarr.create_array(zarr.storage.MemoryStore(scratch), **form)
-    return bytes(scratch[METADATA].to_bytes())
+    if path.in_bucket is None:
+        return str(path)
+    store, key = path.in_bucket
+    return zarr.storage.StorePath(zarr.storage.ObjectStore(store), key)
 
 
 class NewOutput:
@@ -227,24 +177,19 @@ class NewOutput:
     chunk_rows: Rows of a chunk, which are written together; by default those of 8 MiB.
     """
 
-    def __init__(self, folder: Place, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
+    def __init__(self, folder: Location, shape: tuple[int, int], chunk_rows: int | None = None) -> None:
         self._partial = folder / IN_WORK
         self._needed = 8 * shape[0] * max(1, shape[1])
         chunks = _output_chunks(shape) if chunk_rows is None else (max(1, chunk_rows), max(1, shape[1]))
-        form: dict[str, Any] = {
-            "shape": shape,
-            "chunks": chunks,
-            "dtype": "float64",
-            "fill_value": np.nan,
-            "compressors": None,
-            "config": {"write_empty_chunks": True},
-        }
-        if self._is_there(_metadata(form)):
-            self._array = zarr.open_array(_in_zarr(self._partial), mode="r+")
-            return
-        discard(self._partial)
-        with room_for(folder, self._needed):
-            self._array = _created(self._partial, **form)
+        codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        metadata = zarr_text(shape, "float64", chunks, "NaN", codecs, {})
+        if not self._is_there(metadata):
+            self._partial.remove()
+            with room_for(folder, self._needed):
+                self._partial.make_folder()
+                (self._partial / METADATA).put(metadata)
+        array = zarr.open_array(_in_zarr(self._partial), mode="r+")
+        self._array = array.with_config({"write_empty_chunks": True})
 
     def _is_there(self, metadata: bytes) -> bool:
         """Whether the array is one of these metadata, to the byte: of any other nothing is read."""
@@ -267,24 +212,19 @@ class NewOutput:
         with room_for(self._partial, self._needed):
             self._array[start : start + len(rows)] = rows
 
-    def finish(self, path: Named) -> None:
+    def finish(self, path: AnyPath) -> None:
         """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
 
         Raises ScalemaniError: If something has come to be there.
         """
         refuse_existing(path)
         name_next(self._partial.parent, self._partial)
-        target = absolute(path)
-        if isinstance(target, ObjectPath):
-            assert isinstance(self._partial, ObjectPath)
-            copy_all(self._partial, target)
-        else:
-            os.rename(str(self._partial), target)
+        open_location(path).normal().take(self._partial)
 
 
-def refuse_existing(path: Named) -> None:
+def refuse_existing(path: AnyPath) -> None:
     """Refuse a path at which something is."""
-    if is_there(absolute(path)):
+    if open_location(path).normal().is_there():
         raise ScalemaniError(f"{str(path)!r} exists: give another path, or remove it")
 
 
@@ -294,12 +234,12 @@ def _output_chunks(shape: tuple[int, int]) -> tuple[int, int]:
     return max(1, min(shape[0], (8 << 20) // (8 * axes))), axes
 
 
-def open_output(path: Named) -> zarr.Array[Any]:
+def open_output(path: AnyPath) -> zarr.Array[Any]:
     """The finished array, for reading."""
-    return zarr.open_array(_in_zarr(absolute(path)), mode="r")
+    return zarr.open_array(_in_zarr(open_location(path).normal()), mode="r")
 
 
-def open_member(path: Place, member: str | None) -> Any:
+def open_member(path: AnyPath, member: str | None) -> Any:
     """A Zarr array by the path of its store and, in a group, its own path; opened for reading.
 
     Its metadata are checked first (:mod:`scalemani.storage.user_arrays`): no codec that runs code comes to see the
@@ -309,17 +249,18 @@ def open_member(path: Place, member: str | None) -> Any:
         to be trusted.
     """
     name = f"{path}:{member}" if member else str(path)
+    folder = root = open_location(path)
     try:
-        folder, found = path, kind_of_node(path)
+        found = kind_of_node(root)
         if found is not None and found[1] == "group":
-            names = [member] if member is not None else arrays_in(path)
+            names = [member] if member is not None else arrays_in(root)
             if len(names) != 1:
                 listed = ", ".join(names) or "none at its top level"
                 raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
             name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
             if not all(part not in ("", ".", "..") for part in parts):
                 raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
-            folder = path.joinpath(*parts)
+            folder = root / "/".join(parts)
             found = kind_of_node(folder)
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
@@ -364,59 +305,58 @@ class Record:
     """What is known of a group that was finished.
 
     digests: Of what its parts were made from, in order.
-    rows, blocks: Rows, and results that were kept for them.
+    rows, pieces: Rows, and pieces that were kept for them.
+    crc: CRC32C of its numbers.
     numbers (rows, axes): These, where they are not in the output.
     """
 
     digests: list[str]
     rows: int
-    blocks: int
+    pieces: int
     crc: int
     numbers: F64 | None
 
 
 class KeptGroups:
-    """The groups of one output.
+    """Finished groups of an output's rows.
 
-    output: Where finished groups go; else their numbers are kept.
+    While a group is in work each of its blocks is a piece. When it is finished its numbers go into the output, a record
+    of a few bytes a block takes the place of the blocks, and these go: what is kept beside an output is one group's
+    blocks, however many rows there are. Where a record does not fit the numbers, the group is made again.
+
+    output: Where the numbers go; they are in the record where there is none.
     of: Digest of what all groups are made from besides their rows.
     """
 
-    def __init__(self, kept: KeptResults, output: NewOutput | None, of: str) -> None:
-        self._kept, self._output, self._of = kept, output, of
+    def __init__(self, pieces: Pieces, output: NewOutput | None, of: str) -> None:
+        self._pieces, self._output, self._of = pieces, output, of
 
     def record(self, first: int) -> Record | None:
         """The record of the group whose first row has a number, if it was finished."""
-        found = self._kept.get(_name(first), self._of, counts=0)
+        found = self._pieces.get(f"group-{first}", self._of, counts=0)
         if found is None or len(found) != (3 if self._output is None else 2):
             return None
-        digests = [part.tobytes().hex() for part in found[0]]
-        rows, blocks, crc = (int(number) for number in found[1])
-        return Record(digests, rows, blocks, crc, found[2] if len(found) > 2 else None)
+        rows, pieces, crc = found[1].tolist()
+        return Record([part.tobytes().hex() for part in found[0]], rows, pieces, crc, (*found, None)[2])
 
     def numbers(self, first: int, record: Record) -> F64 | None:
         """The numbers (rows, axes) of a finished group, or None where they are not what they were."""
         found = record.numbers
-        if found is None and self._output is not None:
+        if self._output is not None:
             found = self._output.read(first, first + record.rows)
         if found is None or len(found) != record.rows or checksum(found) != record.crc:
             return None
-        self._kept.found += record.blocks
+        self._pieces.found += record.pieces
         return found
 
     def finish(self, first: int, digests: Sequence[str], names: Sequence[str], numbers: F64) -> None:
-        """Take the numbers of a group, then drop the results of those names."""
-        said = np.array([len(numbers), len(names), checksum(numbers)], np.int64)
+        """Take the numbers of a group, then drop the pieces of those names."""
         made_of = np.frombuffer(bytes.fromhex("".join(digests)), "<i8").reshape(len(digests), -1)
-        arrays: list[NDArray[Any]] = [made_of, said]
+        arrays: list[NDArray[Any]] = [made_of, np.array([len(numbers), len(names), checksum(numbers)])]
         if self._output is None:
             arrays.append(numbers)
         else:
-            self._kept.check()
+            self._pieces.check()
             self._output.write(first, numbers)
-        self._kept.put(_name(first), self._of, arrays, counts=0)
-        self._kept.drop(names)
-
-
-def _name(first: int) -> str:
-    return f"group-{first}"
+        self._pieces.put(f"group-{first}", arrays, self._of, counts=0)
+        self._pieces.drop(names)

@@ -5,7 +5,7 @@ writes, `.<name>.writer.json`, and puts it again with a higher beat every few se
 path over where the first is dead: at once if it was a process of the same machine that is surely gone, else when the
 object did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long
 that it was taken over notices (:meth:`Writer.check`), and must stop. The right brings what a killed writer left beside
-the path into order (:func:`scalemani.storage.files.settle`).
+the path into order (`recover`, of either kind of place: :mod:`scalemani.storage.files`).
 """
 
 import os
@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,10 +27,9 @@ from scalemani.errors import (
     StoreInUseError,
     StoreUnreachableError,
 )
-from scalemani.storage.buckets import ObjectPath
-from scalemani.storage.files import put, put_once, settle, short
-from scalemani.storage.json import open_plain, read_json, read_plain
-from scalemani.storage.locations import Named, Place, real
+from scalemani.storage.files import AnyPath, Location, create_once, open_location
+from scalemani.storage.folders import short_name
+from scalemani.storage.json import read_json, read_plain
 from scalemani.storage.records import MOST_WRITER_BYTES, WriterRecord, canonical
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
@@ -51,12 +51,12 @@ class Writer:
     Raises ScalemaniError: On entering, if nothing can be put beside the path.
     """
 
-    def __init__(self, path: Named, what: str = "fit", *, beats: bool = True) -> None:
-        target = real(path)
-        self._shown, self._what, self._target = str(path), what, str(target)
-        self._object: Place = target.with_name(f".{short(target.name)}.writer.json")
+    def __init__(self, path: AnyPath, what: str = "fit", *, beats: bool = True) -> None:
+        target = open_location(path).real()
+        self._shown, self._what, self._path, self._target = str(path), what, target, str(target)
+        self._object: Location = target.with_name(f".{short_name(target.name)}.writer.json")
         self._id, self._beat = uuid.uuid4().hex, 0
-        self._made: list[Path] = []  # folders, where the path's own are not there yet
+        self._made: Sequence[Path] = ()  # folders, where the path's own are not there yet
         self._ended, self._lost, self._public = threading.Event(), False, beats
         self._thread = threading.Thread(target=self._beats, name="scalemani-writer", daemon=True)
 
@@ -68,9 +68,9 @@ class Writer:
                 raise self._in_use("this process")
             _at_work[self._target] = self._id
         try:
-            self._make_room()
+            self._made = self._object.parent.make_folders()
             self._claim()
-            self._settle()
+            self._recover()
         except OSError as error:
             self._forget()
             raise ScalemaniError(
@@ -108,33 +108,25 @@ class Writer:
         if self._lost:
             raise self._in_use("another process, which took over while this one stood still")
 
-    def _make_room(self) -> None:
-        parent = self._object.parent
-        if isinstance(parent, ObjectPath):
-            return
-        missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
-        parent.mkdir(parents=True, exist_ok=True)
-        self._made = missing
-
     # ---- claiming --------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        while not put_once(self._object, self._text()):
+        while not create_once(self._object, self._text()):
             before = self._content()
             if before is None:
                 continue
             self._refuse_living(before)
             if self._content() != before:
                 continue  # another came first
-            put(self._object, self._text())
+            self._object.put(self._text())
             time.sleep(SETTLE)
             if self._content() != self._text():
                 continue
             return
 
-    def _settle(self) -> None:
+    def _recover(self) -> None:
         try:
-            settle(self._target)
+            self._path.recover()
         except OSError:
             return  # nothing was removed, and who opens the run says where the old one is
         except BaseException:
@@ -212,7 +204,7 @@ class Writer:
             try:
                 self.check()
                 self._beat += 1
-                put(self._object, self._text())
+                self._object.put(self._text())
             except StoreInUseError:
                 return  # the next check of the work itself says so
             except DiskFullError:
@@ -221,16 +213,13 @@ class Writer:
                 continue  # a file system or a network that is away for a moment
 
     def _beat_in_place(self) -> None:
-        if isinstance(self._object, ObjectPath):
-            return
         try:
-            with open_plain(self._object, os.O_RDWR) as stream:
-                stream.write(self._text())
+            self._object.write_in_place(self._text())
         except (OSError, ValueError):
             return
 
 
-def who_writes(path: Named) -> str | None:
+def who_writes(path: AnyPath) -> str | None:
     """Who is at work at a path, for messages, as far as it can be told at once; None where nobody is or may be."""
     writer = Writer(path)
     try:

@@ -309,7 +309,6 @@ def project(
     from scalemani.formats.csv_text import quoted
     from scalemani.formats.outputs import check_output, write_coordinates
     from scalemani.formats.points import open_points
-    from scalemani.storage.locations import place
     from scalemani.storage.pieces import drop_finished, kept_results
 
     drop_finished(out)
@@ -330,13 +329,11 @@ def project(
         if fitted is None or sorted(fitted) != sorted(source.names or ()):
             raise
         raise ScalemaniError(f"{error}, as --columns {shlex.quote(','.join(map(quoted, fitted)))} does") from error
-    with naming_columns(source.names), kept_results(place(out)) as kept, reporting(not quiet) as report:
+    with naming_columns(source.names), kept_results(out) as kept, reporting(not quiet) as report:
         coordinates = model._run.transform(source.values, scheduler, report, kept)
         kept.check()
-        assert isinstance(kept.folder, Path)
-        write_coordinates(
-            out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=kept.folder
-        )
+        folder = Path(str(kept.folder))
+        write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=folder)
     if not quiet:
         resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
         click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
