@@ -30,7 +30,7 @@ from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.steps.distances import stored_histogram
-from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord, SolveRecord
+from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
@@ -60,11 +60,7 @@ class Run:
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
         self.method = method_of(store)
         self.steps = self.method.steps_in(store)
-        self.data, self.fitted, self.solve = (
-            store.needed(DataRecord),
-            store.needed(FitRecord),
-            store.needed(SolveRecord),
-        )
+        self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), store.revision
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -192,8 +188,8 @@ class Run:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
         self._check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
-        revision, form = self.solve.revision, self.fitted.fields["projection"]
-        return (self.store.path, self._id, revision, form, module, self.method.projector)
+        form = self.fitted.fields["projection"]
+        return (self.store.path, self._id, self._revision, form, module, self.method.projector)
 
     @property
     def _metric(self) -> str:
@@ -206,8 +202,8 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        solved = self.store.record(SolveRecord)
-        if self.store.document.id != self._id or solved is None or solved.revision != self.solve.revision:
+        again = self.store.record(FitRecord) is None or self.store.revision != self._revision
+        if again or self.store.document.id != self._id:
             raise _fitted_again(self.store.path)
 
     @property

@@ -78,7 +78,6 @@ DOCUMENT = {
                 "warnings": ["the constant is large"],
                 "self_check": {"pairs": 0.0},
             },
-            "revision": HEX,
         },
         "fit": {
             "fields": {

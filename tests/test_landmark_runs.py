@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from corruption import tree
 from data import ring_distances, roll
-from scalemani.geodesics.landmarks import Layout
 
 from scalemani import KernelIsomap, fitting, load
 from scalemani.cluster.client import Cluster

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scalemani.geodesics.landmarks import Layout, symmetric_square
 from scipy.sparse.csgraph import dijkstra
 
 from scalemani import Isomap, KernelIsomap, load

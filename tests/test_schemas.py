@@ -210,7 +210,6 @@ def test_what_a_run_writes_is_taken_and_a_value_of_another_type_is_named(kind):
         (("stages", "neighbors", "recall"), 1.5),
         (("stages", "geodesics", "tile_size"), 0),
         (("stages", "geodesics", "median"), -1.0),
-        (("stages", "solve", "revision"), "0" * 31),
         (("stages", "solve", "nugget"), ...),
         (("stages", "solve", "spectrum", "trace"), {"a": {}}),
         (("stages", "solve", "spectrum", "trace"), 1e307),

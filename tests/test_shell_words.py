@@ -12,7 +12,8 @@ import pytest
 import scalemani
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.formats.points import open_points
-from scalemani.methods import in_options
+from scalemani.methods import REGISTRY
+from scalemani.terminal.options import in_options
 
 PASSING = {"progress", "store"}  # an option of its own, and an argument
 

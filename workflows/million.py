@@ -62,7 +62,6 @@ from typing import Any
 
 from millions import arrays, claims, growth, truth
 from millions.stages import Stages, disk_bytes, megabytes, stage_table
-from scalemani.geodesics.landmarks import Layout
 
 from scalemani import KernelIsomap
 from scalemani.cluster.machine import parse_memory

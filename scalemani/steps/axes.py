@@ -5,7 +5,6 @@ distances is in memory, and the same solver works on it, to a tolerance that its
 """
 
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -144,7 +143,7 @@ def stored_embedding(store: RunStore) -> Embedding:
 
 
 def record_model(store: RunStore, embedding: Embedding, fields: SolveFields, account: dict[str, Any]) -> None:
-    """Put a model that was checked in the place of the one that is there, as a new revision."""
+    """Put a model that was checked in the place of the one that is there."""
     store.forget(SolveRecord.STEP, PlacementRecord.STEP, FitRecord.STEP)
     store.write_array("vectors", embedding.vectors)
     store.write_array("eigenvalues", embedding.eigenvalues)
@@ -156,7 +155,6 @@ def record_model(store: RunStore, embedding: Embedding, fields: SolveFields, acc
             nugget=embedding.nugget,
             tolerance=embedding.tolerance,
             spectrum=SpectrumRecord(**account),
-            revision=uuid.uuid4().hex,
         )
     )
 

@@ -16,7 +16,6 @@ from scalemani.parameters import Parameters, as_given
 from scalemani.storage.records import (
     Count,
     Crc32c,
-    Hex,
     Natural,
     NotNegative,
     Plain,
@@ -254,7 +253,6 @@ class SolveRecord(StepRecord, frozen=True, kw_only=True):
     """The model: constant and axes.
 
     constant, nugget, tolerance: As :class:`scalemani.embedding.coordinates.Embedding` has them.
-    revision: Another one for every solve.
     """
 
     STEP: ClassVar[str] = "solve"
@@ -264,7 +262,6 @@ class SolveRecord(StepRecord, frozen=True, kw_only=True):
     nugget: Sized
     tolerance: Share
     spectrum: SpectrumRecord
-    revision: Hex
 
     def __post_init__(self) -> None:
         axes = self.fields.n_components

@@ -12,6 +12,7 @@ import errno
 import uuid
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
@@ -276,6 +277,12 @@ class RunStore(Distances):
         """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
         folders = [open_location(self.path) / name for name in (*self._of_model(), *more)]
         return sum(file.size() for folder in folders for file in folder.rglob("*") if file.is_file())
+
+    @property
+    def revision(self) -> str:
+        """A name of the model that the run holds: one with other arrays has another."""
+        sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(LEFT_OUT)}
+        return blake2b(canonical(sums), digest_size=16).hexdigest()
 
     def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""

@@ -33,14 +33,15 @@ Before = tuple[str | float | None, str]
 def result_in(store: str) -> Before | None:
     """The correction whose result a store holds, and a name of that result; None without a result."""
     from scalemani.errors import ScalemaniError
-    from scalemani.steps.records import SolveRecord
+    from scalemani.steps.records import FitRecord
     from scalemani.storage.run import RunStore
 
     try:
-        state = RunStore(store).record(SolveRecord)
+        run = RunStore(store)
+        fit = run.record(FitRecord)
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if state is None else (state.spectrum.correction, state.revision)
+    return None if fit is None else (fit.fields["correction"], run.revision)
 
 
 def begun_line(store: str) -> str | None:
