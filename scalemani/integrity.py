@@ -181,7 +181,8 @@ def _mend(
     for fault in faults:
         if fault.kind not in OF_ANY and fault.kind != "stray":
             step, kind = _step_of(fault, steps)
-            if fault.kind == "array" and fault.name not in step.left(store):
+            unfinished = store.record(step.record) is None or step.mends.get(kind) == "removes it"
+            if fault.kind == "array" and unfinished:
                 store.remove_array(fault.name)
                 done.append(f"{fault.name} was removed: it is made again when it is needed")
             else:

@@ -61,6 +61,9 @@ class Run:
         self.method = method_of(store)
         self.steps = self.method.steps_in(store)
         self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), store.revision
+        self._names = store.record(NamesRecord)
+        for step in self.steps:
+            store.needed(step.record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copies in one process share the run."""
@@ -121,8 +124,8 @@ class Run:
     @property
     def feature_names(self) -> list[str] | None:
         """Names of the features, if the fit or its caller knew them."""
-        names = self.store.record(NamesRecord)
-        return None if names is None or names.features is None else list(names.features)
+        named = self._names
+        return None if named is None or named.features is None else list(named.features)
 
     def name_features(self, names: list[str] | None) -> None:
         """Record the names of the features in the store.
@@ -133,7 +136,9 @@ class Run:
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
                 self._check_current()
-                RunStore(self.store.path).guarded(writer.check).finish(NamesRecord(features=names))
+                named = NamesRecord(features=names)
+                RunStore(self.store.path).guarded(writer.check).finish(named)
+            self._names = named
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""

@@ -89,8 +89,8 @@ DOCUMENT = {
                 "landmarks": None,
                 "landmark_method": "maxmin",
             },
-            "estimator": "KernelIsomap",
         },
+        "method": {"name": "kernel-isomap", "module": "scalemani.estimators"},
         "names": {"features": ["x", "y", "z"]},
     },
 }

@@ -102,7 +102,7 @@ def fit(**more):
 def allowed(limit, room=None, memory=0, *, one_process, asked=None):
     """The limit of a client, and of one worker that says what room it has and of which limit."""
     said = [SimpleNamespace(host="a", process=1, room=room, limit=memory, free=ENDLESS)]
-    cluster = SimpleNamespace(accounts=said, shares_process=one_process)
+    cluster = SimpleNamespace(infos=said, shares_process=one_process)
     return MemoryLimit.of(Parameters(memory_limit=asked), cluster, limit)
 
 

@@ -11,6 +11,7 @@ from data import roll
 from scalemani import KernelIsomap, fitting, load
 from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
+from scalemani.steps.graph import NeighborsStep
 from scalemani.storage.arrays import first_stray, is_own
 from scalemani.storage.buckets import Bucket
 from scalemani.storage.files import open_location
@@ -193,13 +194,13 @@ def test_a_run_in_object_storage_with_something_elses_in_it_is_not_overwritten(s
 
 
 def test_what_comes_while_the_new_run_is_begun_is_not_lost_either(run, monkeypatch):
-    before, real = tree(run), fitting._graph_and_plan
+    before, real = tree(run), NeighborsStep.run
 
     def meanwhile(*arguments):
         (run / "notes.txt").write_text("mine")
         return real(*arguments)
 
-    monkeypatch.setattr(fitting, "_graph_and_plan", meanwhile)
+    monkeypatch.setattr(NeighborsStep, "run", meanwhile)
     with pytest.raises(ScalemaniError, match=r"'notes\.txt' in it is no part of a run"):
         model(run, overwrite=True).fit(X[:30])
     assert tree(run) == {**before, "notes.txt": b"mine"} and os.listdir(run.parent) == ["run.zarr"]

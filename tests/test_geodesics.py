@@ -23,6 +23,7 @@ from scalemani.steps import distances
 from scalemani.steps.distances import RowWork, write_given
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 N = 120
 
@@ -182,7 +183,7 @@ def test_a_thread_uses_the_same_memory_for_all_its_rows():
 def test_tile_rows_that_are_not_confirmed_are_an_error(cluster, tmp_path, graph, monkeypatch):
     """Each task looks where it wrote."""
     store = run_of(graph, 32, tmp_path / "run")
-    monkeypatch.setattr(RunStore, "_confirm", lambda *_: None)
+    monkeypatch.setattr(Tiles, "_confirm", lambda *_: None)
     with pytest.raises(DamagedStoreError, match=r"tile row \d of D was not written"):
         compute_distances(cluster, store)
 

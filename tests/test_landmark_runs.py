@@ -18,7 +18,7 @@ from data import ring_distances, roll
 from scalemani import KernelIsomap, fitting, load
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, StoreMismatchError
-from scalemani.integrity import remedy, repair, verify
+from scalemani.integrity import repair, verify
 from scalemani.steps import cuts, landmark_distances
 from scalemani.steps.sources import Layout
 from scalemani.storage.folders import PARTIAL, FilePath
@@ -104,7 +104,7 @@ OTHER_DAMAGE = {
 def test_a_whole_run_is_whole(made):
     found = verify(made.store_)
     assert not found.faults
-    assert (found.tile_rows, found.landmarks) == (5, True)
+    assert (found.tile_rows, found.tiles) == (5, "blocks of distances to landmarks")
 
 
 def test_many_kinds_of_damage_are_found_and_mended_to_the_same_bits(run, made):
@@ -114,7 +114,7 @@ def test_many_kinds_of_damage_are_found_and_mended_to_the_same_bits(run, made):
     assert found.damaged
     assert {called for _, called in DAMAGE.values() if called} <= {fault.name for fault in found.faults}
     assert any(fault.name.endswith(PARTIAL) and fault.kind == "leftover" for fault in found.faults)
-    assert all(remedy(fault, given=False, landmarks=True).startswith("--repair ") for fault in found.faults)
+    assert all(remedy.startswith("--repair ") for remedy in found.remedies)
     done, left = repair(str(run))
     assert not left.faults
     assert "the landmarks were chosen again: they are those that they were" in done
@@ -317,7 +317,7 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
     held = sum(file.stat().st_size for file in (tmp_path / "r" / MATRIX / "c").rglob("*/0"))
     assert shown.disk_distances == held
     assert held < shown.disk < held + 1_000_000
-    assert set(shown.seconds) == {"neighbors", "graph", "landmarks", "geodesics", "solve", "coordinates", "starting"}
+    assert set(shown.seconds) == {"neighbors", "graph", "sources", "geodesics", "solve", "coordinates", "starting"}
     assert shown.refusal is None
     assert "landmarks        24, each farthest from those before it" in str(shown)
 

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 
 from scalemani import Isomap, KernelIsomap, load
-from scalemani.embedding.coordinates import load_embedding
 from scalemani.errors import ScalemaniError, StoreMismatchError
 from scalemani.geodesics.farthest import farthest_points
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels, LandmarkKernels
+from scalemani.steps.axes import stored_embedding
+from scalemani.steps.records import GraphRecord, SourcesRecord
 from scalemani.steps.sources import Layout, symmetric_square
 from scalemani.storage.run import RunStore
 
@@ -77,7 +78,7 @@ def test_other_kinds_of_input_give_the_same(points):
     assert procrustes(given_d.embedding_, model.embedding_) < 1e-5
     assert np.abs(given_d.transform(d[:7]) - given_d.embedding_[:7]).max() < 1e-5
     store = model._run.store
-    graph = shared_graph(store.path, store.identity).astype(np.float64) * model._run.graph.scale
+    graph = shared_graph(store.path, store.identity).astype(np.float64) * model._run.store.needed(GraphRecord).scale
     vertex = model._run.vertex
     by_graph = KernelIsomap(metric="precomputed", landmarks=np.arange(0, 400, 8)).fit(graph[vertex][:, vertex])
     assert procrustes(by_graph.embedding_, model.embedding_) < 1e-5
@@ -166,13 +167,13 @@ def test_landmarks_land_on_themselves(points, correction, projection):
     """On Y = V |λ|^{1/2}, from their eigenvectors."""
     model = KernelIsomap(landmarks=50, correction=correction, projection=projection).fit(points)
     run = model._run
-    own = load_embedding(run.store).coordinates()
+    own = stored_embedding(run.store).coordinates()
     assert np.abs(model.embedding_[model.landmarks_] - own).max() < 1e-6 * np.abs(own).max()
 
 
 def test_a_new_point_is_as_far_as_its_neighbours_say(fitted, points):
     """Its distances are least sums over its k nearest training points; the projection of these by a dense formula."""
-    store, scale = fitted._run.store, fitted._run.graph.scale
+    store, scale = fitted._run.store, fitted._run.store.needed(GraphRecord).scale
     new = roll(5, seed=3)
     rows = Layout.of(store).by_point(store).read_rows(fitted._run.vertex).astype(np.float64) * scale
     apart = np.linalg.norm(new[:, None] - points, axis=2)
@@ -244,7 +245,7 @@ def test_the_choices_are_kept(points, tmp_path):
 
 def test_no_point_is_farther_than_the_reach(fitted):
     d = fitted.geodesics(fitted.landmarks_)
-    reach = fitted._run.chosen.reach * fitted._run.graph.scale
+    reach = fitted._run.store.needed(SourcesRecord).reach * fitted._run.store.needed(GraphRecord).scale
     assert d.min(axis=0).max() == pytest.approx(reach, rel=1e-5)
 
 

@@ -29,6 +29,7 @@ from scalemani.steps.base import Needs
 from scalemani.steps.distances import TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep
 from scalemani.steps.records import GraphRecord, NeighborsRecord
+from scalemani.storage.folders import FilePath
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 from scalemani.terminal.commands import cli
@@ -274,9 +275,7 @@ def test_what_only_the_graph_can_tell_leaves_no_file_either(tmp_path, monkeypatc
 
 
 def test_a_full_disk_is_refused_before_any_file(tmp_path, monkeypatch):
-    from scalemani.planning import memory
-
-    monkeypatch.setattr(memory, "free_disk", lambda _: 1000)
+    monkeypatch.setattr(FilePath, "free_bytes", lambda _: 1000)
     with pytest.raises(DoesNotFitError, match=r"need [\d,]+ bytes and 1,000 are free"):
         Isomap(n_neighbors=K, store=tmp_path / "run").fit(roll(100))
     assert not list(tmp_path.iterdir())

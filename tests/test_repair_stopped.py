@@ -5,9 +5,10 @@ import pytest
 from stored_models import fitted, same
 
 from scalemani import load
-from scalemani.embedding.dimension import stored_histogram
-from scalemani.integrity import needed_arrays, verify
 from scalemani.integrity import repair as mend
+from scalemani.integrity import verify
+from scalemani.methods.base import method_of
+from scalemani.steps.distances import stored_histogram
 from scalemani.steps.records import NamesRecord, RedoRecord
 from scalemani.storage.run import RunStore
 
@@ -102,7 +103,7 @@ def test_a_repair_that_is_stopped_while_it_reads_again_is_gone_on_with(undisturb
 def test_an_array_that_a_finished_stage_needs_is_missed_wherever_it_has_gone(run):
     """The document may have lost it too: it takes a name out before an array is written anew."""
     store = RunStore(run)
-    needed = needed_arrays(store)
+    needed = set().union(*(step.left(store) for step in method_of(store).steps_in(store)))
     assert needed >= {"vertex", "order", "graph_weights", "vectors", "distance_counts", "first_found"}
     assert needed <= set(store.document.arrays)
     for name in ("vertex", "vectors", "distance_counts"):

@@ -316,7 +316,8 @@ def test_a_search_among_clusters_that_was_stopped_goes_on(columns, monkeypatch):
         again = found()
         same((again.indices, again.distances), (whole.indices, whole.distances))
         assert again.stats == whole.stats and len(calls) == len(gone)
-    for damage in (pieces[names[0]][:-1], pieces[names[0]].astype(float), np.zeros(3, np.int64)):
+    whole_piece = pieces[names[0]]
+    for damage in (whole_piece[:-1], [part.astype(float) for part in whole_piece], [np.zeros(3, np.int64)]):
         kept[names[0]] = damage
         calls.clear()
         same((found().indices, found().distances), (whole.indices, whole.distances))

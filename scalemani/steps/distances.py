@@ -203,9 +203,6 @@ class TileDistances(Step):
                 return
             store.forget(self.name)  # D was dropped, and the model that was made of it is taken back
         graph = store.needed(GraphRecord)
-        if not store.has_distances:
-            store.create_distances(graph.n_vertices, work.cut.tile, work.parameters.compression)
-            store.write_array(FIRST_BLOCK, work.made["start"])  # what was read of another D goes with that
         report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
         block = work.made.pop("start")
         reader = first_reader(block)

@@ -6,7 +6,7 @@ record. :mod:`scalemani.storage.records` says how they are read and written.
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -313,6 +313,14 @@ class FitRecord(StepRecord, frozen=True, kw_only=True):
         if lost:
             raise ValueError(f"no parameter {lost[0]!r}")
         known = {one.name for one in fields(Parameters)}
+        for name, kind in get_type_hints(Parameters).items():
+            if name in self.fields and name != "metric":
+                try:
+                    msgspec.convert(self.parameters[name], kind)
+                except msgspec.ValidationError as error:
+                    raise ValueError(f"{name}: {error}") from error
+        if not isinstance(self.fields["random_state"], int):
+            raise ValueError("random_state is no integer")
         if is_function_name(str(self.fields["metric"])):  # which `load` looks for, with its parameters
             known -= {"metric", "metric_params"}
         Parameters(**{name: value for name, value in self.parameters.items() if name in known}).check()

@@ -110,6 +110,9 @@ class Start(Step):
             work.cut = work.cut._replace(most_columns=min(work.cut.most_columns, state.most_columns))
         if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
             return
+        if not store.has_distances:  # empty, and what was read of another D goes with that
+            n = store.needed(GraphRecord).n_vertices
+            store.create_distances(n, work.cut.tile, parameters.compression)
         work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)
 
     # ---- what it will take ----

@@ -252,7 +252,7 @@ def as_group(document: dict[str, Any]) -> bytes:
     return canonical({"attributes": {KEY: document}, "node_type": "group", "zarr_format": 3})
 
 
-_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=float)  # NumPy's float64 is a float
+_ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=lambda value: value.item())  # a number or text of NumPy's
 
 
 def canonical(value: Any) -> bytes:

@@ -27,7 +27,7 @@ def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
     return said_of_list(words, which or [""] * len(words))
 
 
-Before = tuple[str | float | None, str]
+Before = tuple[str | float, str]
 
 
 def result_in(store: str) -> Before | None:
@@ -41,7 +41,7 @@ def result_in(store: str) -> Before | None:
         fit = run.record(FitRecord)
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if fit is None else (fit.fields["correction"], run.revision)
+    return None if fit is None else (fit.fields["correction"] or "none", run.revision)
 
 
 def begun_line(store: str) -> str | None:
@@ -72,7 +72,7 @@ def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: b
     lines = [*_spectrum_lines(model), f"store            {store}"]
     if before is not None and not worked:
         lines.append("nothing to do    the fit was finished before")
-    elif before is not None and before[0] not in (None, model.spectrum_["correction"]):
+    elif before is not None and before[0] != (model.spectrum_["correction"] or "none"):
         lines.append(f"replaced         the result there with correction {before[0]}; its distances were used again")
     return lines
 
