@@ -88,6 +88,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         work = Work(store, recorded_parameters(store), cluster, report=report or no_progress)
         for step in steps:
             faults += step.audit(work, broken)
+        broken |= {fault.name for fault in faults if fault.kind == "array"}
         faults += _together(work, steps, faults, broken)
     return Verification(
         str(path),

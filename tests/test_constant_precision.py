@@ -204,7 +204,8 @@ def test_the_reference_is_the_matrix_of_cailliez(kind):
 FIT = """
 import hashlib, json, warnings
 import numpy as np
-from scalemani import KernelIsomap, eigensolver
+from scalemani import KernelIsomap
+from scalemani.kernel import eigensolver
 
 eigensolver.FULL_BASIS = 1
 warnings.simplefilter("ignore")

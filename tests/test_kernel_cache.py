@@ -44,7 +44,7 @@ kernels = {
     for name, module in list(sys.modules.items())
     if name.partition(".")[0] in ("scalemani", "kernels", "other")
     for value in vars(module).values()
-    if hasattr(value, "stats")
+    if hasattr(value, "py_func") and hasattr(value, "stats")
 }
 print(json.dumps({
     "answer": answer,

@@ -139,7 +139,7 @@ def test_each_damage_is_mended_alone(run, made, name):
 def test_repair_makes_no_row_of_a_graph_for_what_the_matrix_says(run, monkeypatch):
     flip(run / "landmark_square/c/0/0")
     flip(run / "coordinates/c/0/0")
-    monkeypatch.setattr(landmark_distances, "geodesic_rows", None)
+    monkeypatch.setattr(landmark_distances, "compute_rows", None)
     before = tree(run / MATRIX)
     assert not repair(str(run))[1].faults
     assert tree(run / MATRIX) == before
@@ -424,7 +424,7 @@ def test_landmarks_that_are_chosen_again_keep_no_row_of_others(tmp_path):
     with pytest.raises(Stop):
         estimator(tmp_path / "r", progress=stop).fit(POINTS)
     store = RunStore(tmp_path / "r")
-    store.forget("landmarks")
+    store.forget("sources")
     model = estimator(tmp_path / "r", landmarks=np.arange(24)).fit(POINTS)
     fresh = estimator(tmp_path / "s", landmarks=np.arange(24)).fit(POINTS)
     assert np.array_equal(model.embedding_, fresh.embedding_)
@@ -434,7 +434,7 @@ def test_landmarks_that_are_chosen_again_keep_no_row_of_others(tmp_path):
 def test_a_turned_matrix_whose_stage_is_lost_does_not_stand_for_the_rest(made, run):
     """As where the document's older copy takes its place: the rows are gone by then, and what was taken of them."""
     store = RunStore(run)
-    store.forget("geodesics", "solve", "fit")
+    store.forget("geodesics", "solve", "coordinates", "fit")
     for name in ("landmark_square", "landmark_counts"):
         store.remove_array(name)
     model = estimator(run).fit(POINTS)

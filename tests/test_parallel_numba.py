@@ -84,8 +84,8 @@ def test_fits_and_transforms_at_once_in_one_process_end_well():
 
 WITHOUT = """
 import contextlib
-from scalemani.neighbors import descent, forms
-descent.one_numba_thread = forms.one_numba_thread = contextlib.nullcontext
+from scalemani.neighbors import descent, forms, functions
+descent.one_numba_thread = forms.one_numba_thread = functions.one_numba_thread = contextlib.nullcontext
 """
 
 

@@ -370,7 +370,8 @@ class LandmarkAxes(Axes):
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """The means and axes are those of the landmarks' distances, and the model places landmarks where they are."""
         store = work.store
-        if store.record(SolveRecord) is None or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
+        lost = store.record(SolveRecord) is None or store.record(DistancesRecord) is None
+        if lost or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
             return
         embedding, chosen = stored_embedding(store), checked_landmarks(Layout.of(store).m, 0)
         try:

@@ -48,7 +48,7 @@ from scalemani.steps.cuts import (
     tile_cuts,
 )
 from scalemani.steps.inputs import GeodesicInput
-from scalemani.steps.records import DistancesRecord, GraphRecord, SolveRecord, StartRecord
+from scalemani.steps.records import DistancesRecord, GraphRecord, StartRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.steps.start import kept_block
 from scalemani.storage.audit import Fault, folder_faults, row_faults, size_faults
@@ -199,9 +199,7 @@ class TileDistances(Step):
         """Write D as tiles, read for the first time while they are written; a run that stopped goes on."""
         store, points, report = work.store, work.points, work.report
         if store.record(DistancesRecord) is not None:
-            if store.has_distances or store.record(SolveRecord) is not None:
-                return
-            store.forget(self.name)  # D was dropped, and the model that was made of it is taken back
+            return
         graph = store.needed(GraphRecord)
         report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
         block = work.made.pop("start")

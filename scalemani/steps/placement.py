@@ -18,7 +18,7 @@ from scalemani.steps.axes import MODEL, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import sample_points
 from scalemani.steps.landmark_distances import some_chunks
-from scalemani.steps.records import PlacementFields, PlacementRecord
+from scalemani.steps.records import DistancesRecord, PlacementFields, PlacementRecord
 from scalemani.steps.sources import COORDINATES, COUNTS, LANDMARKS, SQUARE, Layout, fewer_landmarks
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
@@ -54,10 +54,12 @@ class Placement(Step):
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Some points of some chunks are placed again."""
         store = work.store
-        if store.record(PlacementRecord) is None or broken & {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}:
+        state = store.record(PlacementRecord)
+        others = {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}
+        if state is None or store.record(DistancesRecord) is None or broken & others:
             return
         layout, coordinates = Layout.of(store), store.read_array(COORDINATES)
-        placer = landmark_placer(store, stored_embedding(store), work.parameters.projection)
+        placer = landmark_placer(store, stored_embedding(store), state.fields.projection)
         points, longest = layout.by_point(store), np.abs(coordinates).max(axis=0, initial=0.0)
         for block in some_chunks(store):
             here = points.rows[block]
@@ -72,7 +74,8 @@ class Placement(Step):
         store = work.store
         if waiting:
             return []
-        found = place_all(work.cluster, store, stored_embedding(store), work.parameters.projection, work.report)
+        form = store.needed(PlacementRecord).fields.projection
+        found = place_all(work.cluster, store, stored_embedding(store), form, work.report)
         store.write_array(COORDINATES, found)
         store.finish()
         return ["the points were placed again"]

@@ -111,6 +111,7 @@ class Start(Step):
         if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
             return
         if not store.has_distances:  # empty, and what was read of another D goes with that
+            store.forget(DistancesRecord.STEP)  # of a D that was dropped
             n = store.needed(GraphRecord).n_vertices
             store.create_distances(n, work.cut.tile, parameters.compression)
         work.made[self.name] = kept_block(store, work.points, parameters, work.cluster, work.cut.most_columns)
