@@ -1,16 +1,9 @@
-"""The demo: takes a directory, gives an experiment as pictures, printed figures and a page.
+"""The demo: an experiment on a Swiss roll, as printed figures, pictures and a page in a directory.
 
-A Swiss roll of one turn and 1,200 points is fitted with 30 neighbours and two components by Isomap and by kernel
-Isomap, and 3,000 other points of it are projected into both. The paper's own roll has more turns, more noise and 4
-neighbours (``workflows/paper_swiss_roll.py``); there the constant is 4 times the median distance and bends the map.
-
-The paper's three data sets, with the parameters that a perfect embedding would recover.
-
-Choi and Choi ("Kernel Isomap", Electronics Letters 40, 2004; "Robust kernel Isomap", Pattern
-Recognition 40, 2007) fit a noisy Swiss roll of 1,200 points, a roll without noise and a noisy
-semi-sphere. What they leave open (the roll's size, the sphere's radius) is said below.
-
-Pictures of the experiment: takes points, coordinates and eigenvalues, gives matplotlib figures.
+A roll of one turn and 1,200 points is fitted with 30 neighbours and two components by Isomap and by kernel Isomap, and
+3,000 other points of it are placed in both maps. The paper's own roll (Choi and Choi, "Robust kernel Isomap", Pattern
+Recognition 40, 2007) has more turns, more noise and 4 neighbours (``workflows/paper_swiss_roll.py``): there the
+constant is 4 times the median distance and bends the map.
 """
 
 import time
@@ -37,11 +30,7 @@ from scalemani.words import two_digits
 
 @dataclass(frozen=True)
 class Manifold:
-    """Points (n, 3) drawn from a known surface, and where each lies on it before noise.
-
-    `parameters` (n, 2) are lengths, called `names`: along and across a roll, or the flat map of a semi-sphere that
-    keeps distances from its pole.
-    """
+    """Points (n, 3) of a known surface, and where each lies on it before noise: lengths (n, 2) called `names`."""
 
     points: F64
     parameters: F64
@@ -57,21 +46,11 @@ def swiss_roll(
     from the inner edge, ``s(t) = (t sqrt(1 + t²) + asinh t) / 2`` less its value there, and h: the
     roll is a flat sheet, so geodesic distances are straight lines between them.
 
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    noise_variance : float
-        Variance of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
-    turns : float
-        Of the spiral: t ends at (1.5 + 2 `turns`) π.
-    even : bool
-        As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
-    random_state : int, Generator or None
-        As ``numpy.random.default_rng`` takes it.
+    noise_variance: Of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
+    turns: Of the spiral: t ends at (1.5 + 2 `turns`) π.
+    even: As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
+    random_state: As ``numpy.random.default_rng`` takes it.
 
-    Examples
-    --------
     >>> roll = swiss_roll(5, random_state=0)
     >>> roll.points.shape, roll.parameters.shape
     ((5, 3), (5, 2))
@@ -92,38 +71,6 @@ def swiss_roll(
 
 def _arc_length(t: F64) -> F64:
     return 0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t))
-
-
-def semi_sphere(n: int, *, noise_variance: float = 0.0, radius: float = 10.0, random_state: Any = None) -> Manifold:
-    """The upper half of a sphere, uniform by area.
-
-    It has curvature, so that no flat embedding keeps its geodesic distances: the additive constant
-    takes up what is left. The parameters are the map (R θ cos φ, R θ sin φ), θ the angle from
-    the pole. The radius is ours; 10 makes the noise of the paper's roll about as large against it.
-
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    noise_variance : float
-        Variance of the Gaussian noise added to each coordinate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sphere = semi_sphere(4, random_state=0)
-    >>> np.allclose(np.linalg.norm(sphere.points, axis=1), 10)
-    True
-    """
-    rng = np.random.default_rng(random_state)
-    z = rng.random(n)  # area of a zone is proportional to its height
-    turn = 2 * np.pi * rng.random(n)
-    ring = np.sqrt(1 - z * z)
-    surface = radius * np.column_stack([ring * np.cos(turn), ring * np.sin(turn), z])
-    noise = np.sqrt(noise_variance) * rng.standard_normal((n, 3))
-    polar = radius * np.arccos(z)
-    parameters = np.column_stack([polar * np.cos(turn), polar * np.sin(turn)])
-    return Manifold(surface + noise, parameters, ("first polar coordinate", "second polar coordinate"))
 
 
 def write_table(path: Path, prefix: str, values: F64, headings: Sequence[str] = ("x", "y", "z")) -> None:
@@ -208,7 +155,6 @@ def unrolling(parameters: Floats, coordinates: Mapping[str, Floats], name: str) 
     return figure
 
 
-NOISE_VARIANCE = 0.25  # of the paper's roll
 N_NEIGHBORS = 30  # paths zigzag little, and none of these edges leaps from one turn to the next
 N_COMPONENTS = 2
 TITLES = {"Isomap": "isomap.zarr", "kernel Isomap": "kernel_isomap.zarr"}
@@ -305,6 +251,8 @@ def fit_both(
     **parameters: Any,
 ) -> dict[str, Outcome]:
     """Isomap and kernel Isomap on one data set, by title, in two stores in `place`; test points are projected."""
+    from scipy.spatial.distance import pdist
+
     from scalemani import Isomap, KernelIsomap
 
     outcomes = {}
@@ -322,17 +270,14 @@ def fit_both(
         between = time.perf_counter()
         projected = np.asarray(model.transform(test.points))
         ended = time.perf_counter()
-        rows = np.arange(len(fitted))
+        rows, some = np.arange(len(fitted)), slice(0, PAIRS)
         geodesic = np.asarray(model.geodesics(rows))
-        some = slice(0, PAIRS)
         outcomes[title] = Outcome(
             spectrum=dict(model.spectrum_),
             train=fitted,
             test=projected,
             residual_variances=residual_variances(geodesic, fitted, rows),
-            test_residual_variance=residual_variance(
-                _distances(test.parameters[some]), _distances(projected[some, :2])
-            ),
+            test_residual_variance=residual_variance(pdist(test.parameters[some]), pdist(projected[some, :2])),
             recovered=_recovered(test, projected[:, :2]),
             kernel_eigenvalues=_kernel_eigenvalues(geodesic, model.additive_constant_),
             seconds=(between - started, ended - between),
@@ -350,12 +295,6 @@ def _recovered(test: Manifold, coordinates: F64) -> dict[str, float]:
     found = axes @ np.linalg.lstsq(axes, test.parameters, rcond=None)[0]
     pairs = zip(test.names, test.parameters.T, found.T, strict=True)
     return {name: float(np.corrcoef(true, line)[0, 1]) for name, true, line in pairs}
-
-
-def _distances(points: F64) -> F64:
-    from scipy.spatial.distance import pdist
-
-    return np.asarray(pdist(points))
 
 
 def _kernel_eigenvalues(geodesic: F64, constant: float) -> F64:

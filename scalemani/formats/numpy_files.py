@@ -1,8 +1,11 @@
 """NumPy's files of points: takes an .npy or .npz, gives its array; whatever a file says of itself is checked first."""
 
+import contextlib
 import math
+import re
 import struct
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError
-from scalemani.words import one_line
+from scalemani.formats.common import damage_said
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -25,12 +28,8 @@ def read_npy(path: Path, member: str | None) -> NDArray[Any]:
 
     Raises ScalemaniError: It is damaged, shorter than it says, or holds Python objects.
     """
-    try:
+    with _damage_said(path):
         return np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # a header is parsed as Python's literals, whose errors are many
-        if "objects" in str(error).lower():
-            raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
 
 
 def read_npz(path: Path, member: str | None) -> Any:
@@ -39,31 +38,36 @@ def read_npz(path: Path, member: str | None) -> Any:
     Raises ScalemaniError: It is damaged, says more than its bytes can hold or than memory can, holds Python objects, or
         lacks the key.
     """
+    with _damage_said(path), zipfile.ZipFile(path) as archive:
+        found = archive.infolist()
+        if len(found) > _MOST_MEMBERS:
+            raise ScalemaniError(f"{path} has {len(found):,} members; at most {_MOST_MEMBERS:,} are looked at")
+        members = {info.filename.removesuffix(".npy"): info for info in found}
+        if member is None and {"format", "shape"} <= set(members):
+            for info in members.values():
+                _check_member(path, archive, info)
+            return _sparse(path)
+        if member is None and len(members) == 1:
+            member = next(iter(members))
+        if member is None or member not in members:
+            what = "holds several arrays" if member is None else f"has no array {member!r}"
+            listed = ", ".join(sorted(members)) or "it is empty"
+            raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
+        _check_member(path, archive, members[member])
+        with archive.open(members[member]) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _damage_said(path: Path) -> Iterator[None]:
+    """One line for damage, of which NumPy, zipfile, zlib and SciPy speak in errors of many kinds, and for objects."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            found = archive.infolist()
-            if len(found) > _MOST_MEMBERS:
-                raise ScalemaniError(f"{path} has {len(found):,} members; at most {_MOST_MEMBERS:,} are looked at")
-            members = {info.filename.removesuffix(".npy"): info for info in found}
-            if member is None and {"format", "shape"} <= set(members):
-                for info in members.values():
-                    _check_member(path, archive, info)
-                return _sparse(path)
-            if member is None and len(members) == 1:
-                member = next(iter(members))
-            if member is None or member not in members:
-                what = "holds several arrays" if member is None else f"has no array {member!r}"
-                listed = ", ".join(sorted(members)) or "it is empty"
-                raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
-            _check_member(path, archive, members[member])
-            with archive.open(members[member]) as file:
-                return np.lib.format.read_array(file, allow_pickle=False)
-    except ScalemaniError:
-        raise
-    except Exception as error:  # zipfile, zlib, NumPy and SciPy each raise their own kinds for a damaged file
-        if "pickle" in str(error).lower():
+        with damage_said(f"{path} is not a whole {path.suffix} file"):
+            yield
+    except ScalemaniError as error:
+        if re.search("objects|pickle", str(error.__cause__)):
             raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
+        raise
 
 
 def _check_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
@@ -112,7 +116,3 @@ def _sparse(path: Path) -> Any:
 
 def _holds_objects(path: Path) -> ScalemaniError:
     return ScalemaniError(f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype")
-
-
-def _not_whole(path: Path, error: Exception) -> ScalemaniError:
-    return ScalemaniError(f"{path} is not a whole {path.suffix} file ({one_line(error)}); save it again")

@@ -1,9 +1,8 @@
 """Files of points: a file's name gives an array with its row ids.
 
-The end of a name says the format, and what the file says of itself is held against its bytes: nothing is unpickled,
-nothing is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings are
-given as they stand: what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be
-found again by that name. Such files are for programs; a spreadsheet should import their columns as text.
+The end of a name says the format. What the file says of itself is held against its bytes: nothing is unpickled, nothing
+is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings stay as they
+stand: what a spreadsheet takes for a formula (``=...``) must be found again by that name in the .csv that is written.
 """
 
 import os
@@ -82,7 +81,8 @@ def open_points(spec: str, **options: Any) -> PointsFile:
 def _opened(spec: str, how: Reading) -> PointsFile:
     if is_url(spec):
         return PointsFile(_in_object_storage(spec, how))
-    path, kind, member = _split(at_home(spec))
+    path, kind, member = split(at_home(spec), _KINDS, _MEMBERS, f"points are read from {_READABLE}")
+    member = (member or "").removeprefix(":") or None  # one colon does for two
     check_place(path, folder=kind == ".zarr")
     _check_options(path.name, kind, how)
     if member is not None and kind in (*_TEXT, ".parquet"):
@@ -152,31 +152,33 @@ def _in_object_storage(spec: str, how: Reading) -> Any:
     return open_member(url, member)
 
 
-def check_place(path: Path, *, folder: bool) -> None:
+def check_place(path: Path, *, folder: bool, wanted: str = f"a file of points ({_READABLE})") -> None:
     """Refuse what is missing, or of another kind: reading a pipe or a device may never end."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
-        raise ScalemaniError(f"{path} does not exist; give a file of points ({_READABLE})") from error
+        raise ScalemaniError(f"{path} does not exist; give {wanted}") from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ScalemaniError(f"{path} can't be read ({why}); give a file of points ({_READABLE})") from error
+        raise ScalemaniError(f"{path} can't be read ({why}); give {wanted}") from error
     if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
         what = "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a pipe or a device"
         needed = "directory (a Zarr store)" if folder else "plain file"
         raise ScalemaniError(f"{path} is {what}; a {path.suffix} is a {needed}: save what it gives, then give that")
 
 
-def _split(spec: str) -> tuple[Path, str, str | None]:
-    """Path, kind and member of a name such as ``a.npz:key``; a colon elsewhere is part of the path."""
-    kind = Path(spec).suffix.lower()
-    if kind in _KINDS and os.path.exists(spec):
-        return Path(spec), kind, None
-    heads = [spec[:at] for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in _MEMBERS]
-    if heads:
-        head = next((head for head in heads if os.path.exists(head)), heads[-1])
-        member = spec[len(head) + 1 :].removeprefix(":")
-        return Path(head), Path(head).suffix.lower(), member or None
-    if kind not in _KINDS:
-        raise ScalemaniError(f"{spec}: can't tell its kind from its name; points are read from {_READABLE}")
-    return Path(spec), kind, None
+def split(spec: str, kinds: Sequence[str], members: Sequence[str], remedy: str) -> tuple[Path, str, str | None]:
+    """Path, kind and what is behind its colon, of a name such as ``a.npz:key``; a colon elsewhere is part of the path.
+
+    kinds, members: Kinds that are read, and those of them behind which something may stand.
+    """
+    ends = [at for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in members]
+    known = [
+        *([(spec, "")] if Path(spec).suffix.lower() in kinds else []),
+        *((spec[:at], spec[at + 1 :]) for at in ends),
+    ]
+    if not known:
+        raise ScalemaniError(f"{spec}: can't tell its kind from its name; {remedy}")
+    # Path.exists raises where a name is too long.
+    head, member = next((one for one in known if os.path.exists(one[0])), known[-1])
+    return Path(head), Path(head).suffix.lower(), member or None
