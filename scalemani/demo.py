@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from scipy.linalg import eigvalsh
 from scalemani.aliases import F64, Floats
 from scalemani.embedding.quality import residual_variance, residual_variances
 from scalemani.errors import ScalemaniError, ScalemaniWarning
+from scalemani.formats.outputs import write_coordinates
 from scalemani.kernel.far_rows import RANK_TOLERANCE
-from scalemani.progress import Progress
 from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
 from scalemani.storage.files import named
@@ -71,13 +70,6 @@ def swiss_roll(
 
 def _arc_length(t: F64) -> F64:
     return 0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t))
-
-
-def write_table(path: Path, prefix: str, values: F64, headings: Sequence[str] = ("x", "y", "z")) -> None:
-    """A row of numbers a point as a table with a name for each, to try the command line on."""
-    lines = [",".join(("name", *headings))]
-    lines += [f"{prefix}{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(values)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def four_panels(
@@ -155,16 +147,12 @@ def unrolling(parameters: Floats, coordinates: Mapping[str, Floats], name: str) 
     return figure
 
 
+ROLL: dict[str, Any] = {"turns": 1, "even": True}
 N_NEIGHBORS = 30  # paths zigzag little, and none of these edges leaps from one turn to the next
 N_COMPONENTS = 2
 TITLES = {"Isomap": "isomap.zarr", "kernel Isomap": "kernel_isomap.zarr"}
 GOOD = 0.99  # correlation of what the map recovers with the truth
 PAIRS = 1000  # test points among which true and embedded distances are compared
-
-
-def demo_roll(n: int, seed: int) -> Manifold:
-    """The demo's Swiss roll."""
-    return swiss_roll(n, turns=1, even=True, random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -173,10 +161,8 @@ class Outcome:
 
     train, test (n, p) and (l, p): Coordinates of the training and of the test points.
     residual_variances (p,): 1 - r² of geodesic against embedded distances over all training pairs, with 1, 2, ... axes.
-    test_residual_variance: 1 - r² of distances between true parameters against embedded distances of test points, 2
-        axes.
-    recovered: Correlation of each true parameter of the test points with what a straight line makes of their first two
-        axes.
+    test_residual_variance: 1 - r² of true against embedded distances of test points, on 2 axes.
+    recovered: Correlation of each true parameter of the test points with a linear function of their first two axes.
     kernel_eigenvalues (n,): Of the whole kernel matrix, rising.
     seconds: Of the fit and of the projection, everything compiled before.
     """
@@ -210,15 +196,20 @@ def run_demo(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ScalemaniError(f"{out}: no directory can be made there ({error.strerror}); give another") from error
-    train, test = demo_roll(n_train, seed), demo_roll(n_test, seed + 1_000_003)
+    train = swiss_roll(n_train, **ROLL, random_state=seed)
+    test = swiss_roll(n_test, **ROLL, random_state=seed + 1_000_003)
     say(
         f"Swiss roll: {n_train:,} points to fit and {n_test:,} to place in the maps, {N_NEIGHBORS} neighbours, "
         f"{N_COMPONENTS} axes"
     )
     _compile_kernels()
-    for name, manifold in (("points", train), ("new", test)):
-        write_table(place / f"{name}.csv", name, manifold.points)
-    write_table(place / "colours.csv", "points", train.parameters, ("length", "width"))
+    for file, values, heading, prefix in (
+        ("points", train.points, ("x", "y", "z"), "points"),
+        ("new", test.points, ("x", "y", "z"), "new"),
+        ("colours", train.parameters, ("length", "width"), "points"),
+    ):  # tables to try the command line on, with a name for each point
+        ids = [f"{prefix}{row}" for row in range(len(values))]
+        write_coordinates(place / f"{file}.csv", values, ids=ids, id_name="name", names=heading, overwrite=True)
     outcomes = fit_both(train, test, place, progress=progress)
     for line in aligned(*table(outcomes)):
         say(line)
@@ -234,7 +225,7 @@ def _compile_kernels() -> None:
     """A small fit and projection before those that are timed: what is compiled once per machine is in no figure."""
     from scalemani import KernelIsomap
 
-    roll = demo_roll(400, 0).points  # from 301 on the solver iterates
+    roll = swiss_roll(400, **ROLL, random_state=0).points  # from 301 on the solver iterates
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ScalemaniWarning)
         KernelIsomap(n_neighbors=10).fit(roll).transform(roll[:9])
@@ -262,7 +253,9 @@ def fit_both(
             n_components=n_components,
             store=str(place / name),
             overwrite=True,
-            progress=partial(_titled, progress, title) if callable(progress) else progress,
+            progress=(lambda stage, *counts, of=title: progress(f"{of}, {stage}", *counts))
+            if callable(progress)
+            else progress,
             **parameters,
         )
         started = time.perf_counter()
@@ -283,11 +276,6 @@ def fit_both(
             seconds=(between - started, ended - between),
         )
     return outcomes
-
-
-def _titled(report: Progress, title: str, stage: str, done: int, total: int) -> None:
-    """Progress that says whose it is."""
-    report(f"{title}, {stage}", done, total)
 
 
 def _recovered(test: Manifold, coordinates: F64) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """What readers of every kind of file do: one line for damage, sizes held against bytes, one column of an array."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,24 @@ from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
 from scalemani.words import one_line
 
 Values = NDArray[Any] | list[str]
+
+
+@dataclass(frozen=True)
+class PointsFile:
+    """Points as read from a file.
+
+    values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
+        :class:`~scalemani.points.cells.RowSource`; not validated here.
+    ids: One id a row, if the file has them.
+    names: Headings of the features, if the file has them.
+    notes: What was taken for what without being asked for, a line each.
+    """
+
+    values: Any
+    ids: list[str] | None = None
+    id_name: str = "id"
+    names: list[str] | None = None
+    notes: Sequence[str] = ()
 
 
 @contextlib.contextmanager

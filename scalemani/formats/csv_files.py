@@ -15,6 +15,7 @@ import numpy as np
 
 from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
+from scalemani.formats.common import PointsFile
 from scalemani.formats.csv_text import (
     EXACT,
     MISSING,
@@ -69,14 +70,9 @@ class _Layout:
     notes: list[str]
 
 
-def read_csv(path: Path, how: Reading) -> tuple[F64, list[str] | None, str, list[str] | None, list[str]]:
+def read_csv(path: Path, how: Reading) -> PointsFile:
     """Read a table whose columns are numbers, but for one that may name the rows.
 
-    -> values (n, d)
-    -> ids
-    -> id_name: ``"id"`` where the column has no heading.
-    -> names: Headings of the columns of numbers.
-    -> notes: What was taken for what, and what looks like no feature.
     Raises ScalemaniError: No rows, a row with another number of cells, a cell that isn't a number, an empty line that
         is not at the end, no such column, a first line or column that may be this or that.
     """
@@ -106,12 +102,12 @@ def read_csv(path: Path, how: Reading) -> tuple[F64, list[str] | None, str, list
     names = None if layout.names is None else [layout.names[at] for at in layout.read]
     notes = _notes(path, values, layout, how)
     if layout.ids is None:
-        return values, None, "id", names, notes
+        return PointsFile(values, names=names, notes=notes)
     if layout.unnamed and layout.ids == 0 and not _are_row_names(ids):
         raise ScalemaniError(
             f"{path}: column 1 has no name and repeats or misses some; give --id-column 1 or --ignore 1"
         )
-    return values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes
+    return PointsFile(values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes)
 
 
 # ---- what the first line and the first column are -------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""NumPy's files of points: takes an .npy or .npz, gives its array; whatever a file says of itself is checked first."""
+"""NumPy's files of points, .npy and .npz: what a file says of itself is checked before it is believed."""
 
 import contextlib
 import math
 import re
-import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,19 +80,15 @@ def _check_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -
         )
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
-        (length,) = struct.unpack("<H" if version[0] == 1 else "<I", file.read(2 if version[0] == 1 else 4))
-        begin = 8 + (2 if version[0] == 1 else 4) + length
-    with archive.open(info) as file:
-        np.lib.format.read_magic(file)
         read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
         shape, _, dtype = read[min(version[0], 2)](file)
+        begin = file.tell()
     if dtype.hasobject:
         raise _holds_objects(path)
-    said = math.prod(shape) * dtype.itemsize
+    said, free = math.prod(shape) * dtype.itemsize, free_memory()
     if min(shape, default=0) < 0 or begin + said != info.file_size:
         there = max(info.file_size - begin, 0)
         raise ScalemaniError(f"{name} has {there:,} bytes for a shape {shape} of {dtype}; save it again")
-    free = free_memory()
     if said > free:
         raise ScalemaniError(
             f"{name} takes {said:,} bytes of memory, of which {free:,} are free; save it as an .npy, which is read "

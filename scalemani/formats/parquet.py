@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.common import Values, check_size, damage_said
+from scalemani.formats.common import PointsFile, Values, check_size, damage_said
 from scalemani.formats.csv_text import (
     EXACT,
     MOST_LABELS,
@@ -30,8 +30,8 @@ _BATCH_BYTES = 8 << 20
 _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
 
 
-def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
-    """Columns of numbers of a table: values (n, d), ids, what these are called, names, and notes.
+def read_parquet(path: Path, how: Reading) -> PointsFile:
+    """Columns of numbers of a table.
 
     how: All columns but the ids and a data frame's index are read unless others are given.
     Missing floats are NaN. Notes say which features look like none, by the statistics in the file.
@@ -46,7 +46,7 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
         notes = by_name(str(path), schema.names, how)
         notes += [] if how.columns or how.like else _notes(path, file, names)
-        return source, ids, id_column or "id", names, notes
+        return PointsFile(source, ids, id_column or "id", names, notes)
 
 
 def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, Values]:

@@ -8,11 +8,12 @@ stand: what a spreadsheet takes for a formula (``=...``) must be found again by 
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scalemani.errors import ScalemaniError
+from scalemani.formats.common import PointsFile
 from scalemani.formats.csv_files import read_csv
 from scalemani.formats.csv_text import Reading, chosen
 from scalemani.formats.hdf5 import ids_of, names_of, read_hdf5
@@ -33,24 +34,6 @@ _TEXT = (".csv", ".tsv")
 _MEMBERS = (*_TEXT, ".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
 _KINDS = (".npy", *_MEMBERS)
 _NAMED = (".csv", ".tsv", ".parquet", ".h5ad")  # have columns that can name the rows
-
-
-@dataclass(frozen=True)
-class PointsFile:
-    """Points as read from a file.
-
-    values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
-        :class:`~scalemani.points.cells.RowSource`; not validated here.
-    ids: One id a row, if the file has them.
-    names: Headings of the features, if the file has them.
-    notes: What was taken for what without being asked for, a line each.
-    """
-
-    values: Any
-    ids: list[str] | None = None
-    id_name: str = "id"
-    names: list[str] | None = None
-    notes: Sequence[str] = ()
 
 
 def open_points(spec: str, **options: Any) -> PointsFile:
@@ -90,9 +73,9 @@ def _opened(spec: str, how: Reading) -> PointsFile:
             raise ScalemaniError(f"{spec} and --columns both name columns; give one of them")
         how = replace(how, columns=member)
     if kind in _TEXT:
-        return PointsFile(*read_csv(path, how))
+        return read_csv(path, how)
     if kind == ".parquet":
-        return PointsFile(*read_parquet(path, how))
+        return read_parquet(path, how)
     if kind == ".h5ad":
         values = read_hdf5(path, member)
         ids = None if how.id_column is None else ids_of(path, how.id_column, int(values.shape[0]))

@@ -235,7 +235,6 @@ class TileAxes(Axes):
                 None if first is None else first.sums,
                 residuals=_residuals(store),
                 projection=work.parameters.projection,
-                seed=0,
                 distances=read and store.has_distances,
             )
         except SelfCheckError as error:
