@@ -128,8 +128,12 @@ def _from_table(
     return name, values
 
 
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
+def _numbered(column: str | None, *, alone: bool = False) -> tuple[str | None, int | None]:
+    """A path inside a file, and the column's number behind its last colon; or, if it may stand alone, that."""
+    head, _, tail = (column or "").rpartition(":")
+    if tail.isdecimal() and len(tail) <= _MOST_DIGITS and (head or alone):
+        return head or None, int(tail)
+    return column, None
 
 
 def _as_numbers(cells: list[str], decimal: str) -> Values:
@@ -143,11 +147,7 @@ def _as_numbers(cells: list[str], decimal: str) -> Values:
 
 
 def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
-    member, number = column, None
-    if column is not None:
-        head, _, tail = column.rpartition(":")
-        if _is_number(tail) and (head or path.suffix.lower() == ".npy"):
-            member, number = head or None, int(tail)
+    member, number = _numbered(column, alone=path.suffix.lower() == ".npy")
     given = f"{path}:{column}" if column is not None else str(path)
     if path.suffix.lower() == ".npy" and member is not None:
         raise ScalemaniError(f"{given}: an .npy has one array, without a name; give {path}, or {path}:1 for a column")
@@ -170,8 +170,8 @@ def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values
         raise ScalemaniError(
             f"{path}: say where in it, as in {path}::{'obs/NAME' if path.suffix == '.h5ad' else 'NAME'}"
         )
-    head, _, tail = column.rpartition(":")
-    member, number = (head, int(tail)) if head and _is_number(tail) else (column, None)
+    member, number = _numbered(column)
+    assert member is not None
     name = member.strip("/").removeprefix("obs/") if path.suffix.lower() == ".h5ad" else f"{member} of {path.name}"
     name = f"{name}, column {number}" if number is not None else name
     return name, hdf5_column(path, member, number, n_rows)

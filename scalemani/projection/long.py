@@ -85,11 +85,7 @@ def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
     """A block checked as a test set; `start` is its first row's number."""
     projector = shared_projector(*key)
     pieces = [piece for _, piece in projector.blocks(block, "X", start)]
-    if len(pieces) == 1:
-        return pieces[0]
-    if not pieces:
-        return np.empty((0, projector.n_features))
-    return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
+    return joined(pieces) if pieces else np.empty((0, projector.n_features))
 
 
 def way_for(key: ModelKey, total: int) -> str:
