@@ -8,15 +8,13 @@ import numpy as np
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
 from scalemani.formats.common import Values, column_of
-from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short_list
+from scalemani.formats.csv_text import MISSING, Reading, cell_number, is_number, open_table, position, short_list
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
-from scalemani.formats.points import check_place, open_points, split
+from scalemani.formats.points import check_options, check_place, open_points, split
 from scalemani.points.labels import unpacked
 from scalemani.storage.files import at_home
 from scalemani.words import short
-
-__all__ = ["read_column", "read_row_numbers"]
 
 _TABLES = (".csv", ".tsv")
 _HDF5 = (".h5", ".hdf5", ".h5ad")
@@ -41,14 +39,13 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
         column.
     """
-    path, kind, column = split(at_home(spec), _KINDS, _KINDS, f"give {_READABLE}")
-    check_place(path, folder=kind == ".zarr", wanted=f"a file with a value for each row ({_READABLE})")
+    name, kind, behind = split(at_home(spec), _KINDS, _KINDS, f"can't tell its kind from its name; give {_READABLE}")
+    path = Path(name)
+    check_place(path, f"a file with a value for each row ({_READABLE})")
     if kind in _TABLES:
-        return _from_table(path, column, n_rows, delimiter, decimal)
-    for option, given in (("--delimiter", delimiter), ("--decimal", decimal)):
-        if given is not None:
-            raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
-    column = (column or "").removeprefix(":") or None  # where one leads inside, two do as well
+        return _from_table(path, behind or None, n_rows, delimiter, decimal)
+    check_options(path.name, kind, Reading(delimiter=delimiter, decimal=decimal))
+    column = behind.removeprefix(":") or None  # where one colon leads inside, two do as well
     if kind == ".parquet":
         return parquet_column(path, column, n_rows)
     return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)

@@ -34,8 +34,6 @@ from scalemani.formats.csv_text import (
 )
 from scalemani.words import short
 
-__all__ = ["read_csv"]
-
 _ROWS_A_BLOCK = 4096
 _ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
 _DELIMITERS = (",", ";", "\t", "|", " ")

@@ -146,8 +146,7 @@ class _Rows(RowSource):
 
 
 def _part(group: Any, part: str, name: str) -> Any:
-    # A hard link is what `get` says of a plain member.
-    if type(group.get(part, getlink=True)).__name__ != "HardLink":
+    if _is_link(group, part):
         raise ScalemaniError(f"{name}/{part} is a link, which is not followed; write the matrix again")
     found = _checked_dataset(group[part], f"{name}/{part}")
     if len(found.shape) != 1:
@@ -267,16 +266,20 @@ def _damage_said(path: Path) -> contextlib.AbstractContextManager[None]:
     return damage_said(f"{path} is not a whole HDF5 file")
 
 
+def _is_link(group: Any, part: str) -> bool:
+    """Whether a member is none of the group's own: a hard link is what `get` says of a plain one."""
+    return type(group.get(part, getlink=True)).__name__ != "HardLink"
+
+
 def _node_at(file: Any, path: Path, member: str) -> Any:
     """What is at a path inside the file, reached without links."""
-    h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
     for part in member.strip("/").split("/"):
         if part in ("", ".", ".."):
             raise ScalemaniError(f"{path}::{member}: a path inside the file is needed, such as obsm/X_pca")
         if not hasattr(node, "keys") or part not in list(node):  # `in node` would follow a link
             raise ScalemaniError(f"{path} has nothing at {member!r}; it {_choice(path, _matrices(file))}")
-        if not isinstance(node.get(part, getlink=True), h5py.HardLink):
+        if _is_link(node, part):
             raise ScalemaniError(f"{path}::{member} is a link, which is not followed; give the path it leads to")
         node = node[part]
     return node
@@ -320,22 +323,21 @@ class _Dataset(RowSource):
 
 def _matrices(file: Any) -> list[str]:
     """Paths of what could be meant: datasets of two dimensions with numbers, and sparse matrices."""
-    h5py = needed("h5py", "hdf5", "an HDF5 file")
     found: list[str] = []
     left, seen = [("", file)], 0
     while left and seen < _MOST_SEEN:
         at, group = left.pop()
         for key in group.keys():  # noqa: SIM118 - in the file's order, and without opening the members
             seen += 1
-            if not isinstance(group.get(key, getlink=True), h5py.HardLink) or seen > _MOST_SEEN:
+            if _is_link(group, key) or seen > _MOST_SEEN:
                 continue
             name = f"{at}/{key}" if at else key
             node = group[key]
             if _form_of_sparse(node) is not None or (
-                isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2 and node.dtype.kind in "biuf"
+                len(getattr(node, "shape", None) or ()) == 2 and node.dtype.kind in "biuf"
             ):
                 found.append(name)
-            elif isinstance(node, h5py.Group) and name.count("/") < 16:
+            elif hasattr(node, "keys") and name.count("/") < 16:
                 left.append((name, node))
     return sorted(found)
 

@@ -15,8 +15,6 @@ from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError
 from scalemani.formats.common import damage_said
 
-__all__ = ["read_npy", "read_npz"]
-
 _DEFLATE = 1032  # zlib makes no data smaller than by this factor
 _SPARSE = {"csr", "csc", "coo", "bsr", "dia"}  # what scipy.sparse.save_npz writes
 _MOST_MEMBERS = 10_000

@@ -24,8 +24,6 @@ from scalemani.formats.csv_text import (
 )
 from scalemani.points.cells import RowSource
 
-__all__ = ["parquet_column", "read_parquet"]
-
 _BATCH_BYTES = 8 << 20
 _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
 

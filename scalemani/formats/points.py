@@ -24,8 +24,6 @@ from scalemani.storage.files import at_home, is_url
 from scalemani.storage.user_arrays import open_member
 from scalemani.words import printable
 
-__all__ = ["PointsFile", "check_place", "open_points"]
-
 _READABLE = (
     ".npy, .npz[:key], .csv[::columns], .tsv[::columns], .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or "
     ".parquet[::columns]"
@@ -63,11 +61,15 @@ def open_points(spec: str, **options: Any) -> PointsFile:
 
 def _opened(spec: str, how: Reading) -> PointsFile:
     if is_url(spec):
-        return PointsFile(_in_object_storage(spec, how))
-    path, kind, member = split(at_home(spec), _KINDS, _MEMBERS, f"points are read from {_READABLE}")
-    member = (member or "").removeprefix(":") or None  # one colon does for two
-    check_place(path, folder=kind == ".zarr")
-    _check_options(path.name, kind, how)
+        said = "points in a bucket are read from Zarr arrays; give a name in .zarr[:path]"
+        url, kind, behind = split(spec, (".zarr",), (".zarr",), said)
+        check_options(spec, kind, how)
+        return PointsFile(open_member(url, behind.removeprefix(":") or None))
+    said = f"can't tell its kind from its name; points are read from {_READABLE}"
+    name, kind, behind = split(at_home(spec), _KINDS, _MEMBERS, said)
+    path, member = Path(name), behind.removeprefix(":") or None  # one colon does for two
+    check_place(path)
+    check_options(path.name, kind, how)
     if member is not None and kind in (*_TEXT, ".parquet"):
         if how.columns is not None:
             raise ScalemaniError(f"{spec} and --columns both name columns; give one of them")
@@ -95,7 +97,7 @@ def _opened(spec: str, how: Reading) -> PointsFile:
     return PointsFile(readers[kind](path, member))
 
 
-def _check_options(name: str, kind: str, how: Reading) -> None:
+def check_options(name: str, kind: str, how: Reading) -> None:
     """Refuse options of other kinds of files."""
     for kinds, options in ((_TEXT, ("delimiter", "decimal", "heading")), (_NAMED, ("id_column", "columns", "ignore"))):
         for option in options:
@@ -124,18 +126,7 @@ class _Taken(RowSource):
         return self._rows[start:stop, self._at]
 
 
-def _in_object_storage(spec: str, how: Reading) -> Any:
-    """A Zarr array in a bucket, by a URL such as ``s3://bucket/x.zarr`` or ``s3://bucket/x.zarr:path``."""
-    head, _, tail = spec.rpartition(":")
-    head = head.removesuffix(":")
-    url, member = (head, tail) if head.lower().endswith(".zarr") else (spec, None)
-    if not url.lower().rstrip("/").endswith(".zarr"):
-        raise ScalemaniError(f"{spec}: points in a bucket are read from Zarr arrays; give a name in .zarr[:path]")
-    _check_options(spec, ".zarr", how)
-    return open_member(url, member)
-
-
-def check_place(path: Path, *, folder: bool, wanted: str = f"a file of points ({_READABLE})") -> None:
+def check_place(path: Path, wanted: str = f"a file of points ({_READABLE})") -> None:
     """Refuse what is missing, or of another kind: reading a pipe or a device may never end."""
     try:
         mode = path.stat().st_mode
@@ -144,16 +135,18 @@ def check_place(path: Path, *, folder: bool, wanted: str = f"a file of points ({
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ScalemaniError(f"{path} can't be read ({why}); give {wanted}") from error
+    folder = path.suffix.lower() == ".zarr"
     if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
         what = "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a pipe or a device"
         needed = "directory (a Zarr store)" if folder else "plain file"
         raise ScalemaniError(f"{path} is {what}; a {path.suffix} is a {needed}: save what it gives, then give that")
 
 
-def split(spec: str, kinds: Sequence[str], members: Sequence[str], remedy: str) -> tuple[Path, str, str | None]:
-    """Path, kind and what is behind its colon, of a name such as ``a.npz:key``; a colon elsewhere is part of the path.
+def split(spec: str, kinds: Sequence[str], members: Sequence[str], said: str) -> tuple[str, str, str]:
+    """Name, kind and what is behind the colon of ``a.npz:key``; a colon elsewhere is part of the name.
 
     kinds, members: Kinds that are read, and those of them behind which something may stand.
+    said: Of a name of another kind.
     """
     ends = [at for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in members]
     known = [
@@ -161,7 +154,7 @@ def split(spec: str, kinds: Sequence[str], members: Sequence[str], remedy: str) 
         *((spec[:at], spec[at + 1 :]) for at in ends),
     ]
     if not known:
-        raise ScalemaniError(f"{spec}: can't tell its kind from its name; {remedy}")
+        raise ScalemaniError(f"{spec}: {said}")
     # Path.exists raises where a name is too long.
-    head, member = next((one for one in known if os.path.exists(one[0])), known[-1])
-    return Path(head), Path(head).suffix.lower(), member or None
+    name, behind = next((one for one in known if os.path.exists(one[0])), known[-1])
+    return name, Path(name).suffix.lower(), behind
