@@ -1,8 +1,7 @@
-"""Progress by stage: takes ``report(stage, done, total)`` calls, gives bars on a terminal or quiet lines.
+"""Progress by stage: bars on a terminal or quiet lines, on standard error, from ``report(stage, done, total)`` calls.
 
-A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next
-stage's first report. A total of 0 means that nobody knows it (how many reads a solver takes). Both
-reporters write to standard error, so that output can be piped.
+A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next stage's first report. A
+total of 0 means that nobody knows it (how many reads a solver takes).
 """
 
 import atexit

@@ -9,7 +9,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -158,8 +157,7 @@ def _scattered_seconds(sources: I64, graph: Any) -> float:
     return (time.perf_counter() - at) / len(sources)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Distances among vertices that are spread over the graph.
 
     distances (s, s): In the order of the vertices.
