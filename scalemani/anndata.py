@@ -109,20 +109,18 @@ def _embed(
     **parameters: Any,
 ) -> Any:
     """Both methods: see :func:`isomap`."""
-    in_obsm, in_uns = _keys(key_added)
-    _check_writable(adata, copy)
+    name = _checked_name(adata, key_added, copy)
     if use_distances:
-        for name, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
+        for option, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
             if given is not None:
-                raise ScalemaniError(f"{name}={given!r} is not used with use_distances=True: leave one of them out")
+                raise ScalemaniError(f"{option}={given!r} is not used with use_distances=True: leave one of them out")
         where, X = _distances(adata, neighbors_key)
         parameters = {**parameters, "metric": "precomputed"}
         source = {"use_distances": True, "distances_key": where}
     else:
         if neighbors_key is not None:
-            raise ScalemaniError(
-                f"neighbors_key={neighbors_key!r} is for use_distances=True: add that, or leave it out"
-            )
+            said = f"neighbors_key={neighbors_key!r} is for use_distances=True"
+            raise ScalemaniError(f"{said}: add that, or leave it out")
         where, X = _representation(adata, use_rep)
         source = {"use_distances": False, "use_rep": where}
     names = None if use_distances else unnumbered(_names(adata, where))
@@ -130,10 +128,7 @@ def _embed(
         model = estimator(**parameters).fit(X)
     if not use_distances:
         model.name_features(names)
-    result = adata.copy() if copy else adata
-    result.obsm[in_obsm] = np.array(model.embedding_, np.float64)
-    result.uns[in_uns] = _account(model, source)
-    return result if copy else None
+    return _written(adata, name, copy, model.embedding_, _account(model, source))
 
 
 def project(
@@ -156,34 +151,34 @@ def project(
         The model was fitted on distances or on other features, such as variables of other names.
     """
     fitted = model if isinstance(model, KernelIsomap) else load(model)
-    in_obsm, in_uns = _keys(key_added)
-    _check_writable(adata, copy)
+    name = _checked_name(adata, key_added, copy)
     if fitted.metric in GIVEN_METRICS:
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
     said = f"adata.{where if where == 'X' else f'obsm[{where!r}]'}"
     with naming_columns(fitted._check_features(_names(adata, where), said)):
         placed = fitted._run.transform(X, fitted.scheduler)
-    result = adata.copy() if copy else adata
-    result.obsm[in_obsm] = np.array(placed, np.float64)
-    result.uns[in_uns] = {"params": {"use_rep": where, "projected": True}, "store": str(fitted.store_)}
-    return result if copy else None
+    account = {"params": {"use_rep": where, "projected": True}, "store": str(fitted.store_)}
+    return _written(adata, name, copy, placed, account)
 
 
-def _keys(key_added: Any) -> tuple[str, str]:
-    """Keys in obsm and in uns."""
+def _checked_name(adata: Any, key_added: Any, copy: bool) -> str:
+    """The key in uns, with X_ before it that in obsm, of what can be written to."""
     if not isinstance(key_added, str) or not key_added.removeprefix("X_") or "/" in key_added:
         raise ScalemaniError(f"key_added={key_added!r}: give a name without '/', such as 'isomap'")
-    name = key_added.removeprefix("X_")
-    return f"X_{name}", name
-
-
-def _check_writable(adata: Any, copy: bool) -> None:
     if not all(hasattr(adata, part) for part in ("obsm", "uns", "obsp", "X")):
         raise ScalemaniError(f"adata is of the type {type(adata).__name__}: an AnnData is needed")
     if getattr(adata, "isbacked", False) and (copy or adata.is_view):
         what = "copied" if copy else "written to through a view"
         raise ScalemaniError(f"adata is backed by a file and can't be {what}: give adata.to_memory()")
+    return key_added.removeprefix("X_")
+
+
+def _written(adata: Any, name: str, copy: bool, coordinates: Any, account: dict[str, Any]) -> Any:
+    result = adata.copy() if copy else adata
+    result.obsm[f"X_{name}"] = np.array(coordinates, np.float64)
+    result.uns[name] = account
+    return result if copy else None
 
 
 def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
@@ -251,8 +246,7 @@ def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:
         "spectrum": {name: model.spectrum_[name] for name in _FIGURES if name in model.spectrum_},
         "store": None if model.store is None else os.path.abspath(os.fspath(model.store_)),
     }
-    kept: dict[str, Any] = _storable(account)
-    return kept
+    return dict(_storable(account))
 
 
 def _storable(value: Any) -> Any:

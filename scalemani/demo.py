@@ -1,23 +1,15 @@
-"""The demo: takes a directory, gives an experiment as pictures, printed figures and a page.
+"""The demo: an experiment on a Swiss roll, as printed figures, pictures and a page in a directory.
 
-A Swiss roll of one turn and 1,200 points is fitted with 30 neighbours and two components by Isomap and by kernel
-Isomap, and 3,000 other points of it are projected into both. The paper's own roll has more turns, more noise and 4
-neighbours (``workflows/paper_swiss_roll.py``); there the constant is 4 times the median distance and bends the map.
-
-The paper's three data sets, with the parameters that a perfect embedding would recover.
-
-Choi and Choi ("Kernel Isomap", Electronics Letters 40, 2004; "Robust kernel Isomap", Pattern
-Recognition 40, 2007) fit a noisy Swiss roll of 1,200 points, a roll without noise and a noisy
-semi-sphere. What they leave open (the roll's size, the sphere's radius) is said below.
-
-Pictures of the experiment: takes points, coordinates and eigenvalues, gives matplotlib figures.
+A roll of one turn and 1,200 points is fitted with 30 neighbours and two components by Isomap and by kernel Isomap, and
+3,000 other points of it are placed in both maps. The paper's own roll (Choi and Choi, "Robust kernel Isomap", Pattern
+Recognition 40, 2007) has more turns, more noise and 4 neighbours (``workflows/paper_swiss_roll.py``): there the
+constant is 4 times the median distance and bends the map.
 """
 
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +19,8 @@ from scipy.linalg import eigvalsh
 from scalemani.aliases import F64, Floats
 from scalemani.embedding.quality import residual_variance, residual_variances
 from scalemani.errors import ScalemaniError, ScalemaniWarning
+from scalemani.formats.outputs import write_coordinates
 from scalemani.kernel.far_rows import RANK_TOLERANCE
-from scalemani.progress import Progress
 from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
 from scalemani.storage.files import named
@@ -37,11 +29,7 @@ from scalemani.words import two_digits
 
 @dataclass(frozen=True)
 class Manifold:
-    """Points (n, 3) drawn from a known surface, and where each lies on it before noise.
-
-    `parameters` (n, 2) are lengths, called `names`: along and across a roll, or the flat map of a semi-sphere that
-    keeps distances from its pole.
-    """
+    """Points (n, 3) of a known surface, and where each lies on it before noise: lengths (n, 2) called `names`."""
 
     points: F64
     parameters: F64
@@ -57,21 +45,11 @@ def swiss_roll(
     from the inner edge, ``s(t) = (t sqrt(1 + t²) + asinh t) / 2`` less its value there, and h: the
     roll is a flat sheet, so geodesic distances are straight lines between them.
 
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    noise_variance : float
-        Variance of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
-    turns : float
-        Of the spiral: t ends at (1.5 + 2 `turns`) π.
-    even : bool
-        As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
-    random_state : int, Generator or None
-        As ``numpy.random.default_rng`` takes it.
+    noise_variance: Of the Gaussian noise added to each coordinate; the paper's noisy roll has 0.25.
+    turns: Of the spiral: t ends at (1.5 + 2 `turns`) π.
+    even: As many points on each piece of the sheet; with t uniform they are three times as dense inside as outside.
+    random_state: As ``numpy.random.default_rng`` takes it.
 
-    Examples
-    --------
     >>> roll = swiss_roll(5, random_state=0)
     >>> roll.points.shape, roll.parameters.shape
     ((5, 3), (5, 2))
@@ -92,45 +70,6 @@ def swiss_roll(
 
 def _arc_length(t: F64) -> F64:
     return 0.5 * (t * np.sqrt(1 + t * t) + np.arcsinh(t))
-
-
-def semi_sphere(n: int, *, noise_variance: float = 0.0, radius: float = 10.0, random_state: Any = None) -> Manifold:
-    """The upper half of a sphere, uniform by area.
-
-    It has curvature, so that no flat embedding keeps its geodesic distances: the additive constant
-    takes up what is left. The parameters are the map (R θ cos φ, R θ sin φ), θ the angle from
-    the pole. The radius is ours; 10 makes the noise of the paper's roll about as large against it.
-
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    noise_variance : float
-        Variance of the Gaussian noise added to each coordinate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sphere = semi_sphere(4, random_state=0)
-    >>> np.allclose(np.linalg.norm(sphere.points, axis=1), 10)
-    True
-    """
-    rng = np.random.default_rng(random_state)
-    z = rng.random(n)  # area of a zone is proportional to its height
-    turn = 2 * np.pi * rng.random(n)
-    ring = np.sqrt(1 - z * z)
-    surface = radius * np.column_stack([ring * np.cos(turn), ring * np.sin(turn), z])
-    noise = np.sqrt(noise_variance) * rng.standard_normal((n, 3))
-    polar = radius * np.arccos(z)
-    parameters = np.column_stack([polar * np.cos(turn), polar * np.sin(turn)])
-    return Manifold(surface + noise, parameters, ("first polar coordinate", "second polar coordinate"))
-
-
-def write_table(path: Path, prefix: str, values: F64, headings: Sequence[str] = ("x", "y", "z")) -> None:
-    """A row of numbers a point as a table with a name for each, to try the command line on."""
-    lines = [",".join(("name", *headings))]
-    lines += [f"{prefix}{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(values)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def four_panels(
@@ -208,17 +147,12 @@ def unrolling(parameters: Floats, coordinates: Mapping[str, Floats], name: str) 
     return figure
 
 
-NOISE_VARIANCE = 0.25  # of the paper's roll
+ROLL: dict[str, Any] = {"turns": 1, "even": True}
 N_NEIGHBORS = 30  # paths zigzag little, and none of these edges leaps from one turn to the next
 N_COMPONENTS = 2
 TITLES = {"Isomap": "isomap.zarr", "kernel Isomap": "kernel_isomap.zarr"}
 GOOD = 0.99  # correlation of what the map recovers with the truth
 PAIRS = 1000  # test points among which true and embedded distances are compared
-
-
-def demo_roll(n: int, seed: int) -> Manifold:
-    """The demo's Swiss roll."""
-    return swiss_roll(n, turns=1, even=True, random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -227,10 +161,8 @@ class Outcome:
 
     train, test (n, p) and (l, p): Coordinates of the training and of the test points.
     residual_variances (p,): 1 - r² of geodesic against embedded distances over all training pairs, with 1, 2, ... axes.
-    test_residual_variance: 1 - r² of distances between true parameters against embedded distances of test points, 2
-        axes.
-    recovered: Correlation of each true parameter of the test points with what a straight line makes of their first two
-        axes.
+    test_residual_variance: 1 - r² of true against embedded distances of test points, on 2 axes.
+    recovered: Correlation of each true parameter of the test points with a linear function of their first two axes.
     kernel_eigenvalues (n,): Of the whole kernel matrix, rising.
     seconds: Of the fit and of the projection, everything compiled before.
     """
@@ -264,15 +196,20 @@ def run_demo(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ScalemaniError(f"{out}: no directory can be made there ({error.strerror}); give another") from error
-    train, test = demo_roll(n_train, seed), demo_roll(n_test, seed + 1_000_003)
+    train = swiss_roll(n_train, **ROLL, random_state=seed)
+    test = swiss_roll(n_test, **ROLL, random_state=seed + 1_000_003)
     say(
         f"Swiss roll: {n_train:,} points to fit and {n_test:,} to place in the maps, {N_NEIGHBORS} neighbours, "
         f"{N_COMPONENTS} axes"
     )
     _compile_kernels()
-    for name, manifold in (("points", train), ("new", test)):
-        write_table(place / f"{name}.csv", name, manifold.points)
-    write_table(place / "colours.csv", "points", train.parameters, ("length", "width"))
+    for file, values, heading, prefix in (
+        ("points", train.points, ("x", "y", "z"), "points"),
+        ("new", test.points, ("x", "y", "z"), "new"),
+        ("colours", train.parameters, ("length", "width"), "points"),
+    ):  # tables to try the command line on, with a name for each point
+        ids = [f"{prefix}{row}" for row in range(len(values))]
+        write_coordinates(place / f"{file}.csv", values, ids=ids, id_name="name", names=heading, overwrite=True)
     outcomes = fit_both(train, test, place, progress=progress)
     for line in aligned(*table(outcomes)):
         say(line)
@@ -288,7 +225,7 @@ def _compile_kernels() -> None:
     """A small fit and projection before those that are timed: what is compiled once per machine is in no figure."""
     from scalemani import KernelIsomap
 
-    roll = demo_roll(400, 0).points  # from 301 on the solver iterates
+    roll = swiss_roll(400, **ROLL, random_state=0).points  # from 301 on the solver iterates
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ScalemaniWarning)
         KernelIsomap(n_neighbors=10).fit(roll).transform(roll[:9])
@@ -305,6 +242,8 @@ def fit_both(
     **parameters: Any,
 ) -> dict[str, Outcome]:
     """Isomap and kernel Isomap on one data set, by title, in two stores in `place`; test points are projected."""
+    from scipy.spatial.distance import pdist
+
     from scalemani import Isomap, KernelIsomap
 
     outcomes = {}
@@ -314,7 +253,9 @@ def fit_both(
             n_components=n_components,
             store=str(place / name),
             overwrite=True,
-            progress=partial(_titled, progress, title) if callable(progress) else progress,
+            progress=(lambda stage, *counts, of=title: progress(f"{of}, {stage}", *counts))
+            if callable(progress)
+            else progress,
             **parameters,
         )
         started = time.perf_counter()
@@ -322,17 +263,14 @@ def fit_both(
         between = time.perf_counter()
         projected = np.asarray(model.transform(test.points))
         ended = time.perf_counter()
-        rows = np.arange(len(fitted))
+        rows, some = np.arange(len(fitted)), slice(0, PAIRS)
         geodesic = np.asarray(model.geodesics(rows))
-        some = slice(0, PAIRS)
         outcomes[title] = Outcome(
             spectrum=dict(model.spectrum_),
             train=fitted,
             test=projected,
             residual_variances=residual_variances(geodesic, fitted, rows),
-            test_residual_variance=residual_variance(
-                _distances(test.parameters[some]), _distances(projected[some, :2])
-            ),
+            test_residual_variance=residual_variance(pdist(test.parameters[some]), pdist(projected[some, :2])),
             recovered=_recovered(test, projected[:, :2]),
             kernel_eigenvalues=_kernel_eigenvalues(geodesic, model.additive_constant_),
             seconds=(between - started, ended - between),
@@ -340,22 +278,11 @@ def fit_both(
     return outcomes
 
 
-def _titled(report: Progress, title: str, stage: str, done: int, total: int) -> None:
-    """Progress that says whose it is."""
-    report(f"{title}, {stage}", done, total)
-
-
 def _recovered(test: Manifold, coordinates: F64) -> dict[str, float]:
     axes = np.column_stack([np.ones(len(coordinates)), coordinates])
     found = axes @ np.linalg.lstsq(axes, test.parameters, rcond=None)[0]
     pairs = zip(test.names, test.parameters.T, found.T, strict=True)
     return {name: float(np.corrcoef(true, line)[0, 1]) for name, true, line in pairs}
-
-
-def _distances(points: F64) -> F64:
-    from scipy.spatial.distance import pdist
-
-    return np.asarray(pdist(points))
 
 
 def _kernel_eigenvalues(geodesic: F64, constant: float) -> F64:

@@ -170,8 +170,6 @@ def warn(message: str, category: type[ScalemaniWarning]) -> None:
 def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
     """Add the name to the number of a column, where an error of the block says one.
 
-    Examples
-    --------
     >>> with naming_columns(["height", "weight"]):
     ...     raise ScalemaniError("X contains NaN at row 3, column 1")
     Traceback (most recent call last):

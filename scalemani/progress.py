@@ -1,8 +1,7 @@
-"""Progress by stage: takes ``report(stage, done, total)`` calls, gives bars on a terminal or quiet lines.
+"""Progress by stage: bars on a terminal or quiet lines, on standard error, from ``report(stage, done, total)`` calls.
 
-A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next
-stage's first report. A total of 0 means that nobody knows it (how many reads a solver takes). Both
-reporters write to standard error, so that output can be piped.
+A stage begins with its first report and ends when ``done`` reaches ``total``, or with the next stage's first report. A
+total of 0 means that nobody knows it (how many reads a solver takes).
 """
 
 import atexit
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 from scalemani.words import duration
 
+_BETWEEN_LINES = 10.0  # seconds
 Progress = Callable[[str, int, int], None]  # a step's name, what is done of it, of how much
 
 
@@ -122,11 +122,10 @@ class TerminalReporter:
 
 
 class LineReporter:
-    """A line when a stage ends, and one every `every` seconds while it runs, with the time left."""
+    """A line when a stage ends, and one every ten seconds while it runs, with the time left."""
 
-    def __init__(self, file: IO[str] | None = None, every: float = 10.0) -> None:
+    def __init__(self, file: IO[str] | None = None) -> None:
         self._file = file
-        self._every = every
         self._stage: str | None = None
         self._started = self._spoken = 0.0
         self._first = 0
@@ -142,7 +141,7 @@ class LineReporter:
         if 0 < total <= done:
             self._open = False
             self._say(f"{stage}: {duration(now - self._started)}")
-        elif now - self._spoken >= self._every and done > self._first:
+        elif now - self._spoken >= _BETWEEN_LINES and done > self._first:
             self._spoken = now
             if total == 0:
                 self._say(f"{stage}: {done} done after {duration(now - self._started)}")

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from paper_swiss_roll import semi_sphere
 from scipy.integrate import quad
 
-from scalemani.demo import semi_sphere, swiss_roll
+from scalemani.demo import swiss_roll
 
 
 def test_length_along_the_roll_is_the_integral_of_speed():

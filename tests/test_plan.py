@@ -24,6 +24,7 @@ from scalemani.neighbors import choice
 from scalemani.neighbors import choice as ways
 from scalemani.parameters import Parameters
 from scalemani.planning.plan import check_early, make_plan
+from scalemani.planning.plan import size_of as size_of_fit
 from scalemani.steps import start
 from scalemani.steps.base import Needs
 from scalemani.steps.distances import TileDistances
@@ -222,7 +223,8 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
     parameters = Parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
     given, steps = fitting.read_input(X, parameters.metric), method_for(method.load()).steps(parameters)
-    shown = make_plan(steps, given, parameters, cluster, 1 << 36, ".", n=400, edges=5000, method="kdtree")
+    size = size_of_fit(given, parameters, cluster, 400, 5000)
+    shown = make_plan(steps, given, size, cluster, 1 << 36, ".", "kdtree")
     assert shown.refusal is None
     held = dict[str, int]()
     for step in steps:

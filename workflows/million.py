@@ -65,7 +65,7 @@ from millions.stages import Stages, disk_bytes, megabytes, stage_table
 
 from scalemani import KernelIsomap
 from scalemani.cluster.machine import parse_memory
-from scalemani.demo import NOISE_VARIANCE, aligned
+from scalemani.demo import aligned
 from scalemani.errors import AdditiveConstantWarning
 from scalemani.formats.outputs import write_page
 from scalemani.model import Run
@@ -239,7 +239,7 @@ def made(options: argparse.Namespace, name: str, n: int, seed: int) -> Any:
     place = options.out / f"{kind_of(options)}.{name}"
     if options.images:
         return arrays.array(place, n, arrays.images, seed=seed, width=arrays.WIDTH)
-    return arrays.array(place, n, arrays.roll(NOISE_VARIANCE), seed=seed, noise_variance=NOISE_VARIANCE)
+    return arrays.array(place, n, arrays.roll(arrays.NOISE_VARIANCE), seed=seed, noise_variance=arrays.NOISE_VARIANCE)
 
 
 def say(found: dict[str, Any]) -> None:

@@ -1,28 +1,24 @@
 """A column of a file with a value for each row of a fit, to colour a map by, or row numbers of landmarks."""
 
-import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
 from scalemani.formats.common import Values, column_of
-from scalemani.formats.csv_text import MISSING, cell_number, is_number, open_table, position, short_list
+from scalemani.formats.csv_text import MISSING, Reading, cell_number, is_number, open_table, position, short_list
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
-from scalemani.formats.points import check_place, open_points
+from scalemani.formats.points import check_options, check_place, open_points, split
 from scalemani.points.labels import unpacked
 from scalemani.storage.files import at_home
 from scalemani.words import short
 
-__all__ = ["read_column", "read_row_numbers"]
-
 _TABLES = (".csv", ".tsv")
-_ARRAYS = (".npy", ".npz", ".zarr")
 _HDF5 = (".h5", ".hdf5", ".h5ad")
-_COLUMNAR = (".parquet",)
-_KINDS = (*_TABLES, *_ARRAYS, *_HDF5, *_COLUMNAR)
+_KINDS = (*_TABLES, *_HDF5, ".npy", ".npz", ".zarr", ".parquet")
 _READABLE = (
     "FILE.csv:COLUMN, FILE.npy, FILE.npz:KEY, FILE.zarr:PATH, FILE.h5ad::obs/COLUMN, FILE.h5::DATASET or "
     "FILE.parquet::COLUMN"
@@ -43,16 +39,14 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
         column.
     """
-    path, column = _split(at_home(spec))
-    if path.suffix.lower() in _TABLES:
-        return _from_table(path, column, n_rows, delimiter, decimal)
-    for option, given in (("--delimiter", delimiter), ("--decimal", decimal)):
-        if given is not None:
-            raise ScalemaniError(f"{path.name}: {option} is for .csv files; leave it out")
-    kind = path.suffix.lower()
-    if kind in (*_COLUMNAR, *_HDF5):
-        check_place(path, folder=False)
-    if kind in _COLUMNAR:
+    name, kind, behind = split(at_home(spec), _KINDS, _KINDS, f"can't tell its kind from its name; give {_READABLE}")
+    path = Path(name)
+    check_place(path, f"a file with a value for each row ({_READABLE})")
+    if kind in _TABLES:
+        return _from_table(path, behind or None, n_rows, delimiter, decimal)
+    check_options(path.name, kind, Reading(delimiter=delimiter, decimal=decimal))
+    column = behind.removeprefix(":") or None  # where one colon leads inside, two do as well
+    if kind == ".parquet":
         return parquet_column(path, column, n_rows)
     return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)
 
@@ -63,9 +57,7 @@ def read_row_numbers(spec: str) -> I64:
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, or holds other things.
     """
     points = open_points(spec)
-    values = points.values
-    if not hasattr(values, "ndim") or type(values).__module__.startswith("scipy."):
-        raise ScalemaniError(f"{spec} is a sparse matrix; give a column of row numbers")
+    values = _dense(points.values, spec, "a column of row numbers")
     shape = tuple(values.shape)
     if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
         raise ScalemaniError(f"{spec} has shape {shape}; give one column of row numbers, the first row is 0")
@@ -81,21 +73,6 @@ def read_row_numbers(spec: str) -> I64:
                     "in its place, or above it"
                 )
     return numbers.astype(np.int64)
-
-
-def _split(spec: str) -> tuple[Path, str | None]:
-    """File and column; a colon in a file's name is part of it if there is such a file."""
-    ends = [at for at, sign in enumerate(spec) if sign == ":"]
-    known = [(spec, None), *((spec[:at], spec[at + 1 :]) for at in ends)]
-    known = [(head, tail) for head, tail in known if Path(head).suffix.lower() in _KINDS]
-    if not known:
-        raise ScalemaniError(f"{spec}: can't tell its kind from its name; give {_READABLE}")
-    for head, tail in known:
-        if os.path.exists(head):  # Path.exists raises where a name is too long
-            if tail and Path(head).suffix.lower() not in _TABLES:
-                tail = tail.removeprefix(":")  # where one leads inside, two do as well
-            return Path(head), tail or None
-    raise ScalemaniError(f"{known[-1][0]} does not exist; give a file with a value for each row ({_READABLE})")
 
 
 def _from_table(
@@ -148,8 +125,12 @@ def _from_table(
     return name, values
 
 
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
+def _numbered(column: str | None, *, alone: bool = False) -> tuple[str | None, int | None]:
+    """A path inside a file, and the column's number behind its last colon; or, if it may stand alone, that."""
+    head, _, tail = (column or "").rpartition(":")
+    if tail.isdecimal() and len(tail) <= _MOST_DIGITS and (head or alone):
+        return head or None, int(tail)
+    return column, None
 
 
 def _as_numbers(cells: list[str], decimal: str) -> Values:
@@ -163,21 +144,22 @@ def _as_numbers(cells: list[str], decimal: str) -> Values:
 
 
 def _from_array(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
-    member, number = column, None
-    if column is not None:
-        head, _, tail = column.rpartition(":")
-        if _is_number(tail) and (head or path.suffix.lower() == ".npy"):
-            member, number = head or None, int(tail)
+    member, number = _numbered(column, alone=path.suffix.lower() == ".npy")
     given = f"{path}:{column}" if column is not None else str(path)
     if path.suffix.lower() == ".npy" and member is not None:
         raise ScalemaniError(f"{given}: an .npy has one array, without a name; give {path}, or {path}:1 for a column")
-    array = open_points(f"{path}:{member}" if member is not None else str(path)).values
-    if not hasattr(array, "ndim") or type(array).__module__.startswith("scipy."):
-        raise ScalemaniError(f"{given} is a sparse matrix; give an array with a value for each row")
-    values = column_of(array, f"{path}:{member}" if member is not None else str(path), n_rows, number)
+    of_member = f"{path}:{member}" if member is not None else str(path)
+    array = _dense(open_points(of_member).values, given, "an array with a value for each row")
+    values = column_of(array, of_member, n_rows, number)
     name = f"{member} of {path.name}" if member is not None else path.name
     name = f"{name}, column {number}" if number is not None and array.ndim == 2 and array.shape[1] > 1 else name
     return name, values
+
+
+def _dense(array: Any, name: str, wanted: str) -> Any:
+    if not hasattr(array, "ndim") or type(array).__module__.startswith("scipy."):
+        raise ScalemaniError(f"{name} is a sparse matrix; give {wanted}")
+    return array
 
 
 def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values]:
@@ -185,8 +167,8 @@ def _from_hdf5(path: Path, column: str | None, n_rows: int) -> tuple[str, Values
         raise ScalemaniError(
             f"{path}: say where in it, as in {path}::{'obs/NAME' if path.suffix == '.h5ad' else 'NAME'}"
         )
-    head, _, tail = column.rpartition(":")
-    member, number = (head, int(tail)) if head and _is_number(tail) else (column, None)
+    member, number = _numbered(column)
+    assert member is not None
     name = member.strip("/").removeprefix("obs/") if path.suffix.lower() == ".h5ad" else f"{member} of {path.name}"
     name = f"{name}, column {number}" if number is not None else name
     return name, hdf5_column(path, member, number, n_rows)

@@ -1,5 +1,8 @@
-"""One column of an array that a file holds, whatever the file: with a value for each row of a fit."""
+"""What readers of every kind of file do: one line for damage, sizes held against bytes, one column of an array."""
 
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,8 +10,54 @@ from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
 from scalemani.points.labels import unpacked
+from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
+from scalemani.words import one_line
 
 Values = NDArray[Any] | list[str]
+
+
+@dataclass(frozen=True)
+class PointsFile:
+    """Points as read from a file.
+
+    values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
+        :class:`~scalemani.points.cells.RowSource`; not validated here.
+    ids: One id a row, if the file has them.
+    names: Headings of the features, if the file has them.
+    notes: What was taken for what without being asked for, a line each.
+    """
+
+    values: Any
+    ids: list[str] | None = None
+    id_name: str = "id"
+    names: list[str] | None = None
+    notes: Sequence[str] = ()
+
+
+@contextlib.contextmanager
+def damage_said(what: str, remedy: str = "save it again") -> Iterator[None]:
+    """Turn what another library says of damage, in errors of many kinds, into one line: `what` is wrong, and why."""
+    try:
+        yield
+    except ScalemaniError:
+        raise
+    except Exception as error:
+        raise ScalemaniError(f"{what} ({one_line(error)}); {remedy}") from error
+
+
+def check_size(name: str, rows: int, said: int, there: int, size: int) -> None:
+    """Refuse what a file only claims to hold, before any of it is read.
+
+    rows, said: What the file says that it has, and bytes.
+    there, size: Bytes that the file has for it, as it says, and bytes of the file.
+    """
+    if rows > MOST_ROWS:
+        raise ScalemaniError(f"{name} says {rows:,} rows; at most {MOST_ROWS:,} are read")
+    if there > size or (said > UNQUESTIONED and said > LARGEST_RATIO * there):
+        raise ScalemaniError(
+            f"{name} says {said:,} bytes and the file has {min(there, size):,} for it: it is not whole, or not what it "
+            "seems; write it again"
+        )
 
 
 def column_of(array: Any, name: str, n_rows: int, number: int | None = None) -> Values:

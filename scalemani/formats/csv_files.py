@@ -15,6 +15,7 @@ import numpy as np
 
 from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
+from scalemani.formats.common import PointsFile
 from scalemani.formats.csv_text import (
     EXACT,
     MISSING,
@@ -32,8 +33,6 @@ from scalemani.formats.csv_text import (
     word,
 )
 from scalemani.words import short
-
-__all__ = ["read_csv"]
 
 _ROWS_A_BLOCK = 4096
 _ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
@@ -69,14 +68,9 @@ class _Layout:
     notes: list[str]
 
 
-def read_csv(path: Path, how: Reading) -> tuple[F64, list[str] | None, str, list[str] | None, list[str]]:
+def read_csv(path: Path, how: Reading) -> PointsFile:
     """Read a table whose columns are numbers, but for one that may name the rows.
 
-    -> values (n, d)
-    -> ids
-    -> id_name: ``"id"`` where the column has no heading.
-    -> names: Headings of the columns of numbers.
-    -> notes: What was taken for what, and what looks like no feature.
     Raises ScalemaniError: No rows, a row with another number of cells, a cell that isn't a number, an empty line that
         is not at the end, no such column, a first line or column that may be this or that.
     """
@@ -106,12 +100,12 @@ def read_csv(path: Path, how: Reading) -> tuple[F64, list[str] | None, str, list
     names = None if layout.names is None else [layout.names[at] for at in layout.read]
     notes = _notes(path, values, layout, how)
     if layout.ids is None:
-        return values, None, "id", names, notes
+        return PointsFile(values, names=names, notes=notes)
     if layout.unnamed and layout.ids == 0 and not _are_row_names(ids):
         raise ScalemaniError(
             f"{path}: column 1 has no name and repeats or misses some; give --id-column 1 or --ignore 1"
         )
-    return values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes
+    return PointsFile(values, ids, (layout.names[layout.ids] if layout.names else "") or "id", names, notes)
 
 
 # ---- what the first line and the first column are -------------------------------------------------------------------
@@ -127,7 +121,11 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     if len(first) == cells + 1 and not first[-1]:
         first = first[:-1]  # a delimiter at the end of the heading alone
     short_by_one = bool(body) and same and len(first) == width - 1 and how.heading is not False
-    heading = unnamed = short_by_one and _names_rows(table, [row[0] for row in body], width, how)
+    column = [row[0] for row in body]
+    # Decimal commas make two cells of one: 1,5 and 2,5 under "x".
+    commas = width == 2 and table.delimiter == "," and all(map(is_number, column))
+    # No cell stands over the names of the rows, as R writes them.
+    heading = unnamed = short_by_one and (how.id_column == "1" or (_are_row_names(column) and not commas))
     names: list[str] | None = ["", *first] if heading else None
     if not heading:
         if body and len(first) not in (cells, width):
@@ -139,7 +137,7 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
     ids = 0 if how.id_column == "1" and 0 in nameless else None  # though another may be called 1
     if how.id_column is not None and ids is None:
         ids = position(where, how.id_column, names, width)
-    unnamed = unnamed or (0 in nameless and ids != 0 and _are_row_names([row[0] for row in body]))
+    unnamed = unnamed or (0 in nameless and ids != 0 and _are_row_names(column))
     unnamed = unnamed and ("1" in (names or []) or "1" not in listed(how.ignore))
     apart = {at for at in (ids, 0 if unnamed else None) if at is not None}
     read = chosen(where, names, width, how, apart)
@@ -159,13 +157,6 @@ def _layout(table: TextTable, head: list[Row], how: Reading, decimal: str) -> _L
                 raise ScalemaniError(f"{doubt}, since the first repeats names; leave one line of names")
             notes.append(f"{doubt}, and is read as a row")
     return _Layout(names, int(heading), cells, width, ids, unnamed, read, notes)
-
-
-def _names_rows(table: TextTable, column: list[str], width: int, how: Reading) -> bool:
-    """Whether a first column over which the heading is one cell short names the rows, as R writes them."""
-    # Decimal commas make two cells of one: 1,5 and 2,5 under "x".
-    commas = width == 2 and table.delimiter == "," and all(map(is_number, column))
-    return how.id_column == "1" or (_are_row_names(column) and not commas)
 
 
 def _are_row_names(column: list[str]) -> bool:
@@ -291,17 +282,15 @@ def _numbers(table: TextTable, rows: list[Row], layout: _Layout, decimal: str, i
     given = [row[column] for _, row in rows for column in read]
     if at is not None:
         ids += [row[at] for _, row in rows]
+    found: F64
     try:
         plain = decimal == "." and "_" not in "".join(given)  # cell_number is slower
         values = map(float, given) if plain else (cell_number(cell, decimal) for cell in given)
         found = np.fromiter(values, float, len(given)).reshape(len(rows), len(read))
+        doubted = [rows[i] for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1))]
     except ValueError:
-        for line, row in rows:
-            if not all(is_number(row[column], decimal) for column in read):
-                _refuse_text(table, line, row, layout, decimal)
-        raise
-    for i in np.flatnonzero((abs(found) >= EXACT).any(axis=1)).tolist():
-        line, row = rows[i]
+        found, doubted = np.empty(0), rows
+    for line, row in doubted:
         if not all(is_number(row[column], decimal) for column in read):
             _refuse_text(table, line, row, layout, decimal)
     return found
@@ -377,7 +366,8 @@ def _notes(path: Path, values: F64, layout: _Layout, how: Reading) -> list[str]:
     notes += by_name(str(path), layout.names, how)
     if how.like is not None or how.columns is not None:
         return notes
-    n, kinds = len(values), [_whole_values(column) for column in values.T]
+    n = len(values)
+    kinds = [len(np.unique(column)) if (column == np.floor(column)).all() else 0 for column in values.T]
     counts = [_counting(column) for column in values.T]
     other = [2 < n == found for found in kinds]
     few = [1 < found <= min(MOST_LABELS, n // 4) for found in kinds]
@@ -388,8 +378,3 @@ def _counting(column: F64) -> bool:
     """Whether a column is 0, 1, 2 and so on, or from another whole number on, in any order."""
     n, least = len(column), column.min()
     return bool(n > 2 and least == np.floor(least) and (np.sort(column) == np.arange(n) + least).all())
-
-
-def _whole_values(column: F64) -> int:
-    """How many values a column of whole numbers takes; 0 if others are among them."""
-    return len(np.unique(column)) if bool((column == np.floor(column)).all()) else 0

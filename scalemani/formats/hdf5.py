@@ -7,7 +7,6 @@ Damage inside HDF5's own structure is its library's to find: on rare damage (a h
 """
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.common import Values, column_of
+from scalemani.formats.common import Values, check_size, column_of, damage_said
 from scalemani.formats.csv_text import short_list
 from scalemani.points.cells import RowSource, as_text
-from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
-from scalemani.words import one_line
+from scalemani.storage.user_arrays import MOST_ROWS
 
 _MASKED = ("nullable-integer", "nullable-boolean", "nullable-string-array")
 
@@ -139,10 +137,8 @@ class _Rows(RowSource):
 
     def read(self, start: int, stop: int) -> Any:
         low, high = int(self._ends[start]), int(self._ends[stop])
-        try:
+        with damage_said(f"a chunk of {self._name} is damaged", "write it again"):
             data, indices = self._data[low:high], self._indices[low:high].astype(np.int64)
-        except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
         if indices.size and not (0 <= indices.min() and indices.max() < self.shape[1]):
             raise _damaged(self._name, f"an index outside of its {self.shape[1]:,} columns")
         ends = self._ends[start : stop + 1] - low
@@ -150,8 +146,7 @@ class _Rows(RowSource):
 
 
 def _part(group: Any, part: str, name: str) -> Any:
-    # A hard link is what `get` says of a plain member.
-    if type(group.get(part, getlink=True)).__name__ != "HardLink":
+    if _is_link(group, part):
         raise ScalemaniError(f"{name}/{part} is a link, which is not followed; write the matrix again")
     found = _checked_dataset(group[part], f"{name}/{part}")
     if len(found.shape) != 1:
@@ -211,13 +206,14 @@ def _index_of(table: Any) -> str | None:
 def _texts(file: Any, path: Path, member: str) -> list[str]:
     """Strings or whole numbers of a dataset, or of a column with its missing ones marked."""
     node = _node_at(file, path, member)
+    other = ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
     if hasattr(node, "keys"):
         if as_text(node.attrs.get("encoding-type")) != "nullable-string-array":
-            raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
+            raise other
         node = _node_at(file, path, f"{member}/values")
     _checked_dataset(node, f"{path}::{member}")
     if len(node.shape) != 1 or node.shape[0] > MOST_ROWS or node.dtype.kind not in "OSiu":
-        raise ScalemaniError(f"{path}::{member} is not of text or whole numbers; give {_INDEX} or another column")
+        raise other
     cells = node[:].tolist()
     return [cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell) for cell in cells]
 
@@ -256,17 +252,6 @@ def read_hdf5(path: Path, member: str | None) -> Any:
         return _Dataset(node, name)
 
 
-@contextlib.contextmanager
-def _damage_said(path: Path) -> Iterator[None]:
-    """Turn what HDF5 says of a damaged file, of many kinds, into one line."""
-    try:
-        yield
-    except ScalemaniError:
-        raise
-    except Exception as error:
-        raise ScalemaniError(f"{path} is not a whole HDF5 file ({one_line(error)}); save it again") from error
-
-
 def _file_of(path: Path) -> Any:
     """An HDF5 file, open for reading.
 
@@ -277,16 +262,24 @@ def _file_of(path: Path) -> Any:
         return h5py.File(path, "r")
 
 
+def _damage_said(path: Path) -> contextlib.AbstractContextManager[None]:
+    return damage_said(f"{path} is not a whole HDF5 file")
+
+
+def _is_link(group: Any, part: str) -> bool:
+    """Whether a member is none of the group's own: a hard link is what `get` says of a plain one."""
+    return type(group.get(part, getlink=True)).__name__ != "HardLink"
+
+
 def _node_at(file: Any, path: Path, member: str) -> Any:
     """What is at a path inside the file, reached without links."""
-    h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
     node = file
     for part in member.strip("/").split("/"):
         if part in ("", ".", ".."):
             raise ScalemaniError(f"{path}::{member}: a path inside the file is needed, such as obsm/X_pca")
         if not hasattr(node, "keys") or part not in list(node):  # `in node` would follow a link
             raise ScalemaniError(f"{path} has nothing at {member!r}; it {_choice(path, _matrices(file))}")
-        if not isinstance(node.get(part, getlink=True), h5py.HardLink):
+        if _is_link(node, part):
             raise ScalemaniError(f"{path}::{member} is a link, which is not followed; give the path it leads to")
         node = node[part]
     return node
@@ -308,14 +301,8 @@ def _checked_dataset(node: Any, name: str) -> Any:
         if not h5py.h5z.filter_avail(code):
             said = label.decode("utf-8", "replace") or str(code)
             raise ScalemaniError(f"{name} needs the HDF5 filter {said!r}, which is not there; write it with gzip")
-    size, stored = Path(node.file.filename).stat().st_size, int(node.id.get_storage_size())
-    if len(node.shape) == 2 and node.shape[0] > MOST_ROWS:
-        raise ScalemaniError(f"{name} says {node.shape[0]:,} rows; at most {MOST_ROWS:,} are read")
-    if stored > size or (node.nbytes > UNQUESTIONED and node.nbytes > LARGEST_RATIO * stored):
-        raise ScalemaniError(
-            f"{name} says {node.nbytes:,} bytes and the file has {min(stored, size):,} for it: it is not whole, or not "
-            "what it seems; write it again"
-        )
+    size, rows = Path(node.file.filename).stat().st_size, node.shape[0] if len(node.shape) == 2 else 0
+    check_size(name, rows, node.nbytes, int(node.id.get_storage_size()), size)
     chunk = int(np.prod(node.chunks, dtype=float)) * node.dtype.itemsize if node.chunks else 0
     if chunk > (free := free_memory()):
         raise ScalemaniError(f"{name} has chunks of {chunk:,} bytes, of which {free:,} are free; write smaller ones")
@@ -330,30 +317,27 @@ class _Dataset(RowSource):
         self._node, self._name, self.attrs = node, name, node.attrs
 
     def read(self, start: int, stop: int) -> Any:
-        try:
+        with damage_said(f"a chunk of {self._name} is damaged", "write it again"):
             return self._node[start:stop]
-        except Exception as error:
-            raise ScalemaniError(f"a chunk of {self._name} is damaged ({one_line(error)}); write it again") from error
 
 
 def _matrices(file: Any) -> list[str]:
     """Paths of what could be meant: datasets of two dimensions with numbers, and sparse matrices."""
-    h5py = needed("h5py", "hdf5", "an HDF5 file")
     found: list[str] = []
     left, seen = [("", file)], 0
     while left and seen < _MOST_SEEN:
         at, group = left.pop()
         for key in group.keys():  # noqa: SIM118 - in the file's order, and without opening the members
             seen += 1
-            if not isinstance(group.get(key, getlink=True), h5py.HardLink) or seen > _MOST_SEEN:
+            if _is_link(group, key) or seen > _MOST_SEEN:
                 continue
             name = f"{at}/{key}" if at else key
             node = group[key]
             if _form_of_sparse(node) is not None or (
-                isinstance(node, h5py.Dataset) and len(node.shape or ()) == 2 and node.dtype.kind in "biuf"
+                len(getattr(node, "shape", None) or ()) == 2 and node.dtype.kind in "biuf"
             ):
                 found.append(name)
-            elif isinstance(node, h5py.Group) and name.count("/") < 16:
+            elif hasattr(node, "keys") and name.count("/") < 16:
                 left.append((name, node))
     return sorted(found)
 

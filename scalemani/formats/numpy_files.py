@@ -1,8 +1,10 @@
-"""NumPy's files of points: takes an .npy or .npz, gives its array; whatever a file says of itself is checked first."""
+"""NumPy's files of points, .npy and .npz: what a file says of itself is checked before it is believed."""
 
+import contextlib
 import math
-import struct
+import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,7 @@ from numpy.typing import NDArray
 
 from scalemani.cluster.machine import free_memory
 from scalemani.errors import ScalemaniError
-from scalemani.words import one_line
-
-__all__ = ["read_npy", "read_npz"]
+from scalemani.formats.common import damage_said
 
 _DEFLATE = 1032  # zlib makes no data smaller than by this factor
 _SPARSE = {"csr", "csc", "coo", "bsr", "dia"}  # what scipy.sparse.save_npz writes
@@ -25,12 +25,8 @@ def read_npy(path: Path, member: str | None) -> NDArray[Any]:
 
     Raises ScalemaniError: It is damaged, shorter than it says, or holds Python objects.
     """
-    try:
+    with _damage_said(path):
         return np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # a header is parsed as Python's literals, whose errors are many
-        if "objects" in str(error).lower():
-            raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
 
 
 def read_npz(path: Path, member: str | None) -> Any:
@@ -39,31 +35,36 @@ def read_npz(path: Path, member: str | None) -> Any:
     Raises ScalemaniError: It is damaged, says more than its bytes can hold or than memory can, holds Python objects, or
         lacks the key.
     """
+    with _damage_said(path), zipfile.ZipFile(path) as archive:
+        found = archive.infolist()
+        if len(found) > _MOST_MEMBERS:
+            raise ScalemaniError(f"{path} has {len(found):,} members; at most {_MOST_MEMBERS:,} are looked at")
+        members = {info.filename.removesuffix(".npy"): info for info in found}
+        if member is None and {"format", "shape"} <= set(members):
+            for info in members.values():
+                _check_member(path, archive, info)
+            return _sparse(path)
+        if member is None and len(members) == 1:
+            member = next(iter(members))
+        if member is None or member not in members:
+            what = "holds several arrays" if member is None else f"has no array {member!r}"
+            listed = ", ".join(sorted(members)) or "it is empty"
+            raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
+        _check_member(path, archive, members[member])
+        with archive.open(members[member]) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _damage_said(path: Path) -> Iterator[None]:
+    """One line for damage, of which NumPy, zipfile, zlib and SciPy speak in errors of many kinds, and for objects."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            found = archive.infolist()
-            if len(found) > _MOST_MEMBERS:
-                raise ScalemaniError(f"{path} has {len(found):,} members; at most {_MOST_MEMBERS:,} are looked at")
-            members = {info.filename.removesuffix(".npy"): info for info in found}
-            if member is None and {"format", "shape"} <= set(members):
-                for info in members.values():
-                    _check_member(path, archive, info)
-                return _sparse(path)
-            if member is None and len(members) == 1:
-                member = next(iter(members))
-            if member is None or member not in members:
-                what = "holds several arrays" if member is None else f"has no array {member!r}"
-                listed = ", ".join(sorted(members)) or "it is empty"
-                raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
-            _check_member(path, archive, members[member])
-            with archive.open(members[member]) as file:
-                return np.lib.format.read_array(file, allow_pickle=False)
-    except ScalemaniError:
-        raise
-    except Exception as error:  # zipfile, zlib, NumPy and SciPy each raise their own kinds for a damaged file
-        if "pickle" in str(error).lower():
+        with damage_said(f"{path} is not a whole {path.suffix} file"):
+            yield
+    except ScalemaniError as error:
+        if re.search("objects|pickle", str(error.__cause__)):
             raise _holds_objects(path) from error
-        raise _not_whole(path, error) from error
+        raise
 
 
 def _check_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
@@ -77,19 +78,15 @@ def _check_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -
         )
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
-        (length,) = struct.unpack("<H" if version[0] == 1 else "<I", file.read(2 if version[0] == 1 else 4))
-        begin = 8 + (2 if version[0] == 1 else 4) + length
-    with archive.open(info) as file:
-        np.lib.format.read_magic(file)
         read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
         shape, _, dtype = read[min(version[0], 2)](file)
+        begin = file.tell()
     if dtype.hasobject:
         raise _holds_objects(path)
-    said = math.prod(shape) * dtype.itemsize
+    said, free = math.prod(shape) * dtype.itemsize, free_memory()
     if min(shape, default=0) < 0 or begin + said != info.file_size:
         there = max(info.file_size - begin, 0)
         raise ScalemaniError(f"{name} has {there:,} bytes for a shape {shape} of {dtype}; save it again")
-    free = free_memory()
     if said > free:
         raise ScalemaniError(
             f"{name} takes {said:,} bytes of memory, of which {free:,} are free; save it as an .npy, which is read "
@@ -112,7 +109,3 @@ def _sparse(path: Path) -> Any:
 
 def _holds_objects(path: Path) -> ScalemaniError:
     return ScalemaniError(f"{path} holds Python objects, which are never unpickled; save it with a numeric dtype")
-
-
-def _not_whole(path: Path, error: Exception) -> ScalemaniError:
-    return ScalemaniError(f"{path} is not a whole {path.suffix} file ({one_line(error)}); save it again")

@@ -1,7 +1,7 @@
 """Files that are written: coordinates with ids as .npy, .csv, .zarr, .parquet or .h5, and the page of a report.
 
-A file appears under its own name only when it is complete: it is written beside that and renamed, so that a failure
-leaves nothing half-written. The writer of a name holds a lock on it, and removes what a killed process left beside it
+A file is written beside its name and renamed when it is complete, so that a failure leaves nothing half-written. The
+writer of a name holds a lock on it, and removes what a killed process left there
 (:class:`scalemani.storage.writer.Writer`). Parquet and HDF5 are made in memory, where coordinates are already, and
 written as any other bytes: what a full disk means is then said in one place.
 """
@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,47 +29,61 @@ from scalemani.storage.writer import Writer
 _ROWS_A_GROUP = 1 << 17  # of a .parquet: what a reader decodes at least
 
 
-def parquet_bytes(
-    coordinates: NDArray[np.floating[Any]], heading: list[str], ids: Sequence[str] | None, id_name: str
-) -> memoryview:
-    """A table with a column an axis, ids first.
+class _Table(NamedTuple):
+    """Coordinates (n, p) with headings of the axes and, if there are any, an id a row under a heading of theirs."""
 
-    Raises ScalemaniError: pyarrow is not there, or the ids' heading is an axis's.
-    """
-    pyarrow, parquet = (needed(name, "parquet", "a .parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    columns: dict[str, Any] = {}
-    if ids is not None:
-        if id_name in heading:
-            raise ScalemaniError(f"the ids are called {id_name!r}, as an axis is: give their column another heading")
-        columns[id_name] = pyarrow.array(ids, type=pyarrow.string())
-    columns.update({name: pyarrow.array(column) for name, column in zip(heading, coordinates.T.copy(), strict=True)})
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table(columns), sink, row_group_size=_ROWS_A_GROUP)
-    return memoryview(sink.getvalue())
+    coordinates: NDArray[np.floating[Any]]
+    heading: list[str]
+    ids: Sequence[str] | None
+    id_name: str
+
+    def parquet(self) -> memoryview:
+        """A table with a column an axis, ids first."""
+        pyarrow, parquet = (needed(name, "parquet", "a .parquet") for name in ("pyarrow", "pyarrow.parquet"))
+        columns: dict[str, Any] = {}
+        if self.ids is not None:
+            if self.id_name in self.heading:
+                raise ScalemaniError(
+                    f"the ids are called {self.id_name!r}, as an axis is: give their column another heading"
+                )
+            columns[self.id_name] = pyarrow.array(self.ids, type=pyarrow.string())
+        axes = zip(self.heading, self.coordinates.T.copy(), strict=True)
+        columns.update({name: pyarrow.array(column) for name, column in axes})
+        sink = pyarrow.BufferOutputStream()
+        parquet.write_table(pyarrow.table(columns), sink, row_group_size=_ROWS_A_GROUP)
+        return memoryview(sink.getvalue())
+
+    def hdf5(self) -> bytes:
+        """A file with the datasets `coordinates` and, if there are any, `ids`; names are attributes, as in a .zarr."""
+        h5py = needed("h5py", "hdf5", "an HDF5 file")
+        with h5py.File("memory", "w", driver="core", backing_store=False) as file:
+            file.attrs["axes"] = self.heading
+            file.create_dataset("coordinates", data=self.coordinates)
+            if self.ids is not None:
+                file.attrs["id_name"] = self.id_name
+                file.create_dataset("ids", data=np.array(self.ids, dtype=object), dtype=h5py.string_dtype())
+            file.flush()
+            image: bytes = file.id.get_file_image()
+        return image
+
+    @contextlib.contextmanager
+    def csv(self, path: Path, folder: Path | None) -> Iterator[None]:
+        """A heading, then a row a point, ids first; the file has its name when the block ends well."""
+        # Bytes, at most and about: the shortest text of a float64 has up to 24 characters.
+        size = 25 * self.coordinates.size + sum(len(row.encode()) + 3 for row in self.ids or ())
+        with renamed_when_complete(path, size, folder) as partial:
+            with partial.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(self.heading if self.ids is None else [self.id_name, *self.heading])
+                for i, row in enumerate(self.coordinates):
+                    # repr of a Python float is the shortest text that reads back as the same number.
+                    cells = [repr(float(value)) for value in row]
+                    writer.writerow(cells if self.ids is None else [self.ids[i], *cells])
+            yield
 
 
-def hdf5_bytes(
-    coordinates: NDArray[np.floating[Any]], heading: list[str], ids: Sequence[str] | None, id_name: str
-) -> bytes:
-    """A file with the datasets `coordinates` and, if there are any, `ids`; names are attributes, as in a .zarr.
-
-    Raises ScalemaniError: h5py is not there.
-    """
-    h5py = needed("h5py", "hdf5", "an HDF5 file")
-    with h5py.File("memory", "w", driver="core", backing_store=False) as file:
-        file.attrs["axes"] = heading
-        file.create_dataset("coordinates", data=coordinates)
-        if ids is not None:
-            file.attrs["id_name"] = id_name
-            file.create_dataset("ids", data=np.array(ids, dtype=object), dtype=h5py.string_dtype())
-        file.flush()
-        image: bytes = file.id.get_file_image()
-    return image
-
-
-_HDF5 = (".h5", ".hdf5")
-_WRITABLE = (".npy", ".csv", ".zarr", ".parquet", *_HDF5)
 _EXTRAS = {".parquet": ("pyarrow.parquet", "parquet"), ".h5": ("h5py", "hdf5"), ".hdf5": ("h5py", "hdf5")}
+_WRITABLE = (".npy", ".csv", ".zarr", *_EXTRAS)
 _MOST_NAME = 230  # bytes, of the 255 that file systems take: names of ids and of kept results are longer
 
 
@@ -86,21 +100,16 @@ def check_output(
         place in a run, no right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
     Raises StoreInUseError: What is there is being replaced now.
     """
-    from scalemani.storage.targets import check_outside, put_back
+    from scalemani.storage.targets import check_outside, kind_of, put_back
 
     if is_url(spec):
         raise ScalemaniError(
             f"{shown(spec)}: the command line writes files; into a bucket the estimator's transform_to does"
         )
-    refuse_near_url(spec)
-    path = Path(at_home(spec))
-    if path.suffix.lower() not in _WRITABLE:
-        raise ScalemaniError(
-            f"{spec}: coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
-        )
+    said = f"coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
+    path = _named(spec, _WRITABLE, said)
     if path.suffix.lower() in _EXTRAS:
         needed(*_EXTRAS[path.suffix.lower()], path.name)
-    _check_directory(path)
     if store is not None:
         _check_apart(spec, store)
     put_back(path)
@@ -111,11 +120,8 @@ def check_output(
             raise ScalemaniError(f"{written} exists; give {option} to replace it, or another name")
         if written is of_ids and written.is_dir():
             raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
-    if path.is_dir():
-        from scalemani.storage.targets import kind_of
-
-        if path.suffix.lower() != ".zarr" or kind_of(path) == "run":
-            raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
+    if path.is_dir() and (path.suffix.lower() != ".zarr" or kind_of(path) == "run"):
+        raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
     _check_right(path)
     return path
 
@@ -137,11 +143,7 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     """
     from scalemani.storage.targets import check_outside
 
-    refuse_near_url(spec)
-    path = Path(at_home(spec))
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise ScalemaniError(f"{spec}: a report is a page; end the name in .html")
-    _check_directory(path)
+    path = _named(spec, (".html", ".htm"), "a report is a page; end the name in .html")
     check_outside(path)
     if path.is_dir():
         raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
@@ -158,11 +160,17 @@ def write_page(path: Path, page: str) -> None:
         partial.write_bytes(content)
 
 
-def _check_directory(path: Path) -> None:
+def _named(spec: str, kinds: Sequence[str], said: str) -> Path:
+    """The path that a name stands for, in a directory that is there and of one of the kinds; `said` is their remedy."""
+    refuse_near_url(spec)
+    path = Path(at_home(spec))
+    if path.suffix.lower() not in kinds:
+        raise ScalemaniError(f"{spec}: {said}")
     if not os.path.isdir(path.parent):
         raise ScalemaniError(f"{path}: there is no directory {path.parent}; make it first")
     if len(os.fsencode(path.name)) > _MOST_NAME:
         raise ScalemaniError(f"{path}: the name is longer than {_MOST_NAME} bytes; give a shorter one")
+    return path
 
 
 def _check_right(path: Path) -> None:
@@ -175,10 +183,6 @@ def _check_right(path: Path) -> None:
 
 def _ids_beside(path: Path) -> Path:
     return path.with_suffix(".ids.csv")
-
-
-def _axes(n_axes: int) -> list[str]:
-    return [f"axis_{a + 1}" for a in range(n_axes)]
 
 
 def write_coordinates(
@@ -206,26 +210,25 @@ def write_coordinates(
     path = check_output(str(spec), ids=ids is not None, overwrite=overwrite)
     if ids is not None and len(ids) != len(coordinates):
         raise ScalemaniError(f"{len(ids)} ids for {len(coordinates)} rows of coordinates; give one id a row")
-    heading = list(names) if names is not None else _axes(coordinates.shape[1])
-    kind = path.suffix.lower()
+    heading = list(names) if names is not None else [f"axis_{axis + 1}" for axis in range(coordinates.shape[1])]
+    kind, table = path.suffix.lower(), _Table(coordinates, heading, ids, id_name)
     if kind == ".csv":
-        with renamed_when_complete(path, _csv_bytes(coordinates, ids), folder) as partial:
-            _write_csv(partial, coordinates, heading, ids, id_name)
+        with table.csv(path, folder):
+            pass
     elif kind == ".npy":
         # Both files are whole before either is renamed.
         with renamed_when_complete(path, coordinates.nbytes + 128, folder) as partial, contextlib.ExitStack() as both:
             if ids is not None:
-                named = renamed_when_complete(_ids_beside(path), _csv_bytes(coordinates[:, :0], ids), folder)
-                _write_csv(both.enter_context(named), coordinates[:, :0], [], ids, id_name)
+                both.enter_context(_Table(coordinates[:, :0], [], ids, id_name).csv(_ids_beside(path), folder))
             with partial.open("wb") as file:
                 np.save(file, coordinates, allow_pickle=False)
-    elif kind in _EXTRAS:
-        made = (parquet_bytes if kind == ".parquet" else hdf5_bytes)(coordinates, heading, ids, id_name)
+    elif kind == ".zarr":
+        with renamed_when_complete(path, coordinates.nbytes, folder) as partial:
+            write_table(partial, *table)
+    else:
+        made = table.parquet() if kind == ".parquet" else table.hdf5()
         with renamed_when_complete(path, len(made), folder) as partial:
             partial.write_bytes(made)
-    else:
-        with renamed_when_complete(path, coordinates.nbytes, folder) as partial:
-            write_table(partial, coordinates, heading, ids, id_name)
 
 
 @contextlib.contextmanager
@@ -252,24 +255,3 @@ def renamed_when_complete(path: Path, needed: int, folder: Path | None = None) -
         except BaseException:
             partial.remove()
             raise
-
-
-def _csv_bytes(coordinates: NDArray[np.floating[Any]], ids: Sequence[str] | None) -> int:
-    """Bytes of a .csv, at most and about: the shortest text of a float64 has up to 24 characters."""
-    return 25 * coordinates.size + (sum(len(row.encode()) + 3 for row in ids) if ids is not None else 0)
-
-
-def _write_csv(
-    path: Path,
-    coordinates: NDArray[np.floating[Any]],
-    heading: list[str],
-    ids: Sequence[str] | None,
-    id_name: str,
-) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(heading if ids is None else [id_name, *heading])
-        for i, row in enumerate(coordinates):
-            # repr of a Python float is the shortest text that reads back as the same number.
-            cells = [repr(float(value)) for value in row]
-            writer.writerow(cells if ids is None else [ids[i], *cells])

@@ -8,23 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError, needed
-from scalemani.formats.csv_text import MOST_LABELS, Reading, by_name, chosen, doubtful, position, quoted, short_list
+from scalemani.formats.common import PointsFile, Values, check_size, damage_said
+from scalemani.formats.csv_text import (
+    EXACT,
+    MOST_LABELS,
+    Reading,
+    by_name,
+    chosen,
+    doubtful,
+    position,
+    quoted,
+    short_list,
+)
 from scalemani.points.cells import RowSource
-from scalemani.storage.user_arrays import LARGEST_RATIO, MOST_ROWS, UNQUESTIONED
-from scalemani.words import one_line
-
-__all__ = ["parquet_column", "read_parquet"]
 
 _BATCH_BYTES = 8 << 20
 _BUFFER = 1 << 20  # of each column: pages are read as they are needed, whatever a row group holds
-_EXACT = 2**53  # below which integers are float64
 
 
-def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None, str, list[str], list[str]]:
-    """Columns of numbers of a table: values (n, d), ids, what these are called, names, and notes.
+def read_parquet(path: Path, how: Reading) -> PointsFile:
+    """Columns of numbers of a table.
 
     how: All columns but the ids and a data frame's index are read unless others are given.
     Missing floats are NaN. Notes say which features look like none, by the statistics in the file.
@@ -39,10 +44,10 @@ def read_parquet(path: Path, how: Reading) -> tuple[RowSource, list[str] | None,
         source = _Columns(file, path, names, np.result_type(*(_dtype(schema.field(name).type) for name in names)))
         notes = by_name(str(path), schema.names, how)
         notes += [] if how.columns or how.like else _notes(path, file, names)
-        return source, ids, id_column or "id", names, notes
+        return PointsFile(source, ids, id_column or "id", names, notes)
 
 
-def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDArray[Any] | list[str]]:
+def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, Values]:
     """The name of a column of a table, and its value for each row of a fit.
 
     name: May be left out where there is one column.
@@ -78,12 +83,8 @@ def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, NDAr
 def _opened(path: Path) -> Iterator[Any]:
     """The file, what pyarrow says of damage being turned into one line."""
     parquet = needed("pyarrow.parquet", "parquet", f"{path.name} is a Parquet file")
-    try:
+    with damage_said(f"{path} is not a whole Parquet file"):
         yield parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
-    except ScalemaniError:
-        raise
-    except Exception as error:  # pyarrow's own kinds, by what is damaged
-        raise ScalemaniError(f"{path} is not a whole Parquet file ({one_line(error)}); save it again") from error
 
 
 def _chosen(path: Path, schema: Any, how: Reading) -> tuple[list[str], str | None]:
@@ -131,13 +132,8 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
     rows, groups = metadata.num_rows, [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     if rows != sum(groups) or min(groups, default=0) < 0:
         raise ScalemaniError(f"{path} says {rows:,} rows, and its row groups {sum(groups):,}; write it again")
-    if rows > MOST_ROWS:
-        raise ScalemaniError(f"{path} says {rows:,} rows; at most {MOST_ROWS:,} are read")
-    said, size = 8 * rows * columns, path.stat().st_size
-    if said > UNQUESTIONED and said > LARGEST_RATIO * size:
-        raise ScalemaniError(
-            f"{path} says {said:,} bytes and has {size:,}: it is not whole, or not what it seems; write it again"
-        )
+    size = path.stat().st_size
+    check_size(str(path), rows, 8 * rows * columns, size, size)
 
 
 def _notes(path: Path, file: Any, names: list[str]) -> list[str]:
@@ -206,20 +202,15 @@ class _Columns(RowSource):
             self._rest, skipped = batch[skipped:], skipped - len(batch)
 
     def _next(self) -> Any:
-        try:
-            batch = next(self._batches)
+        with damage_said(f"a row group of {self._path} is damaged", "write it again"):
+            batch = next(self._batches, None)
+            if batch is None:
+                raise EOFError("it has fewer rows than it says")
             out = np.empty((batch.num_rows, self.shape[1]), self.dtype)
             for j, name in enumerate(self._names):  # by name: columns come in the order of the file
                 out[:, j] = self._column(batch.column(name), name)
             self._decoded += batch.num_rows
             return out
-        except ScalemaniError:
-            raise
-        except StopIteration:
-            why = "it has fewer rows than it says"
-        except Exception as error:
-            why = one_line(error)
-        raise ScalemaniError(f"a row group of {self._path} is damaged ({why}); write it again")
 
     def _column(self, column: Any, name: str) -> Any:
         types = needed("pyarrow.types", "parquet", "a Parquet file")
@@ -232,12 +223,12 @@ class _Columns(RowSource):
             exact = column.to_pylist()
             values = np.array([float(value) for value in exact])
             lost = any(
-                abs(given) > _EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True)
+                abs(given) > EXACT and given != value for given, value in zip(exact, values.tolist(), strict=True)
             )
         else:
             values = column.to_numpy(zero_copy_only=False)
             wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and self.dtype.kind == "f" and values.size
-            lost = wide and max(int(values.max()), -int(values.min())) > _EXACT
+            lost = wide and max(int(values.max()), -int(values.min())) > EXACT
         if lost:
             raise ScalemaniError(
                 f"{self._path} holds an integer beyond 2**53 in {name!r}, which is not exact as float64; subtract an "

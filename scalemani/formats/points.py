@@ -1,19 +1,19 @@
 """Files of points: a file's name gives an array with its row ids.
 
-The end of a name says the format, and what the file says of itself is held against its bytes: nothing is unpickled,
-nothing is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings are
-given as they stand: what a spreadsheet takes for a formula (``=...``) is written to a .csv as it came, since it must be
-found again by that name. Such files are for programs; a spreadsheet should import their columns as text.
+The end of a name says the format. What the file says of itself is held against its bytes: nothing is unpickled, nothing
+is allocated that a file only claims to hold, and a pipe or a device is not waited for. Ids and headings stay as they
+stand: what a spreadsheet takes for a formula (``=...``) must be found again by that name in the .csv that is written.
 """
 
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scalemani.errors import ScalemaniError
+from scalemani.formats.common import PointsFile
 from scalemani.formats.csv_files import read_csv
 from scalemani.formats.csv_text import Reading, chosen
 from scalemani.formats.hdf5 import ids_of, names_of, read_hdf5
@@ -24,8 +24,6 @@ from scalemani.storage.files import at_home, is_url
 from scalemani.storage.user_arrays import open_member
 from scalemani.words import printable
 
-__all__ = ["PointsFile", "check_place", "open_points"]
-
 _READABLE = (
     ".npy, .npz[:key], .csv[::columns], .tsv[::columns], .zarr[:path], .h5ad::path, .h5[::path], .hdf5[::path] or "
     ".parquet[::columns]"
@@ -34,24 +32,6 @@ _TEXT = (".csv", ".tsv")
 _MEMBERS = (*_TEXT, ".npz", ".zarr", ".h5ad", ".h5", ".hdf5", ".parquet")
 _KINDS = (".npy", *_MEMBERS)
 _NAMED = (".csv", ".tsv", ".parquet", ".h5ad")  # have columns that can name the rows
-
-
-@dataclass(frozen=True)
-class PointsFile:
-    """Points as read from a file.
-
-    values (n, d): A memory map, NumPy array, SciPy sparse array, Zarr array or
-        :class:`~scalemani.points.cells.RowSource`; not validated here.
-    ids: One id a row, if the file has them.
-    names: Headings of the features, if the file has them.
-    notes: What was taken for what without being asked for, a line each.
-    """
-
-    values: Any
-    ids: list[str] | None = None
-    id_name: str = "id"
-    names: list[str] | None = None
-    notes: Sequence[str] = ()
 
 
 def open_points(spec: str, **options: Any) -> PointsFile:
@@ -81,18 +61,23 @@ def open_points(spec: str, **options: Any) -> PointsFile:
 
 def _opened(spec: str, how: Reading) -> PointsFile:
     if is_url(spec):
-        return PointsFile(_in_object_storage(spec, how))
-    path, kind, member = _split(at_home(spec))
-    check_place(path, folder=kind == ".zarr")
-    _check_options(path.name, kind, how)
+        said = "points in a bucket are read from Zarr arrays; give a name in .zarr[:path]"
+        url, kind, behind = split(spec, (".zarr",), (".zarr",), said)
+        check_options(spec, kind, how)
+        return PointsFile(open_member(url, behind.removeprefix(":") or None))
+    said = f"can't tell its kind from its name; points are read from {_READABLE}"
+    name, kind, behind = split(at_home(spec), _KINDS, _MEMBERS, said)
+    path, member = Path(name), behind.removeprefix(":") or None  # one colon does for two
+    check_place(path)
+    check_options(path.name, kind, how)
     if member is not None and kind in (*_TEXT, ".parquet"):
         if how.columns is not None:
             raise ScalemaniError(f"{spec} and --columns both name columns; give one of them")
         how = replace(how, columns=member)
     if kind in _TEXT:
-        return PointsFile(*read_csv(path, how))
+        return read_csv(path, how)
     if kind == ".parquet":
-        return PointsFile(*read_parquet(path, how))
+        return read_parquet(path, how)
     if kind == ".h5ad":
         values = read_hdf5(path, member)
         ids = None if how.id_column is None else ids_of(path, how.id_column, int(values.shape[0]))
@@ -112,7 +97,7 @@ def _opened(spec: str, how: Reading) -> PointsFile:
     return PointsFile(readers[kind](path, member))
 
 
-def _check_options(name: str, kind: str, how: Reading) -> None:
+def check_options(name: str, kind: str, how: Reading) -> None:
     """Refuse options of other kinds of files."""
     for kinds, options in ((_TEXT, ("delimiter", "decimal", "heading")), (_NAMED, ("id_column", "columns", "ignore"))):
         for option in options:
@@ -141,42 +126,35 @@ class _Taken(RowSource):
         return self._rows[start:stop, self._at]
 
 
-def _in_object_storage(spec: str, how: Reading) -> Any:
-    """A Zarr array in a bucket, by a URL such as ``s3://bucket/x.zarr`` or ``s3://bucket/x.zarr:path``."""
-    head, _, tail = spec.rpartition(":")
-    head = head.removesuffix(":")
-    url, member = (head, tail) if head.lower().endswith(".zarr") else (spec, None)
-    if not url.lower().rstrip("/").endswith(".zarr"):
-        raise ScalemaniError(f"{spec}: points in a bucket are read from Zarr arrays; give a name in .zarr[:path]")
-    _check_options(spec, ".zarr", how)
-    return open_member(url, member)
-
-
-def check_place(path: Path, *, folder: bool) -> None:
+def check_place(path: Path, wanted: str = f"a file of points ({_READABLE})") -> None:
     """Refuse what is missing, or of another kind: reading a pipe or a device may never end."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
-        raise ScalemaniError(f"{path} does not exist; give a file of points ({_READABLE})") from error
+        raise ScalemaniError(f"{path} does not exist; give {wanted}") from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ScalemaniError(f"{path} can't be read ({why}); give a file of points ({_READABLE})") from error
+        raise ScalemaniError(f"{path} can't be read ({why}); give {wanted}") from error
+    folder = path.suffix.lower() == ".zarr"
     if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
         what = "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a pipe or a device"
         needed = "directory (a Zarr store)" if folder else "plain file"
         raise ScalemaniError(f"{path} is {what}; a {path.suffix} is a {needed}: save what it gives, then give that")
 
 
-def _split(spec: str) -> tuple[Path, str, str | None]:
-    """Path, kind and member of a name such as ``a.npz:key``; a colon elsewhere is part of the path."""
-    kind = Path(spec).suffix.lower()
-    if kind in _KINDS and os.path.exists(spec):
-        return Path(spec), kind, None
-    heads = [spec[:at] for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in _MEMBERS]
-    if heads:
-        head = next((head for head in heads if os.path.exists(head)), heads[-1])
-        member = spec[len(head) + 1 :].removeprefix(":")
-        return Path(head), Path(head).suffix.lower(), member or None
-    if kind not in _KINDS:
-        raise ScalemaniError(f"{spec}: can't tell its kind from its name; points are read from {_READABLE}")
-    return Path(spec), kind, None
+def split(spec: str, kinds: Sequence[str], members: Sequence[str], said: str) -> tuple[str, str, str]:
+    """Name, kind and what is behind the colon of ``a.npz:key``; a colon elsewhere is part of the name.
+
+    kinds, members: Kinds that are read, and those of them behind which something may stand.
+    said: Of a name of another kind.
+    """
+    ends = [at for at, sign in enumerate(spec) if sign == ":" and Path(spec[:at]).suffix.lower() in members]
+    known = [
+        *([(spec, "")] if Path(spec).suffix.lower() in kinds else []),
+        *((spec[:at], spec[at + 1 :]) for at in ends),
+    ]
+    if not known:
+        raise ScalemaniError(f"{spec}: {said}")
+    # Path.exists raises where a name is too long.
+    name, behind = next((one for one in known if os.path.exists(one[0])), known[-1])
+    return name, Path(name).suffix.lower(), behind

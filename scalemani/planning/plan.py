@@ -145,28 +145,15 @@ def check_early(
 
 
 def make_plan(
-    steps: Sequence[Step],
-    given: Input,
-    parameters: Parameters,
-    cluster: Cluster,
-    limit: int,
-    folder: str,
-    *,
-    n: int,
-    edges: int,
-    method: str,
-    done: tuple[str, ...] = (),
-    begun: Any = None,
+    steps: Sequence[Step], given: Input, size: FitSize, cluster: Cluster, limit: int, folder: str, method: str
 ) -> Plan:
     """The plan of a fit whose graph is known; one that does not fit says so in `refusal`.
 
-    n, edges: Vertices and stored entries of the graph.
+    size: As :func:`size_of` gives it.
     method: How neighbours were found.
-    done, begun: Names of the steps that a store has, and how D is cut there.
     """
-    size = size_of(given, parameters, cluster, n, edges, done, begun)
-    cut, refusal = choose(steps, size, MemoryLimit.of(parameters, cluster, limit))
-    if refusal is None and begun is None:
+    cut, refusal = choose(steps, size, MemoryLimit.of(size.parameters, cluster, limit))
+    if refusal is None and size.begun is None:
         try:
             check_disk(folder, steps, size, cut)
         except DoesNotFitError as error:
@@ -175,8 +162,8 @@ def make_plan(
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),
-        n_vertices=n,
-        n_edges=edges // 2,
+        n_vertices=size.n,
+        n_edges=size.edges // 2,
         method=method,
         tasks=sum(asked.tasks for asked in needs.values()),
         threads=size.threads,
@@ -211,19 +198,10 @@ def plan_of_store(
 ) -> Plan:
     """The plan of what a store with a graph lacks; of the whole fit where the graph is `new`."""
     graph = store.needed(GraphRecord)
-    return make_plan(
-        steps,
-        given,
-        parameters,
-        cluster,
-        limit,
-        store.path,
-        n=graph.n_vertices,
-        edges=0 if given.kind == "geodesic" else 2 * graph.n_edges,
-        method=store.needed(NeighborsRecord).method,
-        done=() if new else tuple(step.name for step in steps if step.finished(store, parameters)),
-        begun=distances_of(steps).cut_in(store),
-    )
+    done = () if new else tuple(step.name for step in steps if step.finished(store, parameters))
+    edges, begun = 0 if given.kind == "geodesic" else 2 * graph.n_edges, distances_of(steps).cut_in(store)
+    size = size_of(given, parameters, cluster, graph.n_vertices, edges, done, begun)
+    return make_plan(steps, given, size, cluster, limit, store.path, store.needed(NeighborsRecord).method)
 
 
 def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, float]) -> Plan:

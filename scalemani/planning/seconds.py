@@ -9,7 +9,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -158,8 +157,7 @@ def _scattered_seconds(sources: I64, graph: Any) -> float:
     return (time.perf_counter() - at) / len(sources)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Distances among vertices that are spread over the graph.
 
     distances (s, s): In the order of the vertices.
@@ -170,7 +168,7 @@ class Sample:
     row: float
 
 
-def sample_distances(cluster: Cluster, graph: Any, count: int, together: int, seed: int = 0) -> Sample:
+def sample_distances(cluster: Cluster, graph: Any, count: int, together: int) -> Sample:
     """Geodesic distances among `count` vertices spread over the graph; among fewer where that takes too long.
 
     together: Sources, next to each other in the sample, whose rows are found at once.
@@ -178,7 +176,7 @@ def sample_distances(cluster: Cluster, graph: Any, count: int, together: int, se
     n = graph.shape[0]
     spread = np.linspace(0, n, min(n, count), endpoint=False).astype(np.int64)
     groups = [spread[at : at + together] for at in range(0, len(spread), together)]
-    mixed = [groups[at] for at in np.random.default_rng(seed).permutation(len(groups))]  # what there is time for
+    mixed = [groups[at] for at in np.random.default_rng(0).permutation(len(groups))]  # what there is time for
     shares = [mixed[thread :: cluster.threads] for thread in range(min(cluster.threads, len(mixed)))]
     found = list(cluster.map(_sampled_rows, [(share, spread) for share in shares], shared=graph))
     done = np.concatenate([np.concatenate(share)[: len(rows)] for share, (rows, _) in zip(shares, found, strict=True)])
@@ -225,10 +223,10 @@ def _tile_seconds(side: int, folder: str, reader: Reader) -> tuple[float, float]
         return median_seconds(lambda: written(stream)) + multiplying, median_seconds(lambda: read(stream)) + multiplying
 
 
-def median_seconds(function: Callable[[], Any], count: int = 9, most: float = SAMPLE_SECONDS) -> float:
-    """Seconds of a call, the median of so many, or of those that there is time for (`most` seconds, about)."""
+def median_seconds(function: Callable[[], Any], count: int = 9) -> float:
+    """Seconds of a call, the median of so many, or of those that there is time for."""
     times: list[float] = []
-    while len(times) < count and sum(times) < most:
+    while len(times) < count and sum(times) < SAMPLE_SECONDS:
         at = time.perf_counter()
         function()
         times.append(time.perf_counter() - at)

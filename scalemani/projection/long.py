@@ -1,27 +1,18 @@
-"""Stage 8, by blocks: takes a test set of any kind, gives its coordinates group by group, and keeps what is finished.
+"""Test sets of any length: their coordinates, group by group, with what is finished kept.
 
-Where test points lie decides what placing them costs (a factor of ten on a roll of 40,000: neighbours are placed
-together), so the rows of a large group are attached first, a part at a time, then placed in pieces of those that lie
-together. Both are tasks; a part's attachments and a piece's coordinates are kept by the client as they come
-(:mod:`scalemani.storage.pieces`), each with a digest of what it was made from: a part's rows as they were read, a
-piece's attachments, the model and the releases at work. When a group is finished a record takes their place
-(:mod:`scalemani.storage.user_arrays`), so that neither memory nor disk holds more than one group's, however many rows
-there are. A run that was stopped reads every row again, which is cheap, and makes what it does not find.
+:class:`Placing` cuts the rows into parts, attaches each to the graph, then places them in pieces of those that lie
+together: on a roll of 40,000 that costs a tenth of placing them as they come. Both are tasks. The client reads the rows
+and keeps the results (:mod:`scalemani.storage.pieces`), each with a digest of what it was made from: the rows or
+attachments, the model and the releases at work. When a group is finished a record takes their place
+(:mod:`scalemani.storage.user_arrays`), so that neither memory nor disk holds more than one group's. A run that was
+stopped reads every row again, which is cheap, and makes what it does not find. Workers see neither test set nor output,
+and nothing of a dead client's tasks can come in late.
 
-The client reads the rows and keeps the results: workers need to see neither test set nor output, and nothing of a
-dead client's tasks can come in late. Parts, pieces and groups follow from the shape of the test set, and so does the
-way to search for its neighbours (:mod:`scalemani.neighbors.choice`): none follows from the workers or from the blocks
-in which rows are stored, so a run finds its results again on another cluster, with the same bits.
+Parts, pieces, groups and the way to search follow from the number of rows alone, not from the workers or from the
+blocks in which rows are stored: a run finds its results again on another cluster, with the same bits.
 
-Stage 8, as tasks: takes the key of a fitted model and rows, gives their coordinates, in any process.
-
-A process makes the projector of a model once, from its store, and keeps it. The key changes when
-the store is fitted again, so that no process answers for another solution.
-
-Stage 8, the rows: takes a test set as blocks of any sizes, gives parts of one size, which are tasks' inputs.
-
-Parts follow from the number of rows alone: the same rows in other chunks, or in another kind of array, are the same
-parts.
+A process makes the projector of a model once. Its key changes when the store is fitted again, so that no process
+answers for another solution.
 """
 
 from __future__ import annotations
@@ -39,7 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani import __version__
-from scalemani.aliases import F64, I64
+from scalemani.aliases import F64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import LowRecallWarning, warn
 from scalemani.neighbors.choice import SearchStrategy
@@ -94,11 +85,7 @@ def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
     """A block checked as a test set; `start` is its first row's number."""
     projector = shared_projector(*key)
     pieces = [piece for _, piece in projector.blocks(block, "X", start)]
-    if len(pieces) == 1:
-        return pieces[0]
-    if not pieces:
-        return np.empty((0, projector.n_features))
-    return sp.csr_array(sp.vstack(pieces)) if sp.issparse(pieces[0]) else np.concatenate(pieces)
+    return joined(pieces) if pieces else np.empty((0, projector.n_features))
 
 
 def way_for(key: ModelKey, total: int) -> str:
@@ -218,7 +205,7 @@ class Placing:
 
     T (l, n_features): Anything with a shape that :meth:`Projector.blocks` reads.
     kept: Where results are kept and looked for; none are without.
-    report: Called with the rows that are placed, those that were found first.
+    report: Called with the rows that are placed.
     """
 
     def __init__(
@@ -313,13 +300,14 @@ class Placing:
 
     def _coordinates(self, parts: Iterator[Part]) -> F64:
         """Coordinates of the rows of a group."""
+        named = ((start, f"{self._name}-{start}", rows) for start, rows in parts)
         if self._projector.kind == "geodesic":
-            placed = []
-            for start, (rows,) in self._made(project, parts, lambda rows: [rows]):
-                placed.append((start, rows))
+            placed = {}
+            for start, (rows,) in self._made(project, named, self._digests, self.way):
+                placed[start] = rows
                 self._count(len(rows))
-            return np.concatenate([rows for _, rows in sorted(placed, key=lambda part: part[0])])
-        found = dict(self._made(attach, parts, _arrays))
+            return np.concatenate([placed[start] for start in sorted(placed)])
+        found = dict(self._made(attach, named, self._digests, self.way))
         return self._placed(min(found), Attachments.joined([Attachments(*found[at]) for at in sorted(found)]))
 
     @property
@@ -328,54 +316,47 @@ class Placing:
         return "projected" if self._projector.kind == "geodesic" else "attached"
 
     def _made(
-        self, function: Callable[..., Any], parts: Iterable[Part], arrays: Callable[[Any], list[NDArray[Any]]]
-    ) -> Iterator[tuple[int, list[NDArray[Any]]]]:
-        """Yield each part's first row and its result, found or made, in no order."""
-        submitted: deque[tuple[int, str]] = deque()
-        found: deque[tuple[int, list[NDArray[Any]]]] = deque()
+        self, function: Callable[..., Any], named: Iterable[tuple[Any, str, Any]], digests: list[str], *more: Any
+    ) -> Iterator[tuple[Any, list[NDArray[Any]]]]:
+        """Yield what each result is of and its arrays, found or made, in no order.
 
-        def missing() -> Iterator[tuple[ModelKey, Any, str]]:
-            for start, rows in parts:
-                of = self._of(self._name, rows)
-                self._digests.append(of)
-                there = self._find(f"{self._name}-{start}", of)
+        named: What it is of, the result's name, and what it is made from.
+        digests: Those of what they are made from are put behind it.
+        more: Arguments of every task.
+        """
+        submitted: deque[tuple[Any, str, str]] = deque()
+        found: deque[tuple[Any, list[NDArray[Any]]]] = deque()
+
+        def missing() -> Iterator[tuple[Any, ...]]:
+            for at, name, inputs in named:
+                of = self._of(name.partition("-")[0], inputs)
+                digests.append(of)
+                there = self._find(name, of)
                 if there is not None:
-                    found.append((start, there))
+                    found.append((at, there))
                 else:
-                    submitted.append((start, of))
-                    yield self._key, rows, self.way
+                    submitted.append((at, name, of))
+                    yield self._key, inputs, *more
 
         with closing(_results(self._cluster, function, missing())) as results:
             for result in results:
                 while found:
                     yield found.popleft()
-                start, of = submitted.popleft()
-                made = arrays(result)
-                self._keep(f"{self._name}-{start}", of, made)
-                yield start, made
+                at, name, of = submitted.popleft()
+                made = _arrays(result)
+                self._keep(name, of, made)
+                yield at, made
         yield from found
 
     def _placed(self, first: int, attached: Attachments) -> F64:
         """Coordinates of a group whose first row is `first`."""
         order = self._projector.order(attached)
-        coordinates = np.empty((len(order), len(self._projector.embedding.eigenvalues)))
-        step = _piece_rows(len(order))
-        missing: list[tuple[I64, str, str]] = []
-        for at in range(0, len(order), step):
-            rows, name = order[at : at + step], f"placed-{first}-{at}"
-            of = self._of("placed", attached.take(rows))
-            there = self._find(name, of)
-            if there is None:
-                missing.append((rows, name, of))
-            else:
-                coordinates[rows] = there[0]
-                self._count(len(rows))
-        tasks = ((self._key, attached.take(rows)) for rows, _, _ in missing)
-        with closing(_results(self._cluster, place, tasks)) as results:
-            for (rows, name, of), result in zip(missing, results, strict=True):
-                self._keep(name, of, [result])
-                coordinates[rows] = result
-                self._count(len(rows))
+        coordinates, step = np.empty((len(order), len(self._projector.embedding.eigenvalues))), _piece_rows(len(order))
+        pieces = {f"placed-{first}-{at}": order[at : at + step] for at in range(0, len(order), step)}
+        named = ((rows, name, attached.take(rows)) for name, rows in pieces.items())
+        for rows, (placed,) in self._made(place, named, []):
+            coordinates[rows] = placed
+            self._count(len(rows))
         return coordinates
 
     def _one(self, function: Callable[..., Any], argument: Any) -> Any:

@@ -39,7 +39,6 @@ from scalemani.steps.checks import (
     CHECKED,
     check_centred,
     check_fit,
-    check_landmark_fit,
     check_placed,
     check_stored,
     checked_vertices,
@@ -236,7 +235,6 @@ class TileAxes(Axes):
                 None if first is None else first.sums,
                 residuals=_residuals(store),
                 projection=work.parameters.projection,
-                seed=0,
                 distances=read and store.has_distances,
             )
         except SelfCheckError as error:
@@ -360,9 +358,9 @@ class LandmarkAxes(Axes):
         )  # fmt: skip
         account |= {"n_landmarks": len(square)}
         checked = checked_landmarks(len(square), parameters.random_state)
-        account["self_check"] = check_landmark_fit(
-            read_back(store, checked), square, checked, solution, embedding, kernels.sums,
-            projection=parameters.projection, tol=parameters.tol,
+        account["self_check"] = check_fit(
+            None, read_back(store, checked), checked, solution, embedding, kernels.sums, square=square,
+            precision="float64", projection=parameters.projection, tol=parameters.tol,
         )  # fmt: skip
         report("solve", 1, 1)
         record_model(store, embedding, fields, account)

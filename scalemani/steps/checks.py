@@ -18,10 +18,6 @@ what these rows say. The largest deviations go into the account of the spectrum.
 constant that is too large.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import numpy as np
 
 from scalemani.aliases import F32, F64, I64
@@ -54,7 +50,7 @@ def checked_vertices(store: RunStore, seed: int) -> I64:
 
 
 def check_fit(
-    store: RunStore,
+    store: RunStore | None,
     rows: F32,
     vertices: I64,
     solution: Solution,
@@ -64,52 +60,32 @@ def check_fit(
     precision: str,
     projection: str,
     tol: float,
-    seed: int,
-) -> dict[str, Any]:
+    seed: int = 0,
+    square: F64 | None = None,
+) -> dict[str, float]:
     """Make every check of the module docstring.
 
-    rows (m, n): Rows of D for `vertices`, found again, in the unit of the tiles.
+    store: Whose tiles are looked at; None where D is `square`, that of landmarks (m, m).
+    rows (m, n): Rows of D for `vertices`, found again, in the unit of the tiles; of landmarks as every point's are
+        read.
     precision ({"float32", "float64"}): Of the products.
     -> The largest relative deviation of each check.
     """
-    with _before_it_is_recorded():
-        found = {
-            "pairs": _pairs(store, rows, vertices, seed),
+    try:
+        if store is not None:
+            pairs = _pairs(store, rows, vertices, seed)
+        else:
+            assert square is not None
+            pairs = check_same(rows.astype(np.float64), square[vertices], MOST_HOPS)
+        return {
+            "pairs": pairs,
             "sums": _sums(rows, vertices, sums),
             **_solution(solution, precision, tol),
             **_lowest(rows, vertices, solution, embedding),
             "projection": check_placed(rows, vertices, embedding, solution.pairs.residuals, projection),
         }
-    return {name: float(value) for name, value in found.items()}
-
-
-def check_landmark_fit(
-    rows: F32,
-    square: F64,
-    landmarks: I64,
-    solution: Solution,
-    embedding: Embedding,
-    sums: DistanceSums,
-    *,
-    projection: str,
-    tol: float,
-) -> dict[str, Any]:
-    """The checks of a fit by landmarks, of which all but the first are those of its block.
-
-    rows (l, m): Distances of some landmarks to all, as every point's are read, in the unit of the tiles.
-    square (m, m): What was solved.
-    landmarks (l,): Which they are, of the m.
-    -> The largest relative deviation of each check.
-    """
-    with _before_it_is_recorded():
-        found = {
-            "pairs": check_same(rows.astype(np.float64), square[landmarks], MOST_HOPS),
-            "sums": _sums(rows, landmarks, sums),
-            **_solution(solution, "float64", tol),
-            **_lowest(rows, landmarks, solution, embedding),
-            "projection": check_placed(rows, landmarks, embedding, solution.pairs.residuals, projection),
-        }
-    return {name: float(value) for name, value in found.items()}
+    except SelfCheckError as why:
+        raise SelfCheckError(f"self-check of the fit: {why}; nothing was recorded: fit again with overwrite") from None
 
 
 def check_stored(
@@ -121,7 +97,6 @@ def check_stored(
     *,
     residuals: F64,
     projection: str,
-    seed: int,
     distances: bool,
 ) -> dict[str, float]:
     """The checks that a run as it lies on the disk allows: pairs of D, sums, constants, and the projection.
@@ -131,22 +106,13 @@ def check_stored(
     residuals (p,): Of the pairs, as they were recorded.
     distances: Whether D is there, and whole.
     """
-    found = {"pairs": _pairs(store, rows, vertices, seed)} if distances else {}
+    found = {"pairs": _pairs(store, rows, vertices, 0)} if distances else {}
     if sums is not None:
         found["sums"] = _sums(rows, vertices, sums)
     if embedding is not None:
         found["constants"] = check_centred(embedding.vectors)
         found["projection"] = check_placed(rows, vertices, embedding, residuals, projection)
     return found
-
-
-@contextmanager
-def _before_it_is_recorded() -> Iterator[None]:
-    """Say of what fails that it is a fit's."""
-    try:
-        yield
-    except SelfCheckError as why:
-        raise SelfCheckError(f"self-check of the fit: {why}; nothing was recorded: fit again with overwrite") from None
 
 
 def _refuse(what: str, found: float, allowed: float, why: str) -> None:

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.aliases import F64
 from scalemani.errors import ConvergenceWarning
 from scalemani.kernel.constant import solve
-from scalemani.kernel.eigensolver import first_block, start_block
+from scalemani.kernel.eigensolver import first_block
 from scalemani.kernel.operators import DenseKernels
-from scalemani.kernel.start import nystrom_block, start_vertices
 from scalemani.parameters import Parameters
+from scalemani.steps.start import block_from
 
 #: Reads of D by how the constant is found, at 1,000 points and one axis; "none": there is none to find.
 EXPECTED_READS = {"none": 2.5, "lingoes": 4.0, "ritz": 7.5, "power": 3000.0, "arnoldi": 120.0}
@@ -52,17 +51,11 @@ def sampled_reads(distances: Any, parameters: Parameters, n: int, most_columns: 
     whole = first_block(sample, parameters.n_components) == sample - 1  # it would be solved at once
     if whole or BLOCKS_OF_SAMPLE * width > sample or solver in ("power", "arnoldi"):
         return None
-    correction = parameters.correction_in(scale)
-    kernels = DenseKernels(distances)
+    axes, correction, kernels = parameters.n_components, parameters.correction_in(scale), DenseKernels(distances)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        solve(
-            kernels,
-            parameters.n_components,
-            correction=correction,
-            tol=parameters.tol,
-            start=partial(_first_block, distances, parameters.n_components, correction),
-        )
+        start = partial(block_from, lambda at: distances[at].astype(np.float32), sample, axes, correction, 0, sample)
+        solve(kernels, axes, correction=correction, tol=parameters.tol, start=start)
     growth = (n / sample) ** (0.13 if solver == "ritz" else 0.04)
     return max(1, int(np.rint((kernels.n_reads - 1) * growth * _restarting(width, most_columns))))
 
@@ -72,15 +65,6 @@ def _solver(parameters: Parameters) -> str:
     if parameters.correction == "cailliez":
         return parameters.constant_solver
     return "lingoes" if parameters.correction == "lingoes" else "none"
-
-
-def _first_block(distances: Any, n_components: int, correction: str | float | None) -> F64:
-    """What a fit of the sample alone would begin with."""
-    n = len(distances)
-    width, vertices = first_block(n, n_components), start_vertices(n, n, 0)
-    if width >= len(vertices) // 2:
-        return start_block(n, width, 0)
-    return nystrom_block(distances[vertices].astype(np.float32), vertices, width, n_components, correction, 0)
 
 
 def _restarting(width: int, most_columns: int) -> float:

@@ -1,4 +1,4 @@
-"""Stages 1 to 3 by kind of input: takes X, gives one interface that the pipeline walks without asking.
+"""X by kind of input, with one interface that the steps use without asking which it is.
 
 features   rows of numbers: distinct points, neighbours by search
 distances  metric="precomputed", dense: neighbours chosen from the matrix
@@ -7,7 +7,7 @@ geodesic   metric="geodesic", dense: D itself; there is no graph
 """
 
 import hashlib
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,8 +38,8 @@ from scalemani.points.rows import Points, held_bytes, read_points, save_rows, wa
 from scalemani.storage.run import RunStore
 
 
-class Input(Protocol):
-    """What the pipeline needs of X.
+class Input:
+    """What the steps need of X. What a kind of input does not say of itself is as for a given D.
 
     n_rows, n_features: As the user gave them.
     distinct (n_rows,): Distinct point of each row.
@@ -52,34 +52,41 @@ class Input(Protocol):
     distinct: I64
     fingerprint: str
 
-    def lists(
-        self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent
-    ) -> NeighborLists | None: ...
+    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
+        """Neighbours of every distinct point, if there are any."""
+        return None
 
-    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph: ...
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
+        """The connected graph in vertex order."""
+        raise NotImplementedError
 
-    def lengths(self, graph: Graph) -> F64: ...
+    def lengths(self, graph: Graph) -> F64:
+        """Lengths whose median sets the scale of the store."""
+        return np.asarray(graph.matrix.data, np.float64)
 
-    def save(self, store: RunStore) -> None: ...
+    def save(self, store: RunStore) -> None:
+        """Write what a projection needs besides the graph."""
 
     def held(self) -> int:
         """Bytes of X that the client holds all along: rows, digests and maps, and what the search made of them."""
+        raise NotImplementedError
 
     def search_bytes(self, parameters: Parameters, edges: int) -> int:
         """Bytes of the search and of the making of a graph of `edges` stored entries, one after the other."""
+        return 0
 
     def make_search(self, parameters: Parameters) -> bool:
         """Make what the search keeps, which takes memory; whether there was none yet."""
+        return False
 
     def least_edges(self, parameters: Parameters, n: int) -> int:
         """Stored entries of a graph of n vertices at least, before it is made; 0 where nothing is known."""
+        return 0
 
 
-class _ByEdges:
-    """Inputs with a graph: its edges give the scale."""
+class _ByEdges(Input):
+    """Inputs with a graph."""
 
-    n_rows: int
-    n_distinct: int
     matrix: Any  # of given distances
 
     def held(self) -> int:
@@ -92,18 +99,10 @@ class _ByEdges:
         listed = n * _neighbors(parameters, edges, n)
         return symmetric_bytes(n, max(edges, listed)) + lists_bytes(n, listed)
 
-    def make_search(self, parameters: Parameters) -> bool:
-        """None is needed, or it is there."""
-        return False
-
     def least_edges(self, parameters: Parameters, n: int) -> int:
         """Each vertex has its neighbours, unless edges may be one-sided and go."""
         k = parameters.n_neighbors
         return 0 if k is None or parameters.graph == "mutual" else min(n * (n - 1), n * k)
-
-    def lengths(self, graph: Graph) -> F64:
-        """Lengths whose median sets the scale of the store."""
-        return np.asarray(graph.matrix.data, np.float64)
 
     def _in_range(self, graph: Graph) -> Graph:
         """The graph, unless its paths may leave float32: none is longer than all edges together."""
@@ -120,12 +119,8 @@ def _neighbors(parameters: Parameters, edges: int, n: int) -> int:
 class _Searched(_ByEdges):
     """Features and dense distances: neighbours are searched for, components can be joined."""
 
-    distinct: I64
     _searched: Any  # what find_neighbors takes
-    _search: Any = None
-
-    def _make_search(self, parameters: Parameters) -> Any:
-        raise AssertionError("each input makes its own search")
+    _search: Any = None  # there, or made by make_search
 
     def room(self, n_neighbors: int) -> int | None:
         """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
@@ -134,8 +129,7 @@ class _Searched(_ByEdges):
     def _lists(
         self, parameters: Parameters, n_neighbors: int | None, kept: Kept | None = None, progress: Done = silent
     ) -> NeighborLists:
-        if self._search is None:
-            self._search = self._make_search(parameters)
+        self.make_search(parameters)
         return find_neighbors(
             self._searched,
             n_neighbors=n_neighbors,
@@ -168,8 +162,7 @@ class _Searched(_ByEdges):
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The connected graph in vertex order."""
-        if self._search is None:
-            self._search = self._make_search(parameters)
+        self.make_search(parameters)
         assert lists is not None
         graph = make_graph(
             symmetric_graph(lists, parameters.graph),
@@ -226,7 +219,7 @@ class FeatureInput(_Searched):
         return self.memory is None or self.n_distinct * (8 * self.n_features + 24) <= self.memory // 4
 
     def room(self, n_neighbors: int) -> int | None:
-        """Bytes that the search may take besides the points and two copies of the lists; None for any number."""
+        """A share of the memory."""
         if self.memory is None:
             return None
         return search_room(self.memory, self.points.rows, self.n_rows, self.n_distinct, n_neighbors)
@@ -262,12 +255,11 @@ class FeatureInput(_Searched):
 
     def make_search(self, parameters: Parameters) -> bool:
         """A tree, or rows as the metric takes them."""
-        there = self._search is not None
-        self._search = self._search if there else self._make_search(parameters)
-        return not there
-
-    def _make_search(self, parameters: Parameters) -> Any:
-        return search_for(self.points, parameters.metric, parameters.metric_params, threads=cores(), hold=self.holds)
+        if self._search is not None:
+            return False
+        metric, extra = parameters.metric, parameters.metric_params
+        self._search = search_for(self.points, metric, extra, threads=cores(), hold=self.holds)
+        return True
 
 
 class DistanceInput(_Searched):
@@ -344,7 +336,7 @@ class GraphInput(_ByEdges):
         store.write_array("tie_rank", np.arange(self.n_rows))
 
 
-class GeodesicInput:
+class GeodesicInput(Input):
     """A matrix that is D; inf between components is allowed."""
 
     kind = "geodesic"
@@ -361,21 +353,6 @@ class GeodesicInput:
         """Maps and what is known of each row: D stays where it is."""
         return (8 + 3 * 8) * self.n_rows
 
-    def search_bytes(self, parameters: Parameters, edges: int) -> int:
-        """There is no search."""
-        return 0
-
-    def make_search(self, parameters: Parameters) -> bool:
-        """There is none."""
-        return False
-
-    def least_edges(self, parameters: Parameters, n: int) -> int:
-        """There is no graph."""
-        return 0
-
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> None:
-        """There are none."""
-
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """No edges: which points are kept, in the given order."""
         labels = self.checked.labels
@@ -383,16 +360,12 @@ class GeodesicInput:
         kept = np.arange(self.n_rows)
         if len(sizes) > 1:
             shown = ", ".join(map(str, np.sort(sizes)[::-1][:5]))
+            said = f"the distances have {len(sizes)} components (sizes {shown})"
             if parameters.disconnected == "join":
-                raise ScalemaniError(
-                    f"the distances have {len(sizes)} components (sizes {shown}) and can't be joined: no distance "
-                    "between them is known; use disconnected='largest'"
-                )
+                why = "no distance between them is known"
+                raise ScalemaniError(f"{said} and can't be joined: {why}; use disconnected='largest'")
             if parameters.disconnected == "error":
-                raise DisconnectedGraphError(
-                    f"the distances have {len(sizes)} components (sizes {shown}): use disconnected='largest', "
-                    "or give finite distances"
-                )
+                raise DisconnectedGraphError(f"{said}: use disconnected='largest', or give finite distances")
             kept = np.flatnonzero(labels == sizes.argmax())
         check_reach(float(self.checked.row_longest[kept].max()), power_of_two_scale(self.checked.sample_within(kept)))
         if self.longer is not None:
@@ -409,9 +382,6 @@ class GeodesicInput:
     def lengths(self, graph: Graph) -> F64:
         """Sampled distances between the points that are kept."""
         return self.checked.sample_within(graph.order)
-
-    def save(self, store: RunStore) -> None:
-        """Nothing: test rows bring their distances."""
 
 
 def read_input(
@@ -433,15 +403,11 @@ def read_input(
             f"metric={metric!r} takes no metric_params, and {metric_params!r} is given: distances are used as "
             "they are; leave it out"
         )
-    made: Any
     if metric == "geodesic":
-        made = GeodesicInput(X)
-    elif metric == "precomputed":
-        made = GraphInput(X) if sp.issparse(X) else DistanceInput(X)
-    else:
-        made = FeatureInput(X, metric, memory, folder)
-    result: Input = made
-    return result
+        return GeodesicInput(X)
+    if metric == "precomputed":
+        return GraphInput(X) if sp.issparse(X) else DistanceInput(X)
+    return FeatureInput(X, metric, memory, folder)
 
 
 def check_sizes(parameters: Parameters, given: Any) -> None:

@@ -4,12 +4,13 @@ Up to 301 points it is the whole complement of 1. Above, it is made from the row
 approximation); where so many axes are wanted that it would be half as wide as there are such vertices, it is random.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import asdict
 
-from scalemani.aliases import F64
+from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.batches import paths_bytes
@@ -34,17 +35,26 @@ def starting_block(
     given: X, needed where D was given.
     most_columns: Of the solver's basis, as planned.
     """
-    graph, seed = store.needed(GraphRecord), parameters.random_state
-    n, scale = graph.n_vertices, graph.scale
-    width = first_block(n, parameters.n_components)
-    if not start_count(n, parameters.n_components, most_columns):
+    graph = store.needed(GraphRecord)
+
+    def rows(vertices: I64) -> F32:
+        if isinstance(given, GeodesicInput):
+            return given_rows(given.checked, store.read_array("order"), vertices, graph.scale)
+        return scattered_rows(cluster, store, vertices)
+
+    axes, correction = parameters.n_components, parameters.correction_in(graph.scale)
+    return block_from(rows, graph.n_vertices, axes, correction, parameters.random_state, most_columns)
+
+
+def block_from(
+    rows: Callable[[I64], F32], n: int, n_components: int, correction: str | float | None, seed: int, most_columns: int
+) -> F64:
+    """The first block of a D of n vertices, whose `rows` are asked for where it is made of them."""
+    width = first_block(n, n_components)
+    if not start_count(n, n_components, most_columns):
         return start_block(n, width, seed)
     vertices = start_vertices(n, most_columns, seed)
-    if isinstance(given, GeodesicInput):
-        rows = given_rows(given.checked, store.read_array("order"), vertices, scale)
-    else:
-        rows = scattered_rows(cluster, store, vertices)
-    return nystrom_block(rows, vertices, width, parameters.n_components, parameters.correction_in(scale), seed)
+    return nystrom_block(rows(vertices), vertices, width, n_components, correction, seed)
 
 
 def begun_block(

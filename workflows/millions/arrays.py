@@ -14,6 +14,8 @@ import zarr
 
 from scalemani.demo import swiss_roll
 
+NOISE_VARIANCE = 0.25  # of the paper's roll
+
 CHUNK = 100_000  # rows
 SIDE, WIDTH = 28, 3.5  # pixels: of an image, and of its bump's standard deviation
 NAMES = {"roll": ("length along the roll", "height"), "images": ("row of the bump", "column of the bump")}

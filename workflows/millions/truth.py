@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millions.arrays import array, roll
+from millions.arrays import NOISE_VARIANCE, array, roll
 from millions.claims import TRUE_CORRELATION, Claims, correlation, procrustes_error
 from scalemani import KernelIsomap
-from scalemani.demo import NOISE_VARIANCE, aligned
+from scalemani.demo import aligned
 
 CORRECTIONS: tuple[str | None, ...] = (None, "cailliez")
 METHODS = ("maxmin", "random")
