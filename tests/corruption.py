@@ -193,11 +193,11 @@ def array_written_anew(store, pick, other):
     """
     known = json.loads((store / "document.json").read_text())["arrays"]
     there = [place.name for place in arrays(store) if place.name != "distances" and place.name in known]
-    there = [name for name in there if read_small(store, name, None).size]
+    there = [name for name in there if read_small(open_location(store), name, None).size]
     if not there:
         return flip(store, pick, other)
     name = pick(there)
-    array = read_small(store, name, None)
+    array = read_small(open_location(store), name, None)
     at = pick(range(array.size))
     array.flat[at] = not array.flat[at] if array.dtype == bool else array.flat[at] + 1
     small_arrays.write(open_location(store), name, array)
