@@ -11,7 +11,6 @@ from stored_models import fitted
 from scalemani import KernelIsomap, load
 from scalemani.embedding.dimension import (
     DistanceHistogram,
-    axes_above_broken_stick,
     broken_stick,
     correlation_dimension,
     hypersphere_dimension,
@@ -240,12 +239,3 @@ def test_pieces_of_sticks_that_are_broken():
     breaks = np.sort(np.random.default_rng(0).random((20_000, 4)), axis=1)
     pieces = -np.sort(-np.diff(breaks, prepend=0, append=1, axis=1), axis=1)
     np.testing.assert_array_less(np.abs(pieces.mean(0) - broken_stick(5)), 4 * pieces.std(0) / np.sqrt(20_000))
-
-
-def test_axes_above_the_broken_stick_end_with_the_first_below():
-    stick = broken_stick(6)
-    assert axes_above_broken_stick(stick, 6) == 0
-    assert axes_above_broken_stick(stick + 0.01, 6) == 6
-    assert axes_above_broken_stick(stick + [0.01, 0.01, 0, 0.1, 0.1, 0.1], 6) == 2
-    assert axes_above_broken_stick([0.9], 6) == 1
-    assert axes_above_broken_stick([], 6) == 0

@@ -18,7 +18,6 @@ from scalemani import KernelIsomap, load
 from scalemani.neighbors import choice, descent, lists
 from scalemani.neighbors.choice import SearchStrategy, choose_search
 from scalemani.neighbors.descent import DescentShards
-from scalemani.neighbors.lists import NothingKept
 from scalemani.neighbors.parts import ClusterSearch, make_clusters
 from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.parameters import Parameters
@@ -214,7 +213,7 @@ def by_shards(points, most_rows, k=K, metric="euclidean"):
 
 
 def lists_of(shards, kept=None):
-    return shards.run(NothingKept() if kept is None else kept, lambda done: None)
+    return shards.run(kept, lambda done: None)
 
 
 @pytest.mark.parametrize(("case", "least"), [("curved", 20), ("no metric", 20), ("no metric", 10**6)])

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster import machine
-from scalemani.neighbors.descent import DescentRows, ShardIndex, descent_obstacle
+from scalemani.neighbors.descent import DescentRows, ShardIndex, complete_lists, descent_obstacle
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import CountForm, FunctionForm, NormForm, PairForm
 from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, cluster_count, make_clusters
@@ -54,11 +54,8 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
 
 
 def cluster_bytes(n: int, width: int, neighbors: int) -> int:
-    """Rows in clusters: their order, centres five times, tables between centres six, and lists.
-
-    The lists are those found so far, once more on their way to the store.
-    """
-    clusters = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
+    """Rows in clusters: their order, centres five times, tables between centres six, and the lists found so far."""
+    clusters = cluster_count(n, width)
     return 40 * n + 6 * 8 * clusters**2 + 5 * 8 * clusters * width + 16 * n * neighbors
 
 
@@ -92,12 +89,6 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for NN-descent from one thread, its compilation counted."""
     evaluations = 60.0 * search.n_rows * (n_neighbors + 1)
     return DESCENT_START + evaluations * (20e-9 + _evaluation_seconds(search))
-
-
-def index_seconds(search: ExactSearch, n_neighbors: int, total: int) -> float:
-    """Projected seconds for an index of NN-descent and so many queries of it."""
-    asked = _QUERY_EVALUATIONS * total * (n_neighbors + 1) * (20e-9 + _evaluation_seconds(search))
-    return descent_seconds(search, n_neighbors) + asked
 
 
 def _pair_seconds(search: ExactSearch) -> float:
@@ -173,7 +164,7 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
     return max(0, memory - machine.FIRST_USE - held - 2 * lists)
 
 
-WORTH_CLUSTERS = 20.0  # projected seconds, below which all pairs are looked at
+WORTH_CLUSTERS = 20.0  # projected seconds of a search, below which all pairs are looked at
 _TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 100  # rows
 _NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
@@ -205,11 +196,7 @@ def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
 def choose_search(
     search: ExactSearch, knn: str, n_neighbors: int | None, random_state: int, room: int | None
 ) -> Chosen:
-    """The cheapest search of all rows; of those within a radius (no `n_neighbors`) there is but one.
-
-    knn ({"auto", "exact", "nndescent"})
-    room: Bytes that the search may take; see :func:`shard_rows`.
-    """
+    """The cheapest search of all rows in `room` bytes; within a radius (no `n_neighbors`) there is but one."""
     if n_neighbors is None or search.method == "precomputed":
         return Chosen(SearchStrategy.EXACT, seconds=exact_seconds(search, n_neighbors or _TYPICAL_LIST))
     count, width = search.n_rows, search.prepared.width
@@ -310,22 +297,23 @@ class QuerySearch:
         _, true = self.search.nearest(queries, self.k)
         return float(np.mean(found <= true[:, -1:]))
 
-    # ---- what it costs -----------------------------------------------------------------------------
-
     def _exact_seconds(self, total: int) -> float:
         return exact_seconds(self.search, self.k) / self.search.n_rows * total
 
     def _choice(self, total: int) -> SearchStrategy:
-        strategy, seconds = SearchStrategy.EXACT, self._exact_seconds(total)
+        strategy, seconds, prepared = SearchStrategy.EXACT, self._exact_seconds(total), self.search.prepared
         if self.search.n_rows >= LEAST and TriangleBounds.known(self.search.form):
-            making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.prepared))
+            making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.n_rows, prepared.width))
             if making < seconds:
                 in_clusters = making + cluster_seconds(self.search, self._pairs()) / self.search.n_rows * total
                 if in_clusters < seconds:
                     strategy, seconds = SearchStrategy.CLUSTERS, in_clusters
-        if self._may_index() and FAR * index_seconds(self.search, self.k, total) < seconds:
-            return SearchStrategy.DESCENT
-        return strategy
+        return SearchStrategy.DESCENT if self._may_index() and FAR * self._index_seconds(total) < seconds else strategy
+
+    def _index_seconds(self, total: int) -> float:
+        """Projected seconds for an index of NN-descent and so many queries of it."""
+        asked = _QUERY_EVALUATIONS * total * (self.k + 1) * (20e-9 + _evaluation_seconds(self.search))
+        return descent_seconds(self.search, self.k) + asked
 
     def _pairs(self) -> float:
         """Distances that a query among clusters takes: counted for a sample of the rows, with these left in."""
@@ -343,8 +331,6 @@ class QuerySearch:
         fits = search_bytes(count, width, self.k, "nndescent", 1) <= INDEX_BYTES
         return self._approximate and fits and self.k < count and descent_obstacle(self.search) is None
 
-    # ---- what is made ------------------------------------------------------------------------------
-
     def _among_clusters(self) -> ClusterSearch:
         with self._lock:
             return self._made_clusters()
@@ -359,14 +345,4 @@ class QuerySearch:
             if self._index is None:
                 every = np.arange(self.search.n_rows)
                 self._index = ShardIndex(DescentRows(self.search), every, self.k, SEED)
-        found = np.sort(self._index.ask_alone(queries), axis=1)
-        bad = found < 0
-        bad[:, 1:] |= found[:, 1:] == found[:, :-1]
-        lengths = self.search.paired(queries, np.where(bad, 0, found))
-        lengths[bad] = np.inf
-        order = np.lexsort((self.search.tie_rank[found], lengths), axis=1)
-        found, lengths = np.take_along_axis(found, order, axis=1), np.take_along_axis(lengths, order, axis=1)
-        short = np.flatnonzero(bad.any(axis=1))
-        if len(short):
-            found[short], lengths[short] = self.search.nearest(queries[short], self.k)
-        return found, lengths
+        return complete_lists(self.search, self._index.ask_alone(queries), self.k, queries)

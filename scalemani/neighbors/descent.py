@@ -1,15 +1,15 @@
 """Approximate neighbours by NN-descent (pynndescent), bit-equal for a seed.
 
-Only candidates are taken from it: distances are computed again in float64. Where a metric is a norm between prepared
-rows, the descent searches those rows, so that parameters mean the same as in the exact search and a common offset is
-taken off in float64, before anything becomes float32. Where there is no room for an index of all rows, `DescentShards`
-makes one of each shard, one after the other.
+Only candidates are taken from it: :func:`complete_lists` computes distances again in float64. Where a metric is a norm
+between prepared rows, the descent searches those rows, so that parameters mean the same as in the exact search and a
+common offset is taken off in float64, before anything becomes float32. Where there is no room for an index of all rows,
+`DescentShards` makes one of each shard, one after the other.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,9 +56,7 @@ def descent_obstacle(search: ExactSearch) -> str | None:
 def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int) -> I64:
     """Candidate neighbours of every row, from one thread: one piece of work, which can't be taken up half done.
 
-    search: The rows and the metric.
     n_neighbors: Neighbours wanted, the row itself not counted.
-    random_state: Seed.
     -> (m, n_neighbors + 1): As pynndescent gives them: the row itself among them, -1 where none was found, perhaps
         repeats.
     Raises ScalemaniError: The metric or the kind of rows is beyond NN-descent.
@@ -70,6 +68,30 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     with one_numba_thread(), _silent():
         index = _index(rows, rows.take(slice(None)), n_neighbors, random_state)
         return np.asarray(index.neighbor_graph[0], dtype=np.int64)
+
+
+def complete_lists(
+    search: ExactSearch, candidates: I64, k: int, queries: Any = None, own: I64 | None = None
+) -> tuple[I64, F64]:
+    """Lists of exactly k rows from candidates, with -1 and repeats among them; too few are searched for exactly.
+
+    queries, own (q,): Whose lists, and the row that is in none of each (-1: none is left out); by default the rows
+        themselves, each without itself.
+    """
+    queries, own = (search.rows, np.arange(len(candidates))) if queries is None else (queries, own)
+    own = np.full(len(candidates), -1) if own is None else own
+    ordered = np.sort(candidates, axis=1)
+    good = (ordered >= 0) & (ordered != own[:, None])
+    good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    stand_in = np.where(own > 0, own - 1, own + 1)[:, None]  # another row; its distance is not used
+    lengths = search.paired(queries, np.where(good, ordered, stand_in))
+    lengths[~good] = np.inf
+    order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :k]
+    table, lengths = np.take_along_axis(ordered, order, axis=1), np.take_along_axis(lengths, order, axis=1)
+    short = np.flatnonzero(good.sum(axis=1) < k)
+    if len(short):
+        table[short], lengths[short] = search.nearest(queries[short], k, exclude=own[short])
+    return table, lengths
 
 
 class ShardIndex:
@@ -101,9 +123,8 @@ class ShardIndex:
     def ask_alone(self, queries: Any) -> I64:
         """Candidates (q, n_neighbors) of queries (q, d), which may be no rows of the index, -1 for none.
 
-        Each row's follow from that row alone.
-        Random numbers that one query of a batch draws are gone for the next: so each is asked by itself, which takes
-        some 20 microseconds.
+        Each row's follow from that row alone: random numbers that one query of a batch draws are gone for the next, so
+        each is asked by itself, which takes some 20 microseconds.
         """
         converted, k = self._rows.convert(queries), min(self._k, len(self._there))
         found = np.full((queries.shape[0], self._k), -1)
@@ -141,9 +162,9 @@ def _silent() -> Iterator[None]:
 
 
 def _stays_csr(form: Form) -> bool:
-    if isinstance(form, (NormForm, CountForm)):
-        return form.keeps_csr and (isinstance(form, NormForm) or form.name in _SPARSE_NAMES)
-    return form.name in _SPARSE_NAMES
+    if isinstance(form, NormForm):
+        return form.keeps_csr
+    return form.name in _SPARSE_NAMES and (not isinstance(form, CountForm) or form.keeps_csr)
 
 
 class DescentRows:
@@ -173,12 +194,9 @@ class DescentRows:
 
     def take(self, rows: Any) -> Any:
         """Rows for a slice or an array of indices."""
-        form, given = self._search.form, self._search.rows
-        if isinstance(form, CountForm):
-            return _as_float32(form.prepare(given[rows]))
-        if not isinstance(form, NormForm):
-            return _as_float32(given[rows])
         prepared = self._search.prepared
+        if not isinstance(self._search.form, NormForm):
+            return self.convert(self._search.rows[rows])
         if prepared.sparse:
             return _as_float32(prepared.take(rows) * self._factor)
         listed = np.arange(prepared.count)[rows]
@@ -267,11 +285,11 @@ class DescentShards:
         """What it does; pynndescent doesn't count distances."""
         return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
 
-    def run(self, kept: Kept, progress: Callable[[int], None]) -> tuple[I64, F64]:
+    def run(self, kept: Kept | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
         """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
-        first = self._restored(*(kept.get(name) or (None,)))
+        first = 0 if kept is None else self._restored(kept.get(name))
         progress(self._search.n_rows * first // len(self.shards))
         with single_blas_thread():
             if not first and self.search.clusters.bounds is not None:
@@ -282,7 +300,8 @@ class DescentShards:
                 let_go(self._search.rows)
                 self._search_shard(self.shards[shard])
                 if shard + 1 < len(self.shards):
-                    kept.put(name, [self._state(shard + 1)])
+                    if kept is not None:
+                        kept.put(name, [np.array([shard + 1]), self.found.table, self.found.lengths])
                     progress(self._search.n_rows * (shard + 1) // len(self.shards))
         return self.found.table, self.found.lengths
 
@@ -326,20 +345,17 @@ class DescentShards:
             lengths[bad] = np.inf
             self.found.merge(some, np.where(bad, -1, found), lengths, again=True)
 
-    def _state(self, done: int) -> I64:
-        return np.concatenate([[done], self.found.table.ravel(), self.found.lengths.ravel().view(np.int64)])
-
-    def _restored(self, state: NDArray[Any] | None, *others: Any) -> int:
-        """Shards that are done in a state that was kept; 0 where that is none of this search's."""
-        shape, size = self.found.table.shape, self.found.table.size
-        if state is None or others or state.dtype != np.int64 or state.shape != (1 + 2 * size,):
+    def _restored(self, piece: Sequence[NDArray[Any]] | None) -> int:
+        """Shards that are done in a piece that was kept; 0 where that is none of this search's."""
+        shape = self.found.table.shape
+        expected = [("i", (1,)), ("i", shape), ("f", shape)]
+        if piece is None or [(part.dtype.kind, part.shape) for part in piece] != expected:
             return 0
-        table = state[1 : 1 + size].reshape(shape)
-        if not 0 < int(state[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):
+        done, table, lengths = piece
+        if not 0 < int(done[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):
             return 0
-        self.found.table = table.copy()
-        self.found.lengths = np.ascontiguousarray(state[1 + size :]).view(np.float64).reshape(shape).copy()
-        return int(state[0])
+        self.found.table, self.found.lengths = table.copy(), lengths.copy()
+        return int(done[0])
 
 
 def _runs_of_clusters(starts: I64, most_rows: int) -> list[range]:

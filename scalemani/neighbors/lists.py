@@ -7,7 +7,7 @@ whichever pieces were kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -106,22 +106,12 @@ class Kept(Protocol):
         """Keep arrays of integers and floats."""
 
 
-class NothingKept:
-    """Keeps nothing."""
-
-    def get(self, name: str) -> None:
-        """None."""
-
-    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Let them go."""
-
-
 def by_pieces(
-    each: Callable[[Sequence[int]], Iterator[Lists]],
+    each: Callable[[Sequence[int]], Generator[Lists]],
     count: int,
     step: int,
     seconds: float,
-    kept: Kept,
+    kept: Kept | None,
     progress: Callable[[int], None],
     name: str = "lists",
 ) -> Lists:
@@ -136,14 +126,17 @@ def by_pieces(
     name: Of the search: pieces are kept under it.
     """
     pieces = _pieces(count, step, seconds)
-    if len(pieces) < 2:
-        kept = NothingKept()
-    found = [_checked(kept.get(_name(name, piece)), len(piece)) for piece in pieces]
+    names = [f"{name}_{piece.start}_{piece.stop}" for piece in pieces]
+    kept = None if len(pieces) < 2 else kept
+    found = [
+        _checked(kept.get(of), len(piece)) if kept is not None else None
+        for of, piece in zip(names, pieces, strict=True)
+    ]
     done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
     if done < count:
         progress(done)
     starts = [start for piece, lists in zip(pieces, found, strict=True) if lists is None for start in piece[::step]]
-    with closing(_all_of(each(starts))) as blocks:
+    with closing(each(starts)) as blocks:  # its end ends the search
         for at, piece in enumerate(pieces):
             if found[at] is not None:
                 continue
@@ -153,8 +146,8 @@ def by_pieces(
                 done += len(parts[-1].counts)
                 if start + step >= piece.stop:
                     found[at] = lists = _joined(parts)
-                    if 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
-                        kept.put(_name(name, piece), [np.array([lists.n_distances]), *lists[:3]])
+                    if kept is not None and 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
+                        kept.put(names[at], [np.array([lists.n_distances]), *lists[:3]])
                 if done < count:
                     progress(done)
     return _joined([lists for lists in found if lists is not None])
@@ -164,15 +157,6 @@ def _pieces(count: int, step: int, seconds: float) -> list[range]:
     """Whole blocks that take PIECE_SECONDS at least."""
     rows = count if seconds < 2 * PIECE_SECONDS else max(step, -int(-count * PIECE_SECONDS / seconds // step) * step)
     return [range(start, min(start + rows, count)) for start in range(0, count, max(rows, 1))]
-
-
-def _name(name: str, piece: range) -> str:
-    return f"{name}_{piece.start}_{piece.stop}"
-
-
-def _all_of(blocks: Iterator[Lists]) -> Generator[Lists, None, None]:
-    """As a generator, whose end ends the search."""
-    yield from blocks
 
 
 def _joined(parts: Sequence[Lists]) -> Lists:

@@ -165,10 +165,9 @@ class Clusters:
         return np.asarray(np.searchsorted(self.starts, positions, side="right") - 1)
 
 
-def cluster_count(prepared: PreparedRows) -> int:
-    """How many clusters are tried: as many as rows in each, which makes the least of both together."""
-    fit = max(2, CENTRE_BYTES // (8 * prepared.width))
-    return int(min(np.sqrt(prepared.count), MOST_CLUSTERS, fit))
+def cluster_count(n: int, width: int) -> int:
+    """How many clusters of n rows are tried: as many as rows in each, which makes the least of both together."""
+    return int(min(np.sqrt(n), MOST_CLUSTERS, max(2, CENTRE_BYTES // (8 * width))))
 
 
 def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, least_rows: int = 1) -> Clusters:
@@ -185,7 +184,7 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, 
         runs = _even(prepared.count, max(1, -(-prepared.count // most_rows)))
         return Clusters(np.arange(prepared.count), _sums(runs), None)
     with single_blas_thread():
-        count = max(1, min(cluster_count(prepared), prepared.count // least_rows))
+        count = max(1, min(cluster_count(prepared.count, prepared.width), prepared.count // least_rows))
         bounds = _centres(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
         home_of = np.empty(prepared.count, np.int64)
         step = _step(prepared, bounds.count)
@@ -300,9 +299,7 @@ class ClusterSearch:
         self.search, self.clusters = search, clusters
         self.n_rows, self.method = search.n_rows, "kdtree" if search.low else "brute"
         self.block_rows = max(1, min(_MOST, _TABLE_BYTES // (8 * max(search.prepared.width, clusters.count))))
-        self._threads = (
-            1 if search.low else search.threads
-        )  # blocks at once; a tree's queries have threads of their own
+        self._threads = 1 if search.low else search.threads  # blocks at once; a tree's queries have their own
         self.pairs = 0
 
     @property
