@@ -1,7 +1,6 @@
-"""Stage 3, where a graph falls apart: takes its components, gives what joins them.
+"""What joins the components of a graph that falls apart.
 
-That is the shortest bridges between components, the least number of neighbours, or a line of
-advice that holds these numbers.
+That is the shortest bridges between them, the least number of neighbours, or a line of advice with these numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ from scalemani.graph.edges import csr_of, row_numbers, two_directions
 if TYPE_CHECKING:
     from scalemani.neighbors.lists import NeighborLists
 
-
-#: Components of up to this many rows find their ways out from one common query.
-SMALL = 32
-
+SMALL = 32  # rows: components of no more find their ways out from one common query
 _KEEP = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
 NOTHING_JOINS = f"under this metric their rows have nothing in common: use another one, or give {_KEEP}"
 
@@ -199,10 +195,10 @@ def what_to_do(
     return f"the longest of the shortest bridges that join them is {length}; {ways[3:]}"
 
 
-def _rounded_up(length: float, digits: int = 6) -> str:
-    """The shortest text of a number not below `length`: as a radius it must reach."""
+def _rounded_up(length: float) -> str:
+    """Six digits of a number not below `length`: as a radius it must reach."""
     if length == 0.0:
         return "0"
-    step = 10.0 ** (math.floor(math.log10(length)) - digits + 1)
-    text = f"{math.ceil(length / step) * step:.{digits}g}"
+    step = 10.0 ** (math.floor(math.log10(length)) - 5)
+    text = f"{math.ceil(length / step) * step:.6g}"
     return text if float(text) >= length else repr(length)
