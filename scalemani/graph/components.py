@@ -7,44 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from scalemani.aliases import F64, I64
 from scalemani.graph.edges import csr_of, row_numbers, two_directions
-
-if TYPE_CHECKING:
-    from scalemani.neighbors.lists import NeighborLists
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.lists import NeighborLists
 
 SMALL = 32  # rows: components of no more find their ways out from one common query
 _KEEP = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
 NOTHING_JOINS = f"under this metric their rows have nothing in common: use another one, or give {_KEEP}"
 
 
-class BridgeSearch(Protocol):
-    """What is asked of a search among m distinct rows; see :class:`scalemani.neighbors.exact.ExactSearch`."""
-
-    @property
-    def rows(self) -> Any:
-        """What `nearest` takes as queries, one for each distinct row."""
-
-    @property
-    def tie_rank(self) -> I64:
-        """Order among rows at equal distance, (m,)."""
-
-    def apart(self, distances: F64) -> Any:
-        """Whether rows at these distances have nothing in common."""
-
-    def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
-        """The k nearest rows of each query and their distances; `exclude` is the query's own row."""
-
-    def nearest_between(self, a: I64, b: I64) -> tuple[int, int, float]:
-        """Give i in `a`, j in `b` and their distance, the least there is between two disjoint sets."""
-
-
-def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> tuple[I64, F64]:
+def shortest_bridges(labels: I64, search: ExactSearch, small: int = SMALL) -> tuple[I64, F64]:
     """Join components by the edges of a minimum spanning tree of them (Borůvka's way).
 
     In every round each component, the largest excepted, finds its shortest way out, and takes it
@@ -94,7 +71,7 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
 class _Nearby:
     """The nearest rows of all rows in small components: more of them than such a component has members."""
 
-    def __init__(self, labels: I64, search: BridgeSearch, small: int) -> None:
+    def __init__(self, labels: I64, search: ExactSearch, small: int) -> None:
         own = np.flatnonzero(np.bincount(labels)[labels] <= small)
         if own.size == labels.size and np.all(labels == labels[0]):
             own = own[:0]  # one component needs no way out
@@ -161,7 +138,7 @@ def least_neighbors(lists: NeighborLists, kind: str = "union") -> int | None:
 def what_to_do(
     labels: I64,
     disconnected: str,
-    search: BridgeSearch | None,
+    search: ExactSearch | None,
     n_neighbors: int | None,
     radius: float | None,
     least: Callable[[int], int | None] | None,

@@ -68,9 +68,6 @@ class CailliezOperator(LinearOperator):  # type: ignore[misc]
         k1y, k2y = self.kernels.products(y)
         return np.vstack([2 * k2y, -centred(x) - 4 * k1y])
 
-    def _matvec(self, vector: F64) -> F64:
-        return self._matmat(vector.reshape(-1, 1)).ravel()
-
 
 def projected_constant(k1: F64, k2: F64, start: float = 0.0, tolerance: float = RANK_TOLERANCE) -> float:
     """c* of a pair of small symmetric matrices (projections of K1 and K2).

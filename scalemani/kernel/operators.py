@@ -14,7 +14,7 @@ back from the tiles, it has the same bits.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.kernel import blas
-from scalemani.kernel.eigensolver import ReadBlock, ReadLog
+from scalemani.kernel.eigensolver import ReadBlock
 from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.run import RunStore
 
@@ -214,23 +214,6 @@ def _products_and_sums(tile: F32, there: NDArray[Any], here: NDArray[Any] | None
     return ours, theirs
 
 
-class Kernels(Protocol):
-    """What the solvers see: a size, a count of reads, and the two products."""
-
-    n_reads: int
-    precision: str
-
-    @property
-    def log(self) -> ReadLog | None: ...
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]: ...
-
-    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock: ...
-
-
 class CentredKernels:
     """K1 and K2 over the tiles of a run.
 
@@ -369,7 +352,8 @@ class DenseKernels:
     def __init__(self, square: F64, counts: I64 | None = None) -> None:
         m = len(square)
         self.shape = (m, m)
-        self.n_reads, self.precision, self.log = 0, "float64", None
+        self.n_reads, self.precision = 0, "float64"
+        self.log: KeptReads | None = None
         square = np.asarray(square, np.float64)
         weights = np.ones(m) if counts is None else counts.astype(np.float64)
         self._roots = np.sqrt(weights)
@@ -405,16 +389,15 @@ class DenseKernels:
     def on_points(self, vectors: F64) -> F64:
         """√W u of each vector found, (m, p): the sum of its entries over a cell. Over W it is its entry on a point."""
         columns = vectors.reshape(len(vectors), -1)
-        found: F64 = self._roots[:, None] * self._reflected(columns)
-        return found.reshape(vectors.shape)
+        return (self._roots[:, None] * self._reflected(columns)).reshape(vectors.shape)
+
+
+Kernels: TypeAlias = CentredKernels | DenseKernels  # what the solvers see
 
 
 def kernels_bytes(m: int) -> int:
     """The two scaled matrices, and copies while they are made."""
     return 6 * 8 * m * m
-
-
-# ---- bytes: n vertices, tiles of b, blocks of m columns ----------------------------------------------
 
 
 def number_bytes(n: int) -> int:

@@ -24,10 +24,11 @@ from scalemani.errors import ScalemaniError
 from scalemani.neighbors.exact import ExactSearch, engine_for
 from scalemani.neighbors.forms import CountForm, Form, FunctionForm, NormForm
 from scalemani.neighbors.functions import one_numba_thread
-from scalemani.neighbors.lists import Kept, SearchStats
+from scalemani.neighbors.lists import SearchStats
 from scalemani.neighbors.parts import ClusterSearch, Nearest
 from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows
 from scalemani.points.rows import let_go
+from scalemani.storage.pieces import Pieces
 
 _EPSILON = 0.2  # how far a query looks beyond its k-th candidate: 99.8 % were found on images, 99.6 % with 0
 _QUERIES = 8192  # at a time
@@ -285,7 +286,7 @@ class DescentShards:
         """What it does; pynndescent doesn't count distances."""
         return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
 
-    def run(self, kept: Kept | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
+    def run(self, kept: Pieces | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
         """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"

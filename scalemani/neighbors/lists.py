@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
+from scalemani.storage.pieces import Pieces
 
 LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
 
@@ -96,22 +97,12 @@ PIECE_SECONDS = 20.0  # of one core's projected work, the least that a piece is 
 BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of them on a disk of 500 MB/s
 
 
-class Kept(Protocol):
-    """Where pieces are kept: whole or not at all, and gone if they are damaged or another search's."""
-
-    def get(self, name: str) -> Sequence[NDArray[Any]] | None:
-        """The arrays that were put under a name, or None."""
-
-    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Keep arrays of integers and floats."""
-
-
 def by_pieces(
     each: Callable[[Sequence[int]], Generator[Lists]],
     count: int,
     step: int,
     seconds: float,
-    kept: Kept | None,
+    kept: Pieces | None,
     progress: Callable[[int], None],
     name: str = "lists",
 ) -> Lists:

@@ -18,7 +18,6 @@ from scalemani.neighbors.descent import DescentShards, complete_lists, descent_c
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import (
     LEAST_RECALL,
-    Kept,
     Lists,
     NeighborLists,
     SearchStats,
@@ -28,6 +27,7 @@ from scalemani.neighbors.lists import (
 from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.points.digests import content_rank, row_digests
 from scalemani.points.rows import Points
+from scalemani.storage.pieces import Pieces
 
 __all__ = ["Done", "NeighborLists", "check_size", "find_neighbors", "search_for", "silent"]
 
@@ -53,7 +53,7 @@ def find_neighbors(
     threads: int = 1,
     search: ExactSearch | None = None,
     room: int | None = None,
-    kept: Kept | None = None,
+    kept: Pieces | None = None,
     progress: Done = silent,
 ) -> NeighborLists:
     """Find each row's neighbours among the other rows.
@@ -149,7 +149,7 @@ def _exact_lists(
     n_neighbors: int | None,
     radius: float | None,
     random_state: int,
-    kept: Kept | None,
+    kept: Pieces | None,
     progress: Done,
 ) -> NeighborLists:
     """Exact lists, by pieces: among all rows, or among clusters."""
@@ -176,7 +176,7 @@ def _exact_lists(
 
 
 def _descent_lists(
-    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Kept | None, progress: Done
+    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Pieces | None, progress: Done
 ) -> NeighborLists:
     """Lists by NN-descent, from one index or one a shard, with the share of true neighbours in them.
 

@@ -24,7 +24,6 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from scalemani.aliases import I64
 from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning, warn
-from scalemani.points.cells import unmasked
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.storage.arrays import check_lists
@@ -307,21 +306,18 @@ def load_rows(store: RunStore, shape: list[int]) -> Any:
     return csr_array((data, indices, indptr), shape=tuple(said))
 
 
-def looks_like_distances(X: Any) -> bool:
+def looks_like_distances(points: Points) -> bool:
     """Whether a matrix given as features is square, symmetric, non-negative and zero on its diagonal.
 
-    X (N, d): For more than 512 rows, 256 evenly spaced ones are compared.
-    -> Always False below three rows, where symmetry says little.
+    Of more than 512 rows 256 evenly spaced ones are compared. Below three rows symmetry says little: False.
     """
-    points = X if isinstance(X, Points) else None
-    source = points.rows if points is not None else as_source(X, "X")
-    n_rows = points.n_rows if points is not None else source.shape[0]
-    if len(source.shape) != 2 or n_rows != source.shape[1] or n_rows < 3:
+    n = points.n_rows
+    if n != points.n_features or n < 3:
         return False
-    sample = np.arange(n_rows) if n_rows <= 512 else np.linspace(0, n_rows - 1, 256).astype(np.int64)
-    where = points.distinct[sample] if points is not None else sample
-    part = np.stack([_row(source, int(row))[sample] for row in where])
-    if np.issubdtype(part.dtype, np.bool_) or not np.issubdtype(part.dtype, np.number):
+    sample = np.arange(n) if n <= 512 else np.linspace(0, n - 1, 256).astype(np.int64)
+    rows = (points.rows[row : row + 1] for row in points.distinct[sample])
+    part = np.stack([np.ravel(row.toarray() if issparse(row) else row)[sample] for row in rows])
+    if part.dtype.kind == "b":
         return False
     scale = np.abs(part).max()
     symmetric = bool((np.abs(part.astype(np.float64) - part.T) <= 1e-6 * scale).all())
@@ -337,9 +333,3 @@ def warn_of_distances(points: Points) -> None:
             "or metric='geodesic'",
             LooksLikeDistancesWarning,
         )
-
-
-def _row(source: Any, row: int) -> NDArray[Any]:
-    values = unmasked(source[row : row + 1], "X", row)
-    dense: NDArray[Any] = np.asarray(values.toarray() if issparse(values) else values).ravel()
-    return dense
