@@ -20,6 +20,7 @@ from scalemani.neighbors.descent import DescentRows, ShardIndex, complete_lists,
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import CountForm, FunctionForm, NormForm, PairForm
 from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, cluster_count, make_clusters
+from scalemani.neighbors.prepared import BLOCK_BYTES
 from scalemani.points.rows import held_bytes
 
 
@@ -31,10 +32,6 @@ class SearchStrategy(StrEnum):
     DESCENT = "nndescent"  # by an index of NN-descent, or one a shard
 
 
-GATHERED = 32 << 20  # pairs of rows that a search gathers at once
-TABLE = 8 << 20  # a table of bounds of a blocked search
-
-
 def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) -> int:
     """A neighbour search at work, besides the rows and the lists.
 
@@ -44,10 +41,10 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     """
     if method == "kdtree":
         pairs = min(n, 8192) * (neighbors + 2)
-        return 6 * min(GATHERED, 8 * pairs * width) + 80 * pairs
+        return 6 * min(BLOCK_BYTES, 8 * pairs * width) + 80 * pairs
     if method == "brute":
-        tables = 6 * min(TABLE, 8 * 512 * n)
-        return threads * (tables + 4 * min(GATHERED, 8 * 512 * min(n, 4 * neighbors) * width))
+        tables = 6 * min(8 << 20, 8 * 512 * n)
+        return threads * (tables + 4 * min(BLOCK_BYTES, 8 * 512 * min(n, 4 * neighbors) * width))
     if method == "nndescent":  # imported and compiled; rows in float32, their trees, candidates and heaps
         return (640 << 20) + n * (12 * width + 60 * (neighbors + 1))
     return 0
@@ -125,9 +122,6 @@ def shard_rows(room: int | None, count: int, width: int, n_neighbors: int, metho
     """Rows of a shard: all of them, or the half, the fourth and so on, until that fits.
 
     room: Bytes that the search may take besides the rows and two copies of the lists; None for any number.
-    count: Rows, m.
-    width: Features of a row as the metric takes them.
-    method: "kdtree", "brute" or "nndescent".
 
     >>> shard_rows(None, 100_000, 784, 10, "nndescent", 2), shard_rows(2 << 30, 200_000, 784, 10, "nndescent", 2)
     (100000, 100000)
@@ -146,9 +140,7 @@ def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: s
     found += cluster_bytes(count, width, n_neighbors) if count >= LEAST else 0
     if method == "kdtree":
         return found + rows * (8 * width + 24)
-    if method == "brute":
-        return found
-    return max(found, search_bytes(count, width, n_neighbors, "brute", threads))
+    return found if method == "brute" else max(found, search_bytes(count, width, n_neighbors, "brute", threads))
 
 
 def needed_bytes(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
@@ -164,7 +156,7 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
     return max(0, memory - machine.FIRST_USE - held - 2 * lists)
 
 
-WORTH_CLUSTERS = 20.0  # projected seconds of a search, below which all pairs are looked at
+WORTH_CLUSTERS = 20.0  # projected seconds of a search, below which all pairs are looked at, and no choice is made
 _TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 100  # rows
 _NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
@@ -236,7 +228,6 @@ def pairs_a_row(among: ClusterSearch, n_neighbors: int, random_state: int) -> fl
     return float(asked / len(sample)) + clusters.count
 
 
-WORTH = 20.0  # projected seconds for all queries, below which nothing is made for them
 FAR = 3.0  # how many times dearer exact lists have to be than those of an index, which misses some
 INDEX_BYTES = 4 << 30  # the most that an index may take: each process has its own
 SEED = 0  # exact lists don't depend on it; those of an index are the same in every process
@@ -248,9 +239,7 @@ _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 class QuerySearch:
     """Searches for queries; what a strategy needs is made once, when it is first asked for.
 
-    search: The rows and the metric.
-    n_neighbors: Rows of each query's list.
-    radius: Or all rows within it.
+    n_neighbors, radius: Rows of each query's list, or all rows within it.
     approximate: Whether lists may come from an index.
 
     Threads of a process share it. Lists of a query follow from that query and the strategy alone; those of the exact
@@ -261,14 +250,14 @@ class QuerySearch:
         self.search, self.radius = search, radius
         self.k = min(n_neighbors or _TYPICAL_LIST, search.n_rows)
         self._approximate = approximate and radius is None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._chosen: dict[int, SearchStrategy] = {}
         self._clusters: ClusterSearch | None = None
         self._index: ShardIndex | None = None
 
     def is_long(self, total: int) -> bool:
         """Whether so many queries are worth a choice, which takes as long as what it may save."""
-        return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH
+        return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH_CLUSTERS
 
     def choose(self, total: int) -> SearchStrategy:
         """The strategy for so many queries in all."""
@@ -293,8 +282,7 @@ class QuerySearch:
 
     def recall(self, queries: Any) -> float:
         """Share of what is listed through the index for some queries that is no farther than the true k-th row."""
-        _, found = self.nearest(queries, SearchStrategy.DESCENT)
-        _, true = self.search.nearest(queries, self.k)
+        found, true = self._by_index(queries)[1], self.search.nearest(queries, self.k)[1]
         return float(np.mean(found <= true[:, -1:]))
 
     def _exact_seconds(self, total: int) -> float:
@@ -319,7 +307,7 @@ class QuerySearch:
         """Distances that a query among clusters takes: counted for a sample of the rows, with these left in."""
         rng = np.random.default_rng([SEED, 4])
         sample = np.sort(rng.choice(self.search.n_rows, min(_SAMPLED_ROWS, self.search.n_rows), replace=False))
-        trial = ClusterSearch(self.search, self._made_clusters().clusters)
+        trial = ClusterSearch(self.search, self._among_clusters().clusters)
         if self.radius is not None:
             trial.within(self.search.rows[sample], self.radius)
         else:
@@ -333,16 +321,12 @@ class QuerySearch:
 
     def _among_clusters(self) -> ClusterSearch:
         with self._lock:
-            return self._made_clusters()
-
-    def _made_clusters(self) -> ClusterSearch:
-        if self._clusters is None:
-            self._clusters = ClusterSearch(self.search, make_clusters(self.search, SEED))
-        return self._clusters
+            if self._clusters is None:
+                self._clusters = ClusterSearch(self.search, make_clusters(self.search, SEED))
+            return self._clusters
 
     def _by_index(self, queries: Any) -> tuple[I64, F64]:
         with self._lock:
             if self._index is None:
-                every = np.arange(self.search.n_rows)
-                self._index = ShardIndex(DescentRows(self.search), every, self.k, SEED)
+                self._index = ShardIndex(DescentRows(self.search), None, self.k, SEED)
         return complete_lists(self.search, self._index.ask_alone(queries), self.k, queries)

@@ -65,10 +65,7 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     obstacle = descent_obstacle(search)
     if obstacle is not None:
         raise ScalemaniError(f"{obstacle}; use knn='exact'")
-    rows = DescentRows(search)
-    with one_numba_thread(), _silent():
-        index = _index(rows, rows.take(slice(None)), n_neighbors, random_state)
-        return np.asarray(index.neighbor_graph[0], dtype=np.int64)
+    return ShardIndex(DescentRows(search), None, n_neighbors, random_state).own()
 
 
 def complete_lists(
@@ -84,9 +81,7 @@ def complete_lists(
     ordered = np.sort(candidates, axis=1)
     good = (ordered >= 0) & (ordered != own[:, None])
     good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    stand_in = np.where(own > 0, own - 1, own + 1)[:, None]  # another row; its distance is not used
-    lengths = search.paired(queries, np.where(good, ordered, stand_in))
-    lengths[~good] = np.inf
+    lengths = _measured(search, queries, own, ordered, good)
     order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :k]
     table, lengths = np.take_along_axis(ordered, order, axis=1), np.take_along_axis(lengths, order, axis=1)
     short = np.flatnonzero(good.sum(axis=1) < k)
@@ -95,10 +90,18 @@ def complete_lists(
     return table, lengths
 
 
+def _measured(search: ExactSearch, queries: Any, own: I64, found: I64, good: NDArray[np.bool_]) -> F64:
+    """Distances (q, c) of queries from the rows found, inf where these are not good."""
+    stand_in = np.where(own > 0, own - 1, own + 1)[:, None]  # another row than the query's; its distance is not used
+    lengths = search.paired(queries, np.where(good, found, stand_in))
+    lengths[~good] = np.inf
+    return lengths
+
+
 class ShardIndex:
     """NN-descent among some of the rows: their own neighbours, and those of any other rows among them.
 
-    there (s,): The rows it is made of.
+    there (s,): The rows it is made of; None for all.
     n_neighbors: Neighbours wanted, the row itself not counted.
 
     Answers have the same bits for the same batches of queries in the same order, whatever came before them. Within a
@@ -106,10 +109,22 @@ class ShardIndex:
     leaves others to the next. They run on one thread, as pynndescent makes them.
     """
 
-    def __init__(self, rows: DescentRows, there: I64, n_neighbors: int, random_state: int) -> None:
+    def __init__(self, rows: DescentRows, there: I64 | None, n_neighbors: int, random_state: int) -> None:
         self._rows, self._there, self._k = rows, there, n_neighbors
-        with one_numba_thread(), _silent():
-            self._index = _index(rows, rows.take(there), n_neighbors, random_state)
+        points = rows.take(slice(None) if there is None else there)
+        self._asked = min(n_neighbors, points.shape[0])
+        announce("pynndescent's search, in every process")
+        with one_numba_thread(), _silent():  # with two threads 38 % of the rows of one seed differed from run to run
+            from pynndescent import NNDescent  # here only: the import alone takes half a minute
+
+            self._index = NNDescent(
+                points,
+                metric=rows.metric,
+                metric_kwds=rows.keywords,
+                n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
+                random_state=random_state % 2**32,
+                n_jobs=1,
+            )
 
     def own(self) -> I64:
         """Candidates (s, n_neighbors + 1) of the rows it is made of: the row itself among them, -1 for none."""
@@ -119,7 +134,7 @@ class ShardIndex:
         """Candidates (q, n_neighbors) of other rows, -1 for none."""
         queries = self._rows.take(rows)
         with one_numba_thread(), _silent():
-            return self._named(self._index.query(queries, k=min(self._k, len(self._there)), epsilon=_EPSILON)[0])
+            return self._named(self._index.query(queries, k=self._asked, epsilon=_EPSILON)[0])
 
     def ask_alone(self, queries: Any) -> I64:
         """Candidates (q, n_neighbors) of queries (q, d), which may be no rows of the index, -1 for none.
@@ -127,31 +142,16 @@ class ShardIndex:
         Each row's follow from that row alone: random numbers that one query of a batch draws are gone for the next, so
         each is asked by itself, which takes some 20 microseconds.
         """
-        converted, k = self._rows.convert(queries), min(self._k, len(self._there))
-        found = np.full((queries.shape[0], self._k), -1)
+        converted, found = self._rows.convert(queries), np.full((queries.shape[0], self._k), -1)
         with one_numba_thread(), _silent():
             for row in range(len(found)):
-                found[row, :k] = self._index.query(converted[row : row + 1], k=k, epsilon=_EPSILON)[0][0]
+                one = self._index.query(converted[row : row + 1], k=self._asked, epsilon=_EPSILON)[0]
+                found[row, : self._asked] = one[0]
         return self._named(found)
 
     def _named(self, found: Any) -> I64:
         found = np.asarray(found, np.int64)
-        return np.where(found >= 0, self._there[found], -1)
-
-
-def _index(rows: DescentRows, points: Any, n_neighbors: int, random_state: int) -> Any:
-    # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
-    announce("pynndescent's search, in every process")
-    from pynndescent import NNDescent  # here only: the import alone takes half a minute
-
-    return NNDescent(
-        points,
-        metric=rows.metric,
-        metric_kwds=rows.keywords,
-        n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
-        random_state=random_state % 2**32,
-        n_jobs=1,
-    )
+        return found if self._there is None else np.where(found >= 0, self._there[found], -1)
 
 
 @contextmanager
@@ -265,12 +265,9 @@ class ExactIndex:
 class DescentShards:
     """Lists of all rows from an index of each shard; the best of all are merged by (distance, rank).
 
-    A row asks a shard only if that can hold nearer ones than its list so far: exact lists from the rows' own clusters
-    come first, and each index is made once. Queries go cluster by cluster: the batches, on which the last bits of an
-    answer may hang, follow from the rows, the seed and the shards.
-
-    search: The rows and their clusters.
-    most_rows: Of a shard, which is a run of clusters.
+    A row asks a shard (a run of clusters with at most `most_rows` rows) only if that can hold nearer ones than its list
+    so far: exact lists from the rows' own clusters come first, and each index is made once. Queries go cluster by
+    cluster: the batches, on which the last bits of an answer may hang, follow from the rows, the seed and the shards.
     """
 
     least_indexed = 2000  # rows
@@ -287,7 +284,7 @@ class DescentShards:
         return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
 
     def run(self, kept: Pieces | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
-        """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
+        """Lists (m, k) and their distances, inf where fewer were found; it goes on after the last shard kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
         first = 0 if kept is None else self._restored(kept.get(name))
@@ -339,12 +336,9 @@ class DescentShards:
         """Measure to candidates (q, c), -1 for none, and merge."""
         for start in range(0, len(rows), _QUERIES):
             some, found = rows[start : start + _QUERIES], candidates[start : start + _QUERIES]
-            bad = (found < 0) | (found == some[:, None])
-            stand_in = np.where(some > 0, some - 1, some + 1)[:, None]  # any other row; its distance is not used
-            found = np.where(bad, stand_in, found)
-            lengths = self._search.paired(self._search.rows[some], found)
-            lengths[bad] = np.inf
-            self.found.merge(some, np.where(bad, -1, found), lengths, again=True)
+            good = (found >= 0) & (found != some[:, None])
+            lengths = _measured(self._search, self._search.rows[some], some, found, good)
+            self.found.merge(some, np.where(good, found, -1), lengths, again=True)
 
     def _restored(self, piece: Sequence[NDArray[Any]] | None) -> int:
         """Shards that are done in a piece that was kept; 0 where that is none of this search's."""

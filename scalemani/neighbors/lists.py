@@ -25,9 +25,7 @@ LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
 class NeighborLists:
     """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
 
-    indptr (m + 1,)
-    indices (indptr[-1],)
-    distances (indptr[-1],)
+    indptr, indices, distances (m + 1,), (indptr[-1],) twice: As in a CSR array.
     method: "kdtree", "brute", "precomputed" or "nndescent".
     recall: Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
     stats: What the search did, without what measured the recall.
@@ -49,14 +47,9 @@ class NeighborLists:
 
     def without(self, out: NDArray[np.bool_]) -> NeighborLists:
         """Those without some entries (indptr[-1],), which are counted."""
-        kept = np.concatenate([[0], np.cumsum(~out)])[self.indptr]
-        return replace(
-            self,
-            indptr=kept,
-            indices=self.indices[~out],
-            distances=self.distances[~out],
-            left_out=self.left_out + int(out.sum()),
-        )
+        indptr, left_out = np.concatenate([[0], np.cumsum(~out)])[self.indptr], self.left_out + int(out.sum())
+        indices, distances = self.indices[~out], self.distances[~out]
+        return replace(self, indptr=indptr, indices=indices, distances=distances, left_out=left_out)
 
 
 def even_lists(table: I64, lengths: F64, method: str, recall: float, stats: SearchStats) -> NeighborLists:
@@ -109,10 +102,7 @@ def by_pieces(
     """Lists of all rows, of which the pieces that are kept are not searched for.
 
     each: Starts of blocks -> the lists of ``step`` rows from each, in that order, as they are done.
-    count: Rows, m.
-    step: Rows of a block.
-    seconds: Projected work of one core for all rows.
-    kept: Less than two pieces' work keeps nothing.
+    seconds: Projected work of one core for all rows. Less than two pieces' work keeps nothing.
     progress: Called with the rows that are done, first with those that were kept; never with all of them.
     name: Of the search: pieces are kept under it.
     """
