@@ -66,36 +66,26 @@ class DistanceSums:
         """The largest distance."""
         return float(self.row_maxima.max())
 
-    def trace(self, constant: float = 0.0, nugget: float | None = None) -> float:
-        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1).
+    def trace(self, constant: float = 0.0, nugget: float = 0.0) -> float:
+        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1)."""
+        n, squares, distances = self.n, self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
+        return squares / (2 * n) + constant * distances / n + nugget * (n - 1)
 
-        constant: c.
-        nugget: g; c²/2 unless given, as in K(c).
-        """
-        n, g = self.n, _nugget(constant, nugget)
-        squares, distances = self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
-        return squares / (2 * n) + constant * distances / n + g * (n - 1)
-
-    def squared_norm(self, constant: float = 0.0, nugget: float | None = None) -> float:
-        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues; parameters as in :meth:`trace`.
+    def squared_norm(self, constant: float, nugget: float) -> float:
+        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues.
 
         The kernel is -1/2 J A J, A = D∘D + 2c D - 2g I, and with row sums a_i of A
 
             4 ||K||_F² = Σ A_ij² - (2/n) Σ a_i² + (Σ a_i)²/n².
         """
-        n, c, g = self.n, constant, _nugget(constant, nugget)
+        n, c, g = self.n, constant, nugget
         rows = self.row_sums_squared + 2 * c * self.row_sums - 2 * g
         squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.over_points(self.row_sums_squared) + 4 * g**2 * n
         return max((squares - 2 / n * self.over_points(rows**2) + (self.over_points(rows) / n) ** 2) / 4, 0.0)
 
-    def mean_squares(self, constant: float = 0.0, nugget: float | None = None) -> F64:
+    def mean_squares(self, constant: float, nugget: float) -> F64:
         """Mean of d² + 2c d + 2g, off the diagonal, over i, for each j: the training means of the projection."""
-        n, g = self.n, _nugget(constant, nugget)
-        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * g * (n - 1)) / n
-
-
-def _nugget(constant: float, given: float | None) -> float:
-    return constant**2 / 2 if given is None else given
+        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * nugget * (self.n - 1)) / self.n
 
 
 def centred(columns: F64) -> F64:
