@@ -1,6 +1,7 @@
 """Dimensions from histograms of distances: exact laws, data of known dimension, and the histogram that a fit leaves."""
 
 import json
+from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
@@ -143,7 +144,7 @@ def test_the_unit_is_no_matter_if_it_is_a_power_of_two(known):
     histogram, _, _ = known
     moved = DistanceHistogram(histogram.edges * 2.0**-300, histogram.counts, 500, histogram.n_edges)
     for estimate in (correlation_dimension, hypersphere_dimension):
-        one, other = estimate(histogram).record(), estimate(moved).record()
+        one, other = asdict(estimate(histogram)), asdict(estimate(moved))
         for name, value in one.items():
             factor = 2.0**-300 if name in ("shortest", "longest") else 1.0
             assert other[name] == pytest.approx(value * factor, rel=1e-6)
@@ -153,8 +154,8 @@ def test_a_plain_account(known):
     histogram, _, _ = known
     found = suggested_dimension(histogram)
     assert json.loads(json.dumps(found)) == found
-    assert found["correlation"] == correlation_dimension(histogram).record()
-    assert found["hypersphere"] == hypersphere_dimension(histogram).record()
+    assert found["correlation"] == asdict(correlation_dimension(histogram))
+    assert found["hypersphere"] == asdict(hypersphere_dimension(histogram))
     rounded = {max(1, round(found[name]["dimension"])) for name in ("correlation", "hypersphere")}
     assert found["agree"] == (len(rounded) == 1)
 

@@ -99,10 +99,6 @@ class DimensionEstimate:
     n_bins: int
     n_pairs: int
 
-    def record(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)
-
 
 def local_dimensions(histogram: DistanceHistogram) -> tuple[F64, F64]:
     """The correlation dimension scale by scale: slopes of log(number of pairs nearer than r) over log(r).
@@ -160,7 +156,7 @@ def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
 def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
     """Both estimates in plain numbers, and the whole number of axes that they suggest.
 
-    -> "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
+    -> "correlation", "hypersphere": the fields of a :class:`DimensionEstimate`, or None where there are too few
         distances; "suggested": the larger of them, rounded, at least 1 (None without either), since the one falls short
         at edges and in high dimensions and the other on long strips; "agree": whether both round to it.
     """
@@ -172,7 +168,7 @@ def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
             found[name] = None
     whole = [max(1, round(one.dimension)) for one in found.values() if one is not None]
     return {
-        **{name: None if one is None else one.record() for name, one in found.items()},
+        **{name: None if one is None else asdict(one) for name, one in found.items()},
         "suggested": max(whole, default=None),
         "agree": len(set(whole)) == 1,
     }

@@ -213,9 +213,8 @@ class CentredKernels:
         (:func:`scalemani.kernel.constant.refined`). By default float64 up to 20,000 vertices.
     on_read: Called with `n_reads` after every read.
     first: Made while D was written.
-    reads: Where the blocks of a solve are kept, and those of one that was stopped are found.
+    kept: Where the blocks of a solve are kept, and those of one that was stopped are found: `log`, for the solver.
     n_reads: Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
-    log: For the solver, over `reads`.
     sums: Known after the first read.
     """
 
@@ -286,7 +285,7 @@ class KeptReads:
     A read of a large D takes half a minute, and a solve some twenty. Each is a piece of three arrays (n, b): a block
     of vectors and its images by both kernels. It is made from the solve and the reads before it.
 
-    count: Called with nothing for each that is found.
+    count: Called for each that is found.
     """
 
     def __init__(self, pieces: Pieces, count: Callable[[], None]) -> None:
