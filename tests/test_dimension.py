@@ -1,6 +1,7 @@
 """Dimensions from histograms of distances: exact laws, data of known dimension, and the histogram that a fit leaves."""
 
 import json
+from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,6 @@ from stored_models import fitted
 from scalemani import KernelIsomap, load
 from scalemani.embedding.dimension import (
     DistanceHistogram,
-    axes_above_broken_stick,
     broken_stick,
     correlation_dimension,
     hypersphere_dimension,
@@ -144,7 +144,7 @@ def test_the_unit_is_no_matter_if_it_is_a_power_of_two(known):
     histogram, _, _ = known
     moved = DistanceHistogram(histogram.edges * 2.0**-300, histogram.counts, 500, histogram.n_edges)
     for estimate in (correlation_dimension, hypersphere_dimension):
-        one, other = estimate(histogram).record(), estimate(moved).record()
+        one, other = asdict(estimate(histogram)), asdict(estimate(moved))
         for name, value in one.items():
             factor = 2.0**-300 if name in ("shortest", "longest") else 1.0
             assert other[name] == pytest.approx(value * factor, rel=1e-6)
@@ -154,8 +154,8 @@ def test_a_plain_account(known):
     histogram, _, _ = known
     found = suggested_dimension(histogram)
     assert json.loads(json.dumps(found)) == found
-    assert found["correlation"] == correlation_dimension(histogram).record()
-    assert found["hypersphere"] == hypersphere_dimension(histogram).record()
+    assert found["correlation"] == asdict(correlation_dimension(histogram))
+    assert found["hypersphere"] == asdict(hypersphere_dimension(histogram))
     rounded = {max(1, round(found[name]["dimension"])) for name in ("correlation", "hypersphere")}
     assert found["agree"] == (len(rounded) == 1)
 
@@ -240,12 +240,3 @@ def test_pieces_of_sticks_that_are_broken():
     breaks = np.sort(np.random.default_rng(0).random((20_000, 4)), axis=1)
     pieces = -np.sort(-np.diff(breaks, prepend=0, append=1, axis=1), axis=1)
     np.testing.assert_array_less(np.abs(pieces.mean(0) - broken_stick(5)), 4 * pieces.std(0) / np.sqrt(20_000))
-
-
-def test_axes_above_the_broken_stick_end_with_the_first_below():
-    stick = broken_stick(6)
-    assert axes_above_broken_stick(stick, 6) == 0
-    assert axes_above_broken_stick(stick + 0.01, 6) == 6
-    assert axes_above_broken_stick(stick + [0.01, 0.01, 0, 0.1, 0.1, 0.1], 6) == 2
-    assert axes_above_broken_stick([0.9], 6) == 1
-    assert axes_above_broken_stick([], 6) == 0

@@ -108,9 +108,9 @@ def test_sums_are_those_of_the_rows_in_float64_whatever_the_products_are(cluster
 def test_trace_norm_and_mean_squares_are_those_of_the_shifted_distances(distances, c):
     sums = DenseKernels(distances).sums
     K = naive.kernel(distances, c)
-    assert sums.trace(c) == pytest.approx(np.trace(K), rel=1e-12)
-    assert sums.squared_norm(c) == pytest.approx((K**2).sum(), rel=1e-12)
-    np.testing.assert_allclose(sums.mean_squares(c), (naive.shifted(distances, c) ** 2).mean(0), rtol=1e-12)
+    assert sums.trace(c, c**2 / 2) == pytest.approx(np.trace(K), rel=1e-12)
+    assert sums.squared_norm(c, c**2 / 2) == pytest.approx((K**2).sum(), rel=1e-12)
+    np.testing.assert_allclose(sums.mean_squares(c, c**2 / 2), (naive.shifted(distances, c) ** 2).mean(0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("s", [0.3, 50.0])
@@ -126,9 +126,7 @@ def test_they_are_those_of_lingoes_squared_distances_too(distances, s):
 def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):
     """Counted by the object, said to the caller, and true: each tile is read once a product."""
     read, tiles = Tiles.read, []
-    monkeypatch.setattr(
-        Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1]
-    )
+    monkeypatch.setattr(Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1])
     heard = []
     kernels = CentredKernels(cluster, store, on_read=heard.append)
     for _ in range(3):

@@ -20,7 +20,7 @@ from scalemani.geodesics.farthest import farthest_points
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel.constant import solve
-from scalemani.kernel.operators import DenseKernels, LandmarkKernels
+from scalemani.kernel.operators import DenseKernels
 from scalemani.steps.axes import stored_embedding
 from scalemani.steps.records import GraphRecord, SourcesRecord
 from scalemani.steps.sources import Layout, symmetric_square
@@ -103,7 +103,7 @@ def test_a_landmark_stands_for_the_points_nearest_to_it(fitted, correction):
     store = fitted._run.store
     square, counts = symmetric_square(store), store.read_array("landmark_counts")
     place = np.repeat(np.arange(len(counts)), counts)
-    kernels = LandmarkKernels(square, counts)
+    kernels = DenseKernels(square, counts)
     dense = DenseKernels(square[np.ix_(place, place)])
     ours = solve(kernels, 3, correction=correction, tol=1e-9)
     theirs = solve(dense, 3, correction=correction, tol=1e-9)
@@ -126,7 +126,7 @@ def test_products_are_those_of_the_weighted_kernel(m, seed):
     rng = np.random.default_rng(seed)
     a, counts = rng.random((m, m)), rng.integers(1, 50, m)
     d = a + a.T - np.diag(2 * np.diag(a))
-    kernels = LandmarkKernels(d, counts)
+    kernels = DenseKernels(d, counts)
     roots = np.sqrt(counts / counts.sum())
     r, p = np.diag(np.sqrt(counts)), np.eye(m) - np.outer(roots, roots)
     vectors = rng.standard_normal((m, 3))

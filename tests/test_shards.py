@@ -18,7 +18,6 @@ from scalemani import KernelIsomap, load
 from scalemani.neighbors import choice, descent, lists
 from scalemani.neighbors.choice import SearchStrategy, choose_search
 from scalemani.neighbors.descent import DescentShards
-from scalemani.neighbors.lists import NothingKept
 from scalemani.neighbors.parts import ClusterSearch, make_clusters
 from scalemani.neighbors.search import find_neighbors, search_for
 from scalemani.parameters import Parameters
@@ -214,7 +213,7 @@ def by_shards(points, most_rows, k=K, metric="euclidean"):
 
 
 def lists_of(shards, kept=None):
-    return shards.run(NothingKept() if kept is None else kept, lambda done: None)
+    return shards.run(kept, lambda done: None)
 
 
 @pytest.mark.parametrize(("case", "least"), [("curved", 20), ("no metric", 20), ("no metric", 10**6)])
@@ -317,7 +316,8 @@ def test_a_search_among_clusters_that_was_stopped_goes_on(columns, monkeypatch):
         same((again.indices, again.distances), (whole.indices, whole.distances))
         assert again.stats == whole.stats and len(calls) == len(gone)
     whole_piece = pieces[names[0]]
-    for damage in (whole_piece[:-1], [part.astype(float) for part in whole_piece], [np.zeros(3, np.int64)]):
+    shorter = [*whole_piece[:2], whole_piece[2][:-1], whole_piece[3]]
+    for damage in (whole_piece[:-1], [part.astype(float) for part in whole_piece], shorter, [np.zeros(3, np.int64)]):
         kept[names[0]] = damage
         calls.clear()
         same((found().indices, found().distances), (whole.indices, whole.distances))
@@ -353,9 +353,12 @@ def test_a_search_by_shards_that_was_stopped_goes_on_after_the_last_one(monkeypa
     same(lists_of(again, kept), expected)
     assert len(Index.made) == len(again.shards) + 1
     (name,) = kept
-    (state,) = kept[name]
-    for damage in (state[:-1], state.astype(float), np.zeros(3, np.int64)):
-        kept[name] = [damage]
+    done, table, lengths = kept[name]
+    for damage in (
+        *([done, table[:-1], lengths], [done, table.astype(float), lengths], [done, table - 2, lengths]),
+        *([done, table], [np.array([len(again.shards)]), table, lengths], [np.zeros(3, np.int64)]),
+    ):
+        kept[name] = damage
         Index.made.clear()
         same(lists_of(by_shards(points, 60), kept), expected)
         assert len(Index.made) == len(again.shards)
@@ -396,9 +399,7 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
         read = read_input(np.arange(120_000.0).reshape(-1, 3), "euclidean", None, memory)
         read.make_search(parameters)
         monkeypatch.setattr(inputs, "symmetric_bytes", lambda n, edges: 0)
-        monkeypatch.setattr(
-            choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
-        )
+        monkeypatch.setattr(choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent"))
         needed.append(read.search_bytes(parameters, 0))
     assert needed[1] < 1050 << 20 < needed[0]
 

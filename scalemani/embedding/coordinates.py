@@ -1,12 +1,12 @@
-"""Stage 7: takes a correction's constant and its kernel's pairs, gives coordinates and the fitted model.
+"""Coordinates, from a correction's constant and its kernel's pairs.
 
 Coordinates are Y = V |Λ|^{1/2} (n, p), Λ the eigenvalues of the corrected kernel; they are positive but for
 "flip", whose pairs are K2's, signed and ordered by modulus. A correction with a constant adds a nugget g J to the
 kernel (c²/2, Lingoes' s): an inner product that a point has only with itself. Of an eigenvalue λ only λ - g is
-geometry, and of that only what is above the rounding of D, τ λ1 (:mod:`scalemani.kernel.far_rows`): axes with λ <= g +
-    τ λ1 are nugget only (g > 0) or past the rank, and are exactly 0 here and in the projection, with one warning. For
-    "flip" it is |λ| that must be above. Signs: the entry of largest modulus is positive, and the vectors are saved so.
-    What the eigenvalues say is in :mod:`scalemani.embedding.spectrum`.
+geometry, and of that only what is above the rounding of D, τ λ1 (:mod:`scalemani.kernel.far_rows`): axes with
+λ <= g + τ λ1 are nugget only (g > 0) or past the rank, and are exactly 0 here and in the projection, with one warning.
+For "flip" it is |λ| that must be above. Each eigenvector's sign is fixed so that its entry of largest modulus is
+positive.
 """
 
 from dataclasses import dataclass

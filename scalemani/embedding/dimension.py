@@ -1,6 +1,7 @@
-"""How many axes the data have: takes the histogram of their geodesic distances, gives estimates with errors.
+"""How many axes the data have, by the histogram of their geodesic distances.
 
-Nothing else is read, and the histogram is of all n (n - 1)/2 pairs. Two estimates:
+:class:`DistanceHistogram` counts all n (n - 1)/2 pairs while D is written, so that nothing of D is read for it, and a
+model without D has it, too. Two estimates are made of it, with their errors:
 
 - the correlation dimension (Grassberger and Procaccia, Physica D 9, 1983): while r is small, the number of pairs
   nearer than r grows like r^d. Along the data the sheets of a fold are not near. It falls short of d where the
@@ -12,18 +13,12 @@ Nothing else is read, and the histogram is of all n (n - 1)/2 pairs. Two estimat
   shapes, such as a product of circles, too high.
 
 Also here: the broken stick, which shares of the spectrum are held against.
-
-Pairs of points by their geodesic distance: takes the counts that a fit leaves, gives them in the user's unit.
-
-The geodesic stage counts while it writes D, so that nothing of D is read for it; the counts stay with a model
-without D, too. :mod:`scalemani.embedding.dimension` has the first use of them.
 """
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError
@@ -57,14 +52,12 @@ class DistanceHistogram:
     @property
     def middles(self) -> F64:
         """The middle of each bin, shape (m,)."""
-        middles: F64 = self.edges[:-1] + np.diff(self.edges) / 2
-        return middles
+        return np.asarray(self.edges[:-1] + np.diff(self.edges) / 2)
 
     @property
     def nearer(self) -> I64:
         """Pairs at a positive distance below each bin's upper edge, shape (m,)."""
-        nearer: I64 = np.cumsum(self.counts)
-        return nearer
+        return np.cumsum(self.counts)
 
     @classmethod
     def of_counts(cls, counts: I64, n_points: int, scale: float = 1.0, n_edges: int = 0) -> "DistanceHistogram":
@@ -105,10 +98,6 @@ class DimensionEstimate:
     longest: float
     n_bins: int
     n_pairs: int
-
-    def record(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)
 
 
 def local_dimensions(histogram: DistanceHistogram) -> tuple[F64, F64]:
@@ -167,7 +156,7 @@ def hypersphere_dimension(histogram: DistanceHistogram) -> DimensionEstimate:
 def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
     """Both estimates in plain numbers, and the whole number of axes that they suggest.
 
-    -> "correlation", "hypersphere": what :meth:`DimensionEstimate.record` gives, or None where there are too few
+    -> "correlation", "hypersphere": the fields of a :class:`DimensionEstimate`, or None where there are too few
         distances; "suggested": the larger of them, rounded, at least 1 (None without either), since the one falls short
         at edges and in high dimensions and the other on long strips; "agree": whether both round to it.
     """
@@ -179,7 +168,7 @@ def suggested_dimension(histogram: DistanceHistogram) -> dict[str, Any]:
             found[name] = None
     whole = [max(1, round(one.dimension)) for one in found.values() if one is not None]
     return {
-        **{name: None if one is None else one.record() for name, one in found.items()},
+        **{name: None if one is None else asdict(one) for name, one in found.items()},
         "suggested": max(whole, default=None),
         "agree": len(set(whole)) == 1,
     }
@@ -242,14 +231,3 @@ def broken_stick(pieces: int, count: int | None = None) -> F64:
     lengths = np.zeros(max(pieces, count or 0))
     lengths[:pieces] = np.cumsum(1 / np.arange(pieces, 0, -1.0))[::-1] / max(pieces, 1)
     return lengths[:count]
-
-
-def axes_above_broken_stick(shares: ArrayLike, pieces: int) -> int:
-    """How many leading axes have a share above the broken stick's; the first that has not ends the count.
-
-    >>> axes_above_broken_stick([0.65, 0.31, 0.02], 3)
-    2
-    """
-    given = np.asarray(shares, np.float64)
-    above = given > broken_stick(pieces, len(given))
-    return len(above) if above.all() else int(above.argmin())

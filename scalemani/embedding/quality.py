@@ -1,14 +1,9 @@
-"""Quality of an embedding: takes geodesic and embedded distances, gives how well the one shows the other.
+"""Quality of an embedding: how well its distances show the geodesic ones.
 
-Reads what a fit left and changes nothing. Of the whole: the residual variance 1 - r² (Tenenbaum, de Silva and Langford,
-Science 290, 2000), which an added constant leaves as it is, so that it compares corrections fairly; and the normalised
-stress, which it does not. Of neighbourhoods: trustworthiness and continuity (:mod:`scalemani.embedding.quality`).
-:func:`quality_account` has all of them of a fitted model.
-
-Neighbourhoods in an embedding: takes geodesic distances from some rows to all points, gives how far they are kept.
-
-Trustworthiness and continuity (Venna and Kaski, ICANN 2001; Neural Networks 19, 2006) on some rows: exact with every
-row, an estimate with a few hundred. Only one row of embedded distances is held at once.
+Of the whole: the residual variance 1 - r² (Tenenbaum, de Silva and Langford, Science 290, 2000), which an added
+constant leaves as it is, so that it compares corrections fairly; and the normalised stress, which it does not. Of
+neighbourhoods: trustworthiness and continuity (Venna and Kaski, ICANN 2001; Neural Networks 19, 2006). With every row
+they are exact, with a few hundred an estimate. :func:`quality_account` has all of them of a fitted model.
 """
 
 from collections.abc import Iterator
@@ -16,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError
@@ -121,23 +117,10 @@ ENTRIES = 8 << 20  # of rows of D that are held at once: some 300 MB while they 
 def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     """1 - r² between two sets of distances over the same pairs.
 
-    Parameters
-    ----------
-    geodesic, embedded : array-like, any one shape
-        Distances in the same order; pairs that are not finite in both, or masked, are left out.
+    geodesic, embedded: In the same order, of any one shape; pairs that are not finite in both, or masked, are left out.
+    -> Between 0 (proportional up to a constant) and 1.
+    Raises ScalemaniError: The shapes differ, fewer than two pairs are finite, or a set is constant.
 
-    Returns
-    -------
-    float
-        Between 0 (proportional up to a constant) and 1.
-
-    Raises
-    ------
-    ScalemaniError
-        The shapes differ, fewer than two pairs are finite, or a set is constant.
-
-    Examples
-    --------
     >>> residual_variance([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
     0.0
     """
@@ -158,26 +141,12 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
     11.1); Kruskal's stress-1 (Psychometrika 29, 1964) has the embedded distances in the denominator. An embedding in
     another unit, or of distances to which a constant was added, has a large one.
 
-    Parameters
-    ----------
-    geodesic, embedded : array-like, any one shape
-        Distances in the same order; pairs that are not finite in both, or masked, are left out.
-    scaled : bool
-        With the embedding times the factor that makes it least, Σ xy / Σ y². That is the least stress-1, too: both are
-        sqrt(1 - c²) of Tucker's congruence c = Σ xy / sqrt(Σ x² Σ y²).
+    geodesic, embedded: As for :func:`residual_variance`.
+    scaled: With the embedding times the factor that makes it least, Σ xy / Σ y². That is the least stress-1, too: both
+        are sqrt(1 - c²) of Tucker's congruence c = Σ xy / sqrt(Σ x² Σ y²).
+    -> 0 where all distances are equal; 1 if every embedded one is 0; with `scaled` at most 1.
+    Raises ScalemaniError: The shapes differ, or no pair has a finite positive geodesic distance.
 
-    Returns
-    -------
-    float
-        0 where all distances are equal; 1 if every embedded one is 0; with `scaled` at most 1.
-
-    Raises
-    ------
-    ScalemaniError
-        The shapes differ, or no pair has a finite positive geodesic distance.
-
-    Examples
-    --------
     >>> normalised_stress([3.0, 4.0], [3.0, 9.0]), normalised_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
     (1.0, 0.0)
     """
@@ -208,47 +177,26 @@ def _at_one(values: F64, like: F64 | None = None) -> F64:
 
 
 def embedded_distances(embedding: NDArray[np.floating[Any]], rows: ArrayLike) -> F64:
-    """Euclidean distances from some rows to every row of an embedding.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (n, p)
-    rows : array-like of int, shape (m,)
-
-    Returns
-    -------
-    ndarray of float64, shape (m, n)
-    """
+    """Euclidean distances (m, n) from some rows (m,) to every row of an embedding (n, p)."""
     points = np.asarray(embedding, dtype=np.float64)
-    from scipy.spatial.distance import cdist
-
     return np.asarray(cdist(points[np.asarray(rows)], points))
 
 
 def residual_variances(
     geodesic: NDArray[np.floating[Any]], embedding: NDArray[np.floating[Any]], rows: ArrayLike
 ) -> F64:
-    """Residual variance with the first 1, 2, ... p axes, over the pairs of some rows with all rows.
+    """Residual variance with the first 1, 2, ... p axes, (p,), over the pairs of some rows with all rows.
 
-    Parameters
-    ----------
-    geodesic : ndarray, shape (m, n)
-        Geodesic distances from `rows`, as ``model.geodesics(rows)`` gives them.
-    embedding : ndarray, shape (n, p)
-    rows : array-like of int, shape (m,)
-        Every row for the exact figure, a few hundred for an estimate.
-
-    Returns
-    -------
-    ndarray of float64, shape (p,)
+    geodesic (m, n): Geodesic distances from `rows`, as ``model.geodesics(rows)`` gives them.
+    embedding (n, p)
+    rows (m,): Every row for the exact figure, a few hundred for an estimate.
     """
     chosen = np.asarray(rows)
-    pairs = np.ones(geodesic.shape, dtype=bool)
     # A point's distance to itself is no pair. A pair of two chosen rows is met from both ends, which
     # would weigh it twice: it counts from the first of them.
     rank = np.full(embedding.shape[0], chosen.size)
     rank[chosen] = np.arange(chosen.size)
-    pairs &= rank[np.newaxis, :] > np.arange(chosen.size)[:, np.newaxis]
+    pairs = rank > np.arange(chosen.size)[:, np.newaxis]
     x = np.asarray(geodesic)[pairs]
     axes = range(1, embedding.shape[1] + 1)
     return np.array([residual_variance(x, embedded_distances(embedding[:, :p], chosen)[pairs]) for p in axes])
@@ -263,26 +211,13 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
     The rows of D are found again from the graph, a few at a time: D is not read (unless it was given). Rows that the
     fit dropped are left out; equal rows count as often as they are there.
 
-    Parameters
-    ----------
-    n_rows : int
-        How many at most.
-    n_neighbors : int, optional
-        Of the neighbourhoods; by default the model's, or 10, and always less than half of the points.
-    seed : int
-        Of the choice of rows.
-
-    Returns
-    -------
-    dict
-        JSON values. "n_points", "n_rows", "n_pairs" (each once), "n_neighbors"; "residual_variance" with the first
+    n_rows: How many at most.
+    n_neighbors: Of the neighbourhoods; by default the model's, or 10, and always less than half of the points.
+    seed: Of the choice of rows.
+    -> JSON values. "n_points", "n_rows", "n_pairs" (each once), "n_neighbors"; "residual_variance" with the first
         1, 2, ... p axes (Tenenbaum's curve); "normalised_stress", and "normalised_stress_scaled" at the best scale of
         the embedding; "trustworthiness", "continuity". None where a number has no meaning, as between equal distances.
-
-    Raises
-    ------
-    ScalemaniError
-        `n_rows` or `n_neighbors` is out of range, or D was given and is not kept.
+    Raises ScalemaniError: `n_rows` or `n_neighbors` is out of range, or D was given and is not kept.
     """
     points = np.asarray(model.embedding_, np.float64)
     kept = np.flatnonzero(np.isfinite(points).all(axis=1))
@@ -298,8 +233,10 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
     small = np.ldexp(points, down)
     rank = np.full(len(points), -1)  # of dropped rows: no partner
     rank[kept], rank[rows] = len(rows), np.arange(len(rows))
-    for at, geodesic in _blocks(model, rows, len(points)):
-        some = rows[at : at + len(geodesic)]
+    step = max(1, ENTRIES // len(points))  # rows of D, as many at once as may be held
+    for at in range(0, len(rows), step):
+        some = rows[at : at + step]
+        geodesic = model.geodesics(some, stored=False)
         if k:
             excess.append(np.array(list(ranked_excess(geodesic, points, some, k)), float))
         for i, row in enumerate(some):
@@ -315,13 +252,6 @@ def quality_account(model: Any, n_rows: int = 256, n_neighbors: int | None = Non
         "trustworthiness": trust,
         "continuity": kept_near,
     }
-
-
-def _blocks(model: Any, rows: I64, n: int) -> Iterator[tuple[int, F64]]:
-    """Rows of D, as many at once as may be held."""
-    step = max(1, ENTRIES // max(n, 1))
-    for at in range(0, len(rows), step):
-        yield at, model.geodesics(rows[at : at + step], stored=False)
 
 
 def _by_axes(points: F64, origin: F64) -> Iterator[F64]:

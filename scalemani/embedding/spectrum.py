@@ -1,9 +1,4 @@
-"""What is exact in an account of a spectrum: takes the account, says which numbers are bounds, and of which side.
-
-Only where every eigenvalue was found (`complete`), or where a correction is known to leave none negative, are the sums
-over negative eigenvalues exact; :mod:`scalemani.embedding.spectrum` has the reasons.
-
-Stage 7, beside the coordinates: takes a solution and the first read's sums, gives the account of the spectrum.
+"""The account of the spectrum, from a solution and the first read's sums, and which of its numbers are bounds.
 
 How much of the data do the axes show? Programs answer with different quotients, and a spectrum with negative
 eigenvalues makes them differ by much, so all of the usual ones are given, by name. None of them needs more of the
@@ -18,8 +13,7 @@ divides by the sum of moduli (trace + 2N: `gof` without a correction or with a g
 upper one. `most_negative_eigenvalue` is the lowest Ritz value, an upper bound that only "lingoes" converges: with None
 and "flip" the basis follows the top alone, so that `rel_corr_eig`, whose constant it is, is an upper bound of axes
 above the mean eigenvalue and a lower one of those below. Up to 301 points all are exact (`complete`), but for `gof` of
-K(c) with a given c below c*, for which only the pairs found count. :mod:`scalemani.embedding.spectrum` says so number
-by number.
+K(c) with a given c below c*, for which only the pairs found count. :func:`sides` says so number by number.
 
 Sources: Mardia, Kent and Bibby, "Multivariate analysis" (1979), section 14.4 (shares of moduli and of squares);
 Legendre and Legendre, "Numerical ecology" (1998), equation 9.27 (Rel_corr_eig); MacArthur (PNAS 43, 1957; the broken
@@ -70,7 +64,8 @@ def spectrum_account(
     mass, lowest = negative_mass(solution, plain), min(solution.most_negative, 0.0)
     trace = plain + 2 * mass if embedding.flipped else sums.trace(c, nugget)
     moduli, positive = _sums_of_the_kernel(solution, trace, mass)
-    own = _own_eigenvalues(solution)
+    # Eigenvalues of K2 itself; None where the pairs are K(c)'s.
+    own = values - nugget if solution.correction == "lingoes" or nugget == 0 else None
     corrected = _shares(values, trace) if own is None or nugget else _shares(own - lowest, plain - (n - 1) * lowest)
     shown = float(np.maximum(sizes, 0.0).sum())
     missed = norm - float((values[embedding.active] ** 2).sum())
@@ -133,13 +128,6 @@ def _sums_of_the_kernel(solution: Solution, trace: float, mass: float) -> tuple[
         values = solution.pairs.values
         left = max(float(values[values > 0].sum()) - trace, -solution.pairs.lowest, 0.0)
     return trace + 2 * left, trace + left
-
-
-def _own_eigenvalues(solution: Solution) -> F64 | None:
-    """Eigenvalues of K2 itself; None where the pairs are K(c)'s."""
-    if solution.correction == "lingoes" or solution.nugget == 0:
-        return solution.pairs.values - solution.nugget
-    return None
 
 
 def gap_behind(sizes: F64, following: float) -> float | None:
@@ -227,10 +215,7 @@ LEAST_GAP = 10.0  # times tol: a residual of tol turns the last axis by a sine o
 
 
 def sides(s: Mapping[str, Any], key: str) -> list[str]:
-    """Of each number in ``spectrum_[key]``: "at most", "at least", or "" where it is exact.
-
-    s: ``spectrum_`` of a model; a fit of an earlier version says less of what is exact.
-    key: Of a number, or of a list by axis.
+    """Of each number in ``spectrum_[key]``, one or a list by axis: "at most", "at least", or "" where it is exact.
 
     >>> sides({"correction": "flip", "complete": False, "shift": 0.0, "share": [0.5, 0.2]}, "share")
     ['at most', 'at most']
@@ -280,11 +265,11 @@ def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:
     return [EXACT] * p
 
 
-def said_of_list(words: list[str], which: list[str], between: str = "  ") -> str:
+def said_of_list(words: list[str], which: list[str]) -> str:
     """Numbers in words with their sides, each of which is said once for those that follow.
 
     >>> said_of_list(["0.5", "0.2", "0.01"], ["at most", "at most", "at least"])
     'at most 0.5  0.2, at least 0.01'
     """
     runs = [(name, [word for word, _ in run]) for name, run in groupby(zip(words, which, strict=True), lambda w: w[1])]
-    return ", ".join(f"{name} {between.join(run)}".lstrip() for name, run in runs)
+    return ", ".join(f"{name} {'  '.join(run)}".lstrip() for name, run in runs)

@@ -1,13 +1,9 @@
 """How a call's sources are solved: in batches, side by side, or one by one on the heap.
 
-Takes a :class:`PathGraph` and :class:`Sources`, gives rows (or their products) and an account of the work. Batches
-of neighbours are solved in a common order that one search from all of them gives, others by sweeps in the graph's
-own orders, and the heap has those that neither is good for.
-What is chosen follows from counts of the work done, never from a clock, and decides nothing but the work.
-
-The graph as the search takes it: arrays in the kernels' dtypes, the precision of sums, a thread's workspace.
-
-Takes a symmetric CSR graph; what a search finds is in :mod:`scalemani.geodesics.batches`.
+Takes a :class:`PathGraph`, the graph in the kernels' dtypes with a workspace for each thread, and :class:`Sources`;
+gives rows (or their products) and an account of the work. Batches of neighbours are solved in a common order that one
+search from all of them gives, others by sweeps in the graph's own orders, and the heap has those that neither is good
+for. What is chosen follows from counts of the work done, never from a clock, and decides nothing but the work.
 """
 
 import threading

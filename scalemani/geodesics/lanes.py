@@ -1,42 +1,32 @@
-"""Kernels: rows of distances to landmarks, made of those of near points, and their products with a few vectors.
+"""Kernels: the shortest paths of many sources at once, side by side, and what is made of their rows on the spot.
 
-A point's distance to a landmark is the least over the points that it touches of the edge and their distance. Each
-row's results have the same bits whatever other rows are in the call.
+In batches. Sources that lie close together settle the vertices of a graph in nearly the same order. So every vertex
+holds the distances of all sources of a batch in its `LINE` bytes (32 of float32, 16 of float64: the lanes), and the
+vertices are relaxed in one common order, by windows: a window is swept until nothing in it is dirty, and a change
+behind the window sends the sweep back. To relax a vertex is to pull (the least over its neighbours of distance +
+weight, lane by lane), then to push its new distances to the same neighbours, which are in the cache by then; a
+neighbour that a push has changed in any lane is dirty. (To push alone, or to pull and only look at what a push would
+change, takes half the time a vertex and two to three times as many.) At the fixed point every distance is the least
+over the neighbours of distance + weight, rounded, which is what Dijkstra's algorithm ends with: the order and the
+windows decide the work, never a bit of the result.
 
-Kernels: the shortest paths of many sources at once, side by side in one sweep over the graph.
+Distances are finite or inf and never negative, so that their bit patterns have their order: minima are taken as
+integers. (A minimum by comparing floats before a store makes LLVM write a masked store, which costs half of the whole
+search on AMD's processors.)
 
-Sources that lie close together settle the vertices of a graph in nearly the same order (what others take is in
-:mod:`scalemani.geodesics.lanes`). So every vertex holds the distances of all sources of a batch in its `LINE` bytes
-(32 of float32, 16 of float64: the lanes), and the vertices are relaxed in one common order, by windows: a window is
-swept until nothing in it is dirty, and a change behind the window sends the sweep back. To relax a vertex is to pull
-(the least over its neighbours of distance + weight, lane by lane), then to push its new distances to the same
-neighbours, which are in the cache by then; a neighbour that a push has changed in any lane is dirty. (To push alone,
-or to pull and only look at what a push would change, takes half the time a vertex and two to three times as many.)
-At the fixed point every distance is the least over the neighbours of distance + weight,
-rounded, which is what Dijkstra's algorithm ends with: the order and the windows decide the work,
-never a bit of the result.
-
-Distances are finite or inf and never negative, so that their bit patterns have their order: minima
-are taken as integers. (A minimum by comparing floats before a store makes LLVM write a masked store,
-which costs half of the whole search on AMD's processors.)
-
-Kernels: sweeps over a graph in fixed orders, to and fro, that settle the sources of a batch wherever they lie.
-
-A sweep relaxes what is dirty along one order of the vertices (:mod:`scalemani.geodesics.lanes`). It settles every
-path whose edges all ascend in that order, of all sources at once; and an order by the distance from a vertex far
-off, taken to and fro, ascends along about half of all directions. So a few such orders, from vertices that are far
-from each other, leave little to do after one or two rounds: on a surface each vertex is relaxed twice for sources
-that lie together and about six times for sources all over it, in ten dimensions three or four times. It is the
+By sweeps, wherever the sources of a batch lie. A sweep relaxes what is dirty along one order of the vertices, which
+settles every path whose edges all ascend in that order, of all sources at once; and an order by the distance from a
+vertex far off, taken to and fro, ascends along about half of all directions. So a few such orders, from vertices that
+are far from each other, leave little to do after one or two rounds: on a surface each vertex is relaxed twice for
+sources that lie together and about six times for sources all over it, in ten dimensions three or four times. It is the
 fast sweeping method of eikonal solvers on unstructured meshes (Qian, Zhang and Zhao, SIAM J. Numer. Anal. 45, 2007,
-83-107), which orders nodes by their distances from reference points, for paths along edges.
+83-107), which orders nodes by their distances from reference points, for paths along edges. The orders belong to the
+graph, not to a batch: they are made once, and no batch pays for one.
 
-The orders belong to the graph, not to a batch: they are made once, and no batch pays for one.
-
-Kernel: the products of geodesic rows with a few vectors, taken where the rows were found.
-
-A projection needs of each row d of n distances only V'e and V'e², e = d less its least entry, for the p
-columns of V. Taken from the lanes of a batch, they save the rows: n numbers a source that would be
-turned, written, and read again.
+Products. A projection needs of each row d of n distances only V'e and V'e², e = d less its least entry, for the p
+columns of V. Taken from the lanes of a batch, they save the rows: n numbers a source that would be turned, written, and
+read again. A point's distance to a landmark is the least over the points that it touches of the edge and their
+distance. Each row's results have the same bits whatever other rows are in the call.
 """
 
 from typing import Any

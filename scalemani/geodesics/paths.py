@@ -1,18 +1,14 @@
-"""Pure functions: a symmetric CSR graph and sources in, rows of geodesic distances out.
+"""Rows of geodesic distances from a symmetric CSR graph and sources: pure functions, without I/O or Dask.
 
-A source is a vertex (training rows), or a set of vertices with a starting distance each (a test
-point outside the graph: its distances are the least over its neighbours of edge + path). Sources are
-solved in batches, side by side: neighbours in an order that one search from all of them gives
-(:mod:`scalemani.geodesics.lanes`), others by sweeps in orders that are the graph's own
-(:mod:`scalemani.geodesics.lanes`); or one by one (:mod:`scalemani.geodesics.heap`) where neither
-can win. The batches, orders and windows follow from counts of the work done, never from a clock, and
-decide nothing but the work: the same graph and source give the same bits, whatever else is in the
-call. No I/O, no Dask; the kernels release the GIL and spawn no threads.
+A source is a vertex (training rows), or a set of vertices with a starting distance each (a test point outside the
+graph: its distances are the least over its neighbours of edge + path). How sources are solved is in
+:mod:`scalemani.geodesics.batches`; it decides nothing but the work: the same graph and source give the same bits,
+whatever else is in the call. The kernels release the GIL and spawn no threads.
 
-Precision. Weights are float32. Sums along paths are float32, too: h roundings of a path of h edges
-make about 3e-8 √h. They are float64, rounded once, where that would not do: on small graphs, on
-graphs with a weight that many edges share (equal roundings add up: 4e-6 of the additive constant of
-a ring of 101 points), and where paths have more than `MOST_HOPS` edges.
+Precision. Weights are float32. Sums along paths are float32, too: h roundings of a path of h edges make about
+3e-8 √h. They are float64, rounded once, where that would not do: on small graphs, on graphs with a weight that many
+edges share (equal roundings add up: 4e-6 of the additive constant of a ring of 101 points), and where paths have more
+than `MOST_HOPS` edges.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Rows of D as they were found, looked at before they are written: takes them with the graph, refuses what can't be.
+"""The graph of a run, read once in each process as the kernels take it, and the checks of its rows of distances.
 
-The graph of a run as the kernels take it: lengths divided by a power of two, read once in each process.
+Lengths are divided by a power of two, which brings them into float32's range. Rows are checked before they are written.
 """
 
 from typing import Any

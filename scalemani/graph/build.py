@@ -17,9 +17,10 @@ from scipy.sparse.csgraph import connected_components
 
 from scalemani.aliases import F64, I64
 from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, unknown, warn
-from scalemani.graph.components import NOTHING_JOINS, BridgeSearch, least_neighbors, shortest_bridges, what_to_do
+from scalemani.graph.components import NOTHING_JOINS, least_neighbors, shortest_bridges, what_to_do
 from scalemani.graph.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.graph.order import vertex_order
+from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.points.cells import SAME, typical_distance
 
@@ -253,7 +254,7 @@ def make_graph(
     matrix: csr_array,
     *,
     disconnected: str = "error",
-    search: BridgeSearch | None = None,
+    search: ExactSearch | None = None,
     n_neighbors: int | None = None,
     radius: float | None = None,
     kind: str = "union",

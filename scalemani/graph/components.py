@@ -1,54 +1,27 @@
-"""Stage 3, where a graph falls apart: takes its components, gives what joins them.
+"""What joins the components of a graph that falls apart.
 
-That is the shortest bridges between components, the least number of neighbours, or a line of
-advice that holds these numbers.
+That is the shortest bridges between them, the least number of neighbours, or a line of advice with these numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from scalemani.aliases import F64, I64
 from scalemani.graph.edges import csr_of, row_numbers, two_directions
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.lists import NeighborLists
 
-if TYPE_CHECKING:
-    from scalemani.neighbors.lists import NeighborLists
-
-
-#: Components of up to this many rows find their ways out from one common query.
-SMALL = 32
-
+SMALL = 32  # rows: components of no more find their ways out from one common query
 _KEEP = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
 NOTHING_JOINS = f"under this metric their rows have nothing in common: use another one, or give {_KEEP}"
 
 
-class BridgeSearch(Protocol):
-    """What is asked of a search among m distinct rows; see :class:`scalemani.neighbors.exact.ExactSearch`."""
-
-    @property
-    def rows(self) -> Any:
-        """What `nearest` takes as queries, one for each distinct row."""
-
-    @property
-    def tie_rank(self) -> I64:
-        """Order among rows at equal distance, (m,)."""
-
-    def apart(self, distances: F64) -> Any:
-        """Whether rows at these distances have nothing in common."""
-
-    def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
-        """The k nearest rows of each query and their distances; `exclude` is the query's own row."""
-
-    def nearest_between(self, a: I64, b: I64) -> tuple[int, int, float]:
-        """Give i in `a`, j in `b` and their distance, the least there is between two disjoint sets."""
-
-
-def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> tuple[I64, F64]:
+def shortest_bridges(labels: I64, search: ExactSearch, small: int = SMALL) -> tuple[I64, F64]:
     """Join components by the edges of a minimum spanning tree of them (Borůvka's way).
 
     In every round each component, the largest excepted, finds its shortest way out, and takes it
@@ -98,7 +71,7 @@ def shortest_bridges(labels: I64, search: BridgeSearch, small: int = SMALL) -> t
 class _Nearby:
     """The nearest rows of all rows in small components: more of them than such a component has members."""
 
-    def __init__(self, labels: I64, search: BridgeSearch, small: int) -> None:
+    def __init__(self, labels: I64, search: ExactSearch, small: int) -> None:
         own = np.flatnonzero(np.bincount(labels)[labels] <= small)
         if own.size == labels.size and np.all(labels == labels[0]):
             own = own[:0]  # one component needs no way out
@@ -165,7 +138,7 @@ def least_neighbors(lists: NeighborLists, kind: str = "union") -> int | None:
 def what_to_do(
     labels: I64,
     disconnected: str,
-    search: BridgeSearch | None,
+    search: ExactSearch | None,
     n_neighbors: int | None,
     radius: float | None,
     least: Callable[[int], int | None] | None,
@@ -199,10 +172,10 @@ def what_to_do(
     return f"the longest of the shortest bridges that join them is {length}; {ways[3:]}"
 
 
-def _rounded_up(length: float, digits: int = 6) -> str:
-    """The shortest text of a number not below `length`: as a radius it must reach."""
+def _rounded_up(length: float) -> str:
+    """Six digits of a number not below `length`: as a radius it must reach."""
     if length == 0.0:
         return "0"
-    step = 10.0 ** (math.floor(math.log10(length)) - digits + 1)
-    text = f"{math.ceil(length / step) * step:.{digits}g}"
+    step = 10.0 ** (math.floor(math.log10(length)) - 5)
+    text = f"{math.ceil(length / step) * step:.6g}"
     return text if float(text) >= length else repr(length)

@@ -1,4 +1,4 @@
-"""The arithmetic of stage 3: edges as three arrays, in which a stored zero is an edge like any other.
+"""The arithmetic of graphs: edges as three arrays, in which a stored zero is an edge like any other.
 
 SciPy's own sums, maxima and comparisons of sparse arrays drop stored zeros; sorting indices doesn't.
 """
@@ -12,8 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from scalemani.aliases import F64, I64
 from scalemani.cluster.kernel_cache import compiled
 
-#: Rows, columns and weights of edges.
-Edges = tuple[I64, I64, F64]
+Edges = tuple[I64, I64, F64]  # rows, columns and weights
 
 
 def row_numbers(indptr: NDArray[Any]) -> I64:
@@ -78,12 +77,7 @@ def edges_of(matrix: csr_array) -> Edges:
 
 
 def shortest(
-    rows: I64,
-    columns: I64,
-    lengths: F64,
-    m: int,
-    most: int | None,
-    radius: float | None,
+    rows: I64, columns: I64, lengths: F64, m: int, most: int | None, radius: float | None
 ) -> tuple[I64, I64, F64]:
     """The `most` shortest edges of each of m rows, or those within `radius`: pointers, columns and lengths.
 
@@ -116,11 +110,9 @@ def renumbered(matrix: csr_array, members: I64) -> csr_array:
     number[members] = np.arange(members.size)
     chosen = csr_array(matrix[members])
     columns = number[chosen.indices]
-    inside = columns >= 0
-    if inside.all():
-        found = csr_array((chosen.data, columns, chosen.indptr), shape=(members.size, members.size))
-    else:
-        pointers = np.concatenate([[0], np.cumsum(inside)])[chosen.indptr]
-        found = csr_array((chosen.data[inside], columns[inside], pointers), shape=(members.size, members.size))
+    inside, data, indptr = columns >= 0, chosen.data, chosen.indptr
+    if not inside.all():
+        data, columns, indptr = data[inside], columns[inside], np.concatenate([[0], np.cumsum(inside)])[indptr]
+    found = csr_array((data, columns, indptr), shape=(members.size, members.size))
     found.sort_indices()
     return found

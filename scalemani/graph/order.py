@@ -1,14 +1,12 @@
 """An order of a graph's vertices in which neighbours in space are near in number.
 
-Sources that lie together settle a graph in almost the same order, and tiles of a distance matrix
-whose rows lie together read few other parts of it. The order comes from the graph alone, so that
-it exists for a precomputed graph too and costs the same in any dimension.
+Sources that lie together settle a graph in almost the same order, and tiles of a distance matrix whose rows lie
+together read few other parts of it. The order comes from the graph alone, so that it exists for a precomputed graph too
+and costs the same in any dimension.
 
-Kernels: distances from one vertex in steps of a fraction of an edge, for orders, on buckets instead of a heap.
-
-An order of the vertices needs to know about how far each is, not the distance: lengths are rounded up to whole
-steps, so that vertices wait in as many buckets as the longest edge has steps (Dial, Communications of the ACM 12,
-1969, 632-633). A vertex enters and leaves its bucket in constant time, a third of what the heap takes.
+It needs to know about how far each vertex is from another, not the distance: lengths are rounded up to whole steps, so
+that vertices wait in as many buckets as the longest edge has steps (Dial, Communications of the ACM 12, 1969, 632-633).
+A vertex enters and leaves its bucket in constant time, a third of what a heap takes.
 """
 
 from typing import Any
@@ -119,11 +117,8 @@ def search(
     return filled, waited
 
 
-#: Parts of at most this many vertices aren't divided further; cuts fall on its multiples.
-LEAF = 16
-
-#: Parts of at most this many vertices are divided further in a graph that is renumbered by then: they fit a cache.
-LOCAL = 8192
+LEAF = 16  # vertices: parts of no more aren't divided further, and cuts fall on its multiples
+LOCAL = 8192  # vertices: parts of no more are divided further in a graph that is renumbered by then: they fit a cache
 
 
 def vertex_order(matrix: csr_array) -> I64:
@@ -139,8 +134,8 @@ def vertex_order(matrix: csr_array) -> I64:
         seed, no threads.
 
     O(E log n) work, with no recursion: E edges, of which every level of the halving sees each at most a constant
-    number of times. Lengths are whole steps (:mod:`scalemani.graph.order`). The graph is renumbered twice
-    on the way: most of the time would be spent waiting for memory otherwise.
+    number of times. The graph is renumbered twice on the way: most of the time would be spent waiting for memory
+    otherwise.
     """
     n = int(matrix.shape[0])
     indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)

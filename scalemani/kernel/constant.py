@@ -1,4 +1,4 @@
-"""Stage 6: takes the centred operators K1, K2 and a correction, gives its constant and the leading eigenpairs.
+"""The constant of a correction and the leading eigenpairs of its kernel, from the centred operators K1 and K2.
 
 A geodesic D is seldom Euclidean: K2 = -1/2 J (D∘D) J then has negative eigenvalues, and no coordinates have the inner
 products that it asks for. Each correction makes a kernel of it, and each is a combination a1 K1 + a2 K2 + a0 J whose
@@ -14,8 +14,6 @@ coefficients may depend on the lowest eigenvalue, so that one block iteration fi
 Sources: Cailliez (Psychometrika 48, 1983); Lingoes (Psychometrika 36, 1971); flip: Pękalska, Paclík and Duin (Journal
 of Machine Learning Research 2, 2001).
 
-Stage 6: takes the centred operators, gives the additive constant c*: on a subspace, or by a solver of its own.
-
 c* is the least c >= 0 for which K(c) = K2 + 2c K1 + (c²/2) J is positive semidefinite; it is the largest real
 eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), and the PSD set is
 [c*, ∞). For a unit vector v ⟂ 1 with k_i = v'K_i v and 4 k1² >= 2 k2,
@@ -23,7 +21,7 @@ eigenvalue of the 2n x 2n matrix M = [[0, 2 K2], [-I, -4 K1]] (Cailliez 1983), a
     c(v) = -2 k1 + sqrt(4 k1² - 2 k2) <= c*,   with equality at the null vector of K(c*).
 
 So every subspace gives a lower bound, a growing one a rising bound, and the subspace that finds the embedding finds
-the constant too (:mod:`scalemani.kernel.constant`, `constant_solver="ritz"`: about a dozen reads of D).
+the constant too (`constant_solver="ritz"`: about a dozen reads of D).
 
 Never run plain power iteration on M: its dominant eigenvalue is real and negative, near
 -4 max eig(K1), 6 to 190 times larger than c* in modulus, and that is what it returns (so do "LM" Lanczos
@@ -69,10 +67,6 @@ class CailliezOperator(LinearOperator):  # type: ignore[misc]
         x, y = vectors[:n], vectors[n:]
         k1y, k2y = self.kernels.products(y)
         return np.vstack([2 * k2y, -centred(x) - 4 * k1y])
-
-    def _matvec(self, vector: F64) -> F64:
-        result: F64 = self._matmat(vector.reshape(-1, 1)).ravel()
-        return result
 
 
 def projected_constant(k1: F64, k2: F64, start: float = 0.0, tolerance: float = RANK_TOLERANCE) -> float:
@@ -174,8 +168,7 @@ def _constant_of(v: F64, kernels: Kernels) -> float:
     """c(v) of one vector, or 0 where v puts no bound: one read of D."""
     unit = centred(v)
     unit = unit / np.linalg.norm(unit)
-    k1v, k2v = kernels.products(unit)
-    a, b = (float(blas.product(unit[:, 0], image[:, 0])) for image in (k1v, k2v))
+    a, b = (float(blas.product(unit[:, 0], image[:, 0])) for image in kernels.products(unit))
     inside = 4 * a * a - 2 * b
     return max(0.0, -2 * a + float(np.sqrt(inside))) if inside >= 0 else 0.0
 
@@ -233,7 +226,7 @@ def solve(
 
     n_components: Pairs wanted, 1 to n - 1.
     correction ({"cailliez", "lingoes", "flip", None} or float): Module docstring; a number is c, in the unit of D.
-    constant_solver ({"ritz", "power", "arnoldi"}): How c* is found (:mod:`scalemani.kernel.constant`).
+    constant_solver ({"ritz", "power", "arnoldi"}): How c* is found.
     tol: Residual over eigenvalue, and relative error of the constant.
     most_columns: Columns at which the solver's basis restarts.
     start: Gives the first block, where the kernels have no images of one already; a Gaussian one by default.

@@ -1,11 +1,10 @@
-"""Leaf: extreme eigenpairs of a symmetric operator, or of a one-parameter family, from block products.
+"""Extreme eigenpairs of a symmetric operator, or of a one-parameter family, from block products alone.
 
-Takes anything with products; sees no Zarr and no Dask. The operator is a combination
-Σ a_i A_i + a_0 I of symmetric A_i that share the null vector 1 (centred kernels), and one call of
-`products(V)` gives every A_i V. A block Rayleigh-Ritz iteration keeps an orthonormal basis V ⟂ 1 with
-its images (:mod:`scalemani.kernel.eigensolver`); each round projects the A_i, asks `combine` for the coefficients (they
-may depend on the projections: that is how the additive constant is found on the way), and appends residuals of Ritz
-vectors: those of the largest values until they are done, and of the lowest in what is left of the block.
+The operator is a combination Σ a_i A_i + a_0 I of symmetric A_i that share the null vector 1 (centred kernels), and one
+call of `products(V)` gives every A_i V. :func:`block_rayleigh_ritz` keeps an orthonormal basis V ⟂ 1 with its images
+(:class:`Subspace`); each round projects the A_i, asks `combine` for the coefficients (they may depend on the
+projections: that is how the additive constant is found on the way), and appends residuals of Ritz vectors: those of
+the largest values until they are done, and of the lowest in what is left of the block.
 
 A pair that is done is not appended any more (locking). When the basis would pass `most_columns` it is replaced by its
 extreme Ritz vectors (thick restart: no reads). `GUARDS` more vectors are followed, so that a cluster is found whole.
@@ -14,14 +13,6 @@ The low end is done by two estimates, both near the true error where they were c
 factor of 2 on a roll, a sphere, Gaussian points and images): what the parameter still rises by, from the ratio of its
 last rises, and what the residual r of the lowest Ritz vector takes off its value, r²/spread. The spread is the distance
 to the MEDIAN Ritz value: r lies outside the basis, which holds what is low, so it is made of the bulk.
-
-Leaf: what the block iteration of :mod:`scalemani.kernel.eigensolver` takes and answers, as data.
-
-Leaf: an orthonormal basis V ⟂ 1 that grows, with its images A_i V and the projected matrices V'A_i V.
-
-What :mod:`scalemani.kernel.eigensolver` iterates on. Memory for `most` columns is taken once and filled column by
-column (a page that is not written to costs nothing), and the projected matrices grow by borders: no copy of the basis
-is ever made, and a new block of b columns costs 4 n m b multiplications an operator.
 """
 
 from collections.abc import Callable
@@ -115,7 +106,11 @@ SMALLEST = 1e-3  # of a normalised direction: what is left of less than that, ou
 
 
 class Subspace:
-    """The basis, its images and the projections.
+    """An orthonormal basis V ⟂ 1 that grows, its images A_i V and the projected matrices V'A_i V.
+
+    Memory for `most` columns is taken once and filled column by column (a page that is not written to costs nothing),
+    and the projected matrices grow by borders: no copy of the basis is ever made, and a new block of b columns costs
+    4 n m b multiplications an operator.
 
     basis (n, b): Orthonormal, orthogonal to 1.
     images: A_i of the basis.
@@ -129,9 +124,10 @@ class Subspace:
     def __init__(self, basis: F64, images: tuple[F64, ...], most: int) -> None:
         self.columns = basis.shape[1]
         self._basis, self._images = _with_room(basis, most), tuple(_with_room(image, most) for image in images)
-        self.projected: tuple[F64, ...] = ()
+        raw = tuple(blas.product(self.basis.T, image) for image in self.images)
+        self.projected: tuple[F64, ...] = tuple((a + a.T) / 2 for a in raw)
         self.asymmetry = 0.0
-        self._project()
+        self._note_asymmetry(*(_asymmetry(a, a.T) for a in raw))
 
     @property
     def basis(self) -> F64:
@@ -142,11 +138,6 @@ class Subspace:
     def images(self) -> tuple[F64, ...]:
         """A_i V, each (n, m)."""
         return tuple(image[:, : self.columns] for image in self._images)
-
-    def _project(self) -> None:
-        raw = tuple(blas.product(self.basis.T, image) for image in self.images)
-        self._note_asymmetry(*(_asymmetry(a, a.T) for a in raw))
-        self.projected = tuple((a + a.T) / 2 for a in raw)
 
     def _note_asymmetry(self, *found: float) -> None:
         self.asymmetry = float(np.max([self.asymmetry, *found]))  # a NaN stays
@@ -178,11 +169,11 @@ class Subspace:
 
     def residuals(self, coefficients: tuple[float, ...], identity: float, u: F64, ritz: F64) -> F64:
         """K x - θ x of the Ritz vectors x = V u, K = Σ coefficients[i] A_i + identity · I."""
-        shifted: F64 = blas.product(self.basis, u * (identity - ritz))
+        shifted = blas.product(self.basis, u * (identity - ritz))
         for coefficient, image in zip(coefficients, self.images, strict=True):
             if coefficient:
                 shifted += blas.product(image, coefficient * u)
-        return shifted
+        return np.asarray(shifted)
 
     def is_new(self, block: F64) -> bool:
         """Whether a block's columns are orthonormal, and orthogonal to 1 and to the basis, as new directions are."""
@@ -230,8 +221,7 @@ def complement_of_ones(n: int) -> F64:
     k = np.arange(1, n)
     basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
     basis[k, k - 1] = -k
-    normalised: F64 = basis / np.sqrt(k * (k + 1.0))
-    return normalised
+    return np.asarray(basis / np.sqrt(k * (k + 1.0)))
 
 
 def _with_room(columns: F64, most: int) -> F64:
@@ -329,7 +319,10 @@ def block_rayleigh_ritz(
         combination = combine(space.projected)
         rises.append(abs(combination.value - value) / max(abs(combination.value), np.finfo(float).tiny))
         value = combination.value
-        ritz, u = sl.eigh(_combined(space.projected, combination))
+        small = combination.identity * np.eye(m)  # V'K V
+        for coefficient, p in zip(combination.coefficients, space.projected, strict=True):
+            small += coefficient * p
+        ritz, u = sl.eigh(small)
         shown = np.abs(ritz) if order == "modulus" else ritz
         ranked = np.argsort(-shown, kind="stable")
         top, bottom = ranked[:n_high], ranked[n_high:][::-1][:n_low]
@@ -342,7 +335,10 @@ def block_rayleigh_ritz(
         unfinished = (relative > tol) & (sizes[:n_top] > rounding(n, ritz))
         spread = float(np.median(ritz) - ritz[0])
         rest = _rest_of(rises)
-        low_error = _low_error(sizes[len(top)], spread) if len(bottom) else np.inf
+        low_error = np.inf  # of the lowest Ritz value, by estimate; no more than its residual in any case
+        if len(bottom):
+            residual = float(sizes[len(top)])
+            low_error = min(residual, residual**2 / spread) if spread > 0 else residual
         allowed = max(tol / 2 * combination.low_scale, np.finfo(float).tiny)
         high_done = not unfinished.any()
         low_done = not low or (rest <= tol / 2 and low_error <= allowed)
@@ -399,14 +395,6 @@ def rounding(n: int, ritz: F64) -> float:
     return 4e-16 * float(np.sqrt(n) * np.abs(ritz).max())
 
 
-def _combined(projected: tuple[F64, ...], combination: Combination) -> F64:
-    """V'K V."""
-    small: F64 = combination.identity * np.eye(len(projected[0]))
-    for coefficient, p in zip(combination.coefficients, projected, strict=True):
-        small += coefficient * p
-    return small
-
-
 def _rest_of(rises: list[float]) -> float:
     """What is left of a geometric series, by the larger of its last two ratios; the first rise, from 0, is none."""
     if rises[-1] == 0:
@@ -416,11 +404,6 @@ def _rest_of(rises: list[float]) -> float:
     ratios = [later / earlier if earlier else np.inf for earlier, later in pairwise(rises[1:][-3:])]
     ratio = min(max(ratios, default=0.95), 0.95)
     return rises[-1] * ratio / (1 - ratio)
-
-
-def _low_error(residual: float, spread: float) -> float:
-    """How far the lowest Ritz value is above an eigenvalue, by estimate; no further than the residual in any case."""
-    return min(residual, residual**2 / spread) if spread > 0 else residual
 
 
 def _wanted(unfinished: NDArray[np.bool_], n_high: int, n_low: int, block: int, followed: int) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Stage 5, from the sums of the first read: takes these and the median distance, gives rows far off and the rank's τ.
+"""Rows that are far off, and the tolerance τ of the rank, from the sums of the first read and the median distance.
 
 An eigenvalue that is at most τ λ1 is taken as rounding of D, which is float32. τ = 1e-6 is right where all distances
 are of one size. One point at a distance R makes λ1 about R², and τ λ1 would hide the axes of all others, although their
@@ -60,10 +60,8 @@ def far_rows(sums: DistanceSums, median: float, between: Callable[[I64], NDArray
     far = np.flatnonzero(means - np.median(means) > FAR * median).astype(np.int64)
     if not (len(far) and median > 0) or counts[far].sum() > max(n // 10, 1):
         return FarRows(np.empty(0, np.int64))
-    apart = longest
-    if len(far) > 1:
-        apart = 0.0
-        if len(far) <= MOST_FAR:
-            apart = float(between(far)[~np.eye(len(far), dtype=bool)].min())
+    apart = longest if len(far) == 1 else 0.0
+    if 1 < len(far) <= MOST_FAR:
+        apart = float(between(far)[~np.eye(len(far), dtype=bool)].min())
     eps = EPS * longest / apart if apart > 0 else 1.0
     return FarRows(far, longest / median, min(RANK_TOLERANCE, n * eps * (median / longest + eps)))

@@ -1,43 +1,20 @@
-"""Stage 5 by landmarks: takes the distances between m landmarks and how many points each stands for, gives K1 and K2.
+"""The two centred operators K1 = B(D) and K2 = B(D∘D) as products, with the sums that a spectrum's account needs.
 
-The full method's kernel of n points, each put where its nearest landmark is, has eigenvectors that are constant on the
-cells of the landmarks. With W the numbers of points in the cells (they add up to n), w = W/n, R = diag(√W) and
-P = I - √w √w', they and their eigenvalues are those of
+B(A) = -1/2 J A J with J = I - 11'/n. Nothing of size n x n is formed: one read of D multiplies a block of vectors by D
+and by D∘D together, and centring is applied to the vectors. Every constant shares these two operators:
+K(c) = K2 + 2c K1 + (c²/2) J is the kernel of the distances d + c off the diagonal (Cailliez 1983; Choi & Choi 2004,
+whose equation 4 prints K(D̃²) where K(D²) is meant). :class:`CentredKernels` works on a run's tiles,
+:class:`DenseKernels` on a matrix in memory; the solvers can't tell them apart.
 
-    -1/2 P R A R P,    A = D or D∘D between the landmarks,
-
-an eigenvector u of it being x_i = u_i / √W_i on every point of cell i; with a constant, c²/2 is added as it is in the
-full method, and c* is that of the n points. So everything is on the scale of the full method, and m = n is that.
-Unweighted landmarks (W = 1) would give the constant of m points, which is smaller by far (it grows with their number),
-and means over landmarks: on rolls of 3,000 points with 1,000 landmarks they are 10 to 40 times farther from the full
-method's coordinates.
-
-The solvers look for vectors that are orthogonal to 1. A reflection H takes √w to 1/√m, so that they find those of
-H P R A R P H, which are turned back by :meth:`LandmarkKernels.on_points`.
-
-Stage 5 on one tile: takes tiles of D and a block of vectors, gives their shares of D V, (D∘D) V and row sums.
-
-The first read of D takes, from the same tiles as the products, what the spectrum's account and the
-projection need: row sums of D and of D∘D, the sums of all cubes and fourth powers, and row maxima. It is made while D
-is written: :func:`first_reader` says what stage 4 takes of the rows that it has in memory, and what it found is a
+The first read of D takes, from the same tiles as the products, what the account and the projection need. It is made
+while D is written: :func:`first_reader` says what is taken of the rows that are in memory then. What it found is a
 :class:`FirstRead` in the store, from which every solve that begins with a block as wide begins without a read. Read
 back from the tiles, it has the same bits.
-
-Stage 5: takes the tiles of D, gives the two centred operators K1 = B(D) and K2 = B(D∘D) as products.
-
-B(A) = -1/2 J A J with J = I - 11'/n. Nothing of size n x n is formed: one read of D multiplies a
-block of vectors by D and by D∘D together, and centring is applied to the vectors. Every constant
-shares these two operators: K(c) = K2 + 2c K1 + (c²/2) J is the kernel of the distances d + c off the
-diagonal (Cailliez 1983; Choi & Choi 2004, whose equation 4 prints K(D̃²) where K(D²) is meant).
-
-:class:`CentredKernels` works on a run's tiles, :class:`DenseKernels` on a matrix in memory; the
-solvers can't tell them apart. What is taken of one tile, and the first read that is made while D is written,
-are in :mod:`scalemani.kernel.operators`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +24,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.kernel import blas
-from scalemani.kernel.eigensolver import ReadBlock, ReadLog
+from scalemani.kernel.eigensolver import ReadBlock
 from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.run import RunStore
 
@@ -89,36 +66,26 @@ class DistanceSums:
         """The largest distance."""
         return float(self.row_maxima.max())
 
-    def trace(self, constant: float = 0.0, nugget: float | None = None) -> float:
-        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1).
+    def trace(self, constant: float = 0.0, nugget: float = 0.0) -> float:
+        """Trace of K2 + 2c K1 + g J: ΣD²/(2n) + c ΣD/n + g (n - 1)."""
+        n, squares, distances = self.n, self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
+        return squares / (2 * n) + constant * distances / n + nugget * (n - 1)
 
-        constant: c.
-        nugget: g; c²/2 unless given, as in K(c).
-        """
-        n, g = self.n, _nugget(constant, nugget)
-        squares, distances = self.over_points(self.row_sums_squared), self.over_points(self.row_sums)
-        return squares / (2 * n) + constant * distances / n + g * (n - 1)
-
-    def squared_norm(self, constant: float = 0.0, nugget: float | None = None) -> float:
-        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues; parameters as in :meth:`trace`.
+    def squared_norm(self, constant: float, nugget: float) -> float:
+        """||K2 + 2c K1 + g J||_F², the sum of the squares of all eigenvalues.
 
         The kernel is -1/2 J A J, A = D∘D + 2c D - 2g I, and with row sums a_i of A
 
             4 ||K||_F² = Σ A_ij² - (2/n) Σ a_i² + (Σ a_i)²/n².
         """
-        n, c, g = self.n, constant, _nugget(constant, nugget)
+        n, c, g = self.n, constant, nugget
         rows = self.row_sums_squared + 2 * c * self.row_sums - 2 * g
         squares = self.fourths + 4 * c * self.cubes + 4 * c**2 * self.over_points(self.row_sums_squared) + 4 * g**2 * n
         return max((squares - 2 / n * self.over_points(rows**2) + (self.over_points(rows) / n) ** 2) / 4, 0.0)
 
-    def mean_squares(self, constant: float = 0.0, nugget: float | None = None) -> F64:
+    def mean_squares(self, constant: float, nugget: float) -> F64:
         """Mean of d² + 2c d + 2g, off the diagonal, over i, for each j: the training means of the projection."""
-        n, g = self.n, _nugget(constant, nugget)
-        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * g * (n - 1)) / n
-
-
-def _nugget(constant: float, given: float | None) -> float:
-    return constant**2 / 2 if given is None else given
+        return (self.row_sums_squared + 2 * constant * self.row_sums + 2 * nugget * (self.n - 1)) / self.n
 
 
 def centred(columns: F64) -> F64:
@@ -128,8 +95,7 @@ def centred(columns: F64) -> F64:
     [-1.0, 1.0]
     """
     columns = blas.by_rows(columns)
-    result: F64 = columns - columns.mean(axis=0)
-    return result
+    return np.asarray(columns - columns.mean(axis=0))
 
 
 def usual_precision(n: int) -> str:
@@ -153,7 +119,7 @@ def first_reader(block: F64, precision: str | None = None) -> Reader:
 
 
 def later_reader(vectors: F64, precision: str | None = None) -> Reader:
-    """What every other read takes for a block (n, m): its 2 m columns are D V and (D∘D) V of the centred vectors."""
+    """What every other read takes: for a block (n, m) 2 m columns, D V and (D∘D) V of the centred vectors."""
     operand = centred(vectors).astype(precision or usual_precision(len(vectors)))
     return Reader(_products, operand, 2 * vectors.shape[1])
 
@@ -163,8 +129,7 @@ class FirstRead:
     """What a read by :func:`first_reader` found.
 
     block (n, m): Ω, orthonormal and orthogonal to 1.
-    found (n, 2 m + 5): D Ω, (D∘D) Ω, the row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, the row
-        maxima of D.
+    found (n, 2 m + 5): D Ω, (D∘D) Ω, row sums of D and of D∘D, two columns that add up to Σd³ and Σd⁴, row maxima.
     """
 
     block: F64
@@ -187,10 +152,7 @@ class FirstRead:
 
     @classmethod
     def load(cls, store: RunStore) -> "FirstRead | None":
-        """What :meth:`save` wrote, or None: a run without it, or with other sums, or damage.
-
-        D is read again then.
-        """
+        """What :meth:`save` wrote; None of a run without it, or where it is damaged: D is read again then."""
         try:
             first = cls(store.read_array(FIRST_BLOCK), store.read_array(FIRST_FOUND))
         except DamagedStoreError:
@@ -242,23 +204,6 @@ def _products_and_sums(tile: F32, there: NDArray[Any], here: NDArray[Any] | None
     return ours, theirs
 
 
-class Kernels(Protocol):
-    """What the solvers see: a size, a count of reads, and the two products."""
-
-    n_reads: int
-    precision: str
-
-    @property
-    def log(self) -> ReadLog | None: ...
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]: ...
-
-    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock: ...
-
-
 class CentredKernels:
     """K1 and K2 over the tiles of a run.
 
@@ -268,9 +213,8 @@ class CentredKernels:
         (:func:`scalemani.kernel.constant.refined`). By default float64 up to 20,000 vertices.
     on_read: Called with `n_reads` after every read.
     first: Made while D was written.
-    reads: Where the blocks of a solve are kept, and those of one that was stopped are found.
+    kept: Where the blocks of a solve are kept, and those of one that was stopped are found: `log`, for the solver.
     n_reads: Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
-    log: For the solver, over `reads`.
     sums: Known after the first read.
     """
 
@@ -341,7 +285,7 @@ class KeptReads:
     A read of a large D takes half a minute, and a solve some twenty. Each is a piece of three arrays (n, b): a block
     of vectors and its images by both kernels. It is made from the solve and the reads before it.
 
-    count: Called with nothing for each that is found.
+    count: Called for each that is found.
     """
 
     def __init__(self, pieces: Pieces, count: Callable[[], None]) -> None:
@@ -372,49 +316,39 @@ class KeptReads:
 
 
 class DenseKernels:
-    """K1 and K2 of a distance matrix in memory; the same products, in float64.
-
-    distances (n, n): Symmetric, zero diagonal.
-    """
-
-    def __init__(self, distances: Any) -> None:
-        self.distances = np.asarray(distances, np.float64)
-        self.shape = (len(self.distances), len(self.distances))
-        self.n_reads, self.precision, self.log = 0, "float64", None
-        d, squares = self.distances, self.distances**2
-        cubes, fourths = float(blas.row_dots(d, squares).sum()), float(blas.row_dots(squares, squares).sum())
-        self.sums = DistanceSums(d.sum(1), squares.sum(1), d.max(1), cubes, fourths)
-
-    def start(self, width: int, make: Callable[[], F64]) -> ReadBlock:
-        """A block (n, width) with its images."""
-        block = make()
-        return ReadBlock(block, self.products(block))
-
-    def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
-        """K1 V and K2 V in float64; counted as one read of D."""
-        self.n_reads += 1
-        v = centred(vectors)
-        first, second = (-0.5 * centred(blas.product(d, v)) for d in (self.distances, self.distances**2))
-        return first, second
-
-
-class LandmarkKernels:
-    """K1 and K2 of landmarks that stand for all points; what :func:`scalemani.kernel.constant.solve` asks of kernels.
+    """K1 and K2 of a distance matrix in memory, in float64, whose rows may be landmarks that stand for all points.
 
     square (m, m): Symmetric, zero diagonal.
-    counts (m,): Points of each landmark's cell, itself included.
+    counts (m,): Points of each landmark's cell, itself included; by default one each.
     sums: Of the n points at their landmarks' places.
+
+    The full method's kernel of n points, each put where its nearest landmark is, has eigenvectors that are constant on
+    the cells of the landmarks. With W the numbers of points in the cells (they add up to n), w = W/n, R = diag(√W) and
+    P = I - √w √w', they and their eigenvalues are those of
+
+        -1/2 P R A R P,    A = D or D∘D between the landmarks,
+
+    an eigenvector u of it being x_i = u_i / √W_i on every point of cell i; with a constant, c²/2 is added as it is in
+    the full method, and c* is that of the n points. So everything is on the scale of the full method, and m = n is
+    that. Unweighted landmarks (W = 1) would give the constant of m points, which is smaller by far (it grows with
+    their number), and means over landmarks: on rolls of 3,000 points with 1,000 landmarks they are 10 to 40 times
+    farther from the full method's coordinates.
+
+    The solvers look for vectors that are orthogonal to 1. A reflection H takes √w to 1/√m, so that they find those of
+    H P R A R P H, which :meth:`on_points` turns back.
     """
 
-    def __init__(self, square: F64, counts: I64) -> None:
+    def __init__(self, square: F64, counts: I64 | None = None) -> None:
         m = len(square)
         self.shape = (m, m)
-        self.n_reads, self.precision, self.log = 0, "float64", None
-        self._roots = np.sqrt(counts.astype(np.float64))
+        self.n_reads, self.precision = 0, "float64"
+        self.log: KeptReads | None = None
+        square = np.asarray(square, np.float64)
+        weights = np.ones(m) if counts is None else counts.astype(np.float64)
+        self._roots = np.sqrt(weights)
         towards = self._roots / np.linalg.norm(self._roots) - 1 / np.sqrt(m)
         length = float(np.linalg.norm(towards))
         self._mirror = towards / length if length > 1e-12 else np.zeros(m)
-        weights = counts.astype(np.float64)
         squares = square**2
         self._scaled = self._roots[:, None] * square * self._roots, self._roots[:, None] * squares * self._roots
         self.sums = DistanceSums(
@@ -423,12 +357,11 @@ class LandmarkKernels:
             row_maxima=square.max(axis=1),
             cubes=float(blas.product(blas.product(weights, square * squares), weights)),
             fourths=float(blas.product(blas.product(weights, squares**2), weights)),
-            counts=weights,
+            counts=None if counts is None else weights,
         )
 
     def _reflected(self, columns: F64) -> F64:
-        found: F64 = columns - 2 * np.outer(self._mirror, blas.product(self._mirror, columns))
-        return found
+        return np.asarray(columns - 2 * np.outer(self._mirror, blas.product(self._mirror, columns)))
 
     def start(self, width: int, make: Callable[[], F64]) -> ReadBlock:
         """A block (m, width) with its images."""
@@ -436,7 +369,7 @@ class LandmarkKernels:
         return ReadBlock(block, self.products(block))
 
     def products(self, vectors: F64, precision: str | None = None) -> tuple[F64, F64]:
-        """K1 V and K2 V, in float64."""
+        """K1 V and K2 V, in float64; counted as one read of D."""
         self.n_reads += 1
         operand = self._reflected(centred(vectors))
         first, second = (-0.5 * centred(self._reflected(blas.product(scaled, operand))) for scaled in self._scaled)
@@ -445,16 +378,15 @@ class LandmarkKernels:
     def on_points(self, vectors: F64) -> F64:
         """√W u of each vector found, (m, p): the sum of its entries over a cell. Over W it is its entry on a point."""
         columns = vectors.reshape(len(vectors), -1)
-        found: F64 = self._roots[:, None] * self._reflected(columns)
-        return found.reshape(vectors.shape)
+        return (self._roots[:, None] * self._reflected(columns)).reshape(vectors.shape)
+
+
+Kernels: TypeAlias = CentredKernels | DenseKernels  # what the solvers see
 
 
 def kernels_bytes(m: int) -> int:
     """The two scaled matrices, and copies while they are made."""
     return 6 * 8 * m * m
-
-
-# ---- bytes: n vertices, tiles of b, blocks of m columns ----------------------------------------------
 
 
 def number_bytes(n: int) -> int:

@@ -1,4 +1,4 @@
-"""Stage 6: takes geodesic rows of a few vertices, gives the first block of the solver: Nyström's approximation.
+"""The solver's first block, by Nyström's approximation from the geodesic rows of a few vertices.
 
 The kernel of m vertices, its sums scaled to n points, has nearly the constant and the extreme eigenvectors of the
 whole. Each is carried to all points by its own kernel (Williams & Seeger, NIPS 13, 2001): the vector of a point is the
@@ -41,14 +41,7 @@ def start_count(n: int, n_components: int, most_columns: int) -> int:
     return 0 if width == n - 1 or width >= count // 2 else count
 
 
-def nystrom_block(
-    rows: F32,
-    vertices: I64,
-    width: int,
-    n_top: int,
-    correction: str | float | None,
-    seed: int,
-) -> F64:
+def nystrom_block(rows: F32, vertices: I64, width: int, n_top: int, correction: str | float | None, seed: int) -> F64:
     """The first block (n, width): orthonormal, orthogonal to 1.
 
     vertices (m,): Whose they are.
@@ -86,8 +79,7 @@ def nystrom_block(
 def _centred_kernel(a: F64) -> F64:
     """-1/2 J A J."""
     means = a.mean(axis=0)
-    centred: F64 = -0.5 * (a - means - means[:, None] + means.mean())
-    return centred
+    return np.asarray(-0.5 * (a - means - means[:, None] + means.mean()))
 
 
 def start_block_bytes(n: int, vertices: int, columns: int) -> int:

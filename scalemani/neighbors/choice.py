@@ -16,10 +16,11 @@ from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster import machine
-from scalemani.neighbors.descent import DescentRows, ShardIndex, descent_obstacle
+from scalemani.neighbors.descent import DescentRows, ShardIndex, complete_lists, descent_obstacle
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import CountForm, FunctionForm, NormForm, PairForm
 from scalemani.neighbors.parts import ClusterSearch, TriangleBounds, cluster_count, make_clusters
+from scalemani.neighbors.prepared import BLOCK_BYTES
 from scalemani.points.rows import held_bytes
 
 
@@ -31,10 +32,6 @@ class SearchStrategy(StrEnum):
     DESCENT = "nndescent"  # by an index of NN-descent, or one a shard
 
 
-GATHERED = 32 << 20  # pairs of rows that a search gathers at once
-TABLE = 8 << 20  # a table of bounds of a blocked search
-
-
 def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) -> int:
     """A neighbour search at work, besides the rows and the lists.
 
@@ -44,21 +41,18 @@ def search_bytes(n: int, width: int, neighbors: int, method: str, threads: int) 
     """
     if method == "kdtree":
         pairs = min(n, 8192) * (neighbors + 2)
-        return 6 * min(GATHERED, 8 * pairs * width) + 80 * pairs
+        return 6 * min(BLOCK_BYTES, 8 * pairs * width) + 80 * pairs
     if method == "brute":
-        tables = 6 * min(TABLE, 8 * 512 * n)
-        return threads * (tables + 4 * min(GATHERED, 8 * 512 * min(n, 4 * neighbors) * width))
+        tables = 6 * min(8 << 20, 8 * 512 * n)
+        return threads * (tables + 4 * min(BLOCK_BYTES, 8 * 512 * min(n, 4 * neighbors) * width))
     if method == "nndescent":  # imported and compiled; rows in float32, their trees, candidates and heaps
         return (640 << 20) + n * (12 * width + 60 * (neighbors + 1))
     return 0
 
 
 def cluster_bytes(n: int, width: int, neighbors: int) -> int:
-    """Rows in clusters: their order, centres five times, tables between centres six, and lists.
-
-    The lists are those found so far, once more on their way to the store.
-    """
-    clusters = int(min(n**0.5, 2048, max(2, GATHERED // 2 // (8 * width))))
+    """Rows in clusters: their order, centres five times, tables between centres six, and the lists found so far."""
+    clusters = cluster_count(n, width)
     return 40 * n + 6 * 8 * clusters**2 + 5 * 8 * clusters * width + 16 * n * neighbors
 
 
@@ -92,12 +86,6 @@ def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for NN-descent from one thread, its compilation counted."""
     evaluations = 60.0 * search.n_rows * (n_neighbors + 1)
     return DESCENT_START + evaluations * (20e-9 + _evaluation_seconds(search))
-
-
-def index_seconds(search: ExactSearch, n_neighbors: int, total: int) -> float:
-    """Projected seconds for an index of NN-descent and so many queries of it."""
-    asked = _QUERY_EVALUATIONS * total * (n_neighbors + 1) * (20e-9 + _evaluation_seconds(search))
-    return descent_seconds(search, n_neighbors) + asked
 
 
 def _pair_seconds(search: ExactSearch) -> float:
@@ -134,9 +122,6 @@ def shard_rows(room: int | None, count: int, width: int, n_neighbors: int, metho
     """Rows of a shard: all of them, or the half, the fourth and so on, until that fits.
 
     room: Bytes that the search may take besides the rows and two copies of the lists; None for any number.
-    count: Rows, m.
-    width: Features of a row as the metric takes them.
-    method: "kdtree", "brute" or "nndescent".
 
     >>> shard_rows(None, 100_000, 784, 10, "nndescent", 2), shard_rows(2 << 30, 200_000, 784, 10, "nndescent", 2)
     (100000, 100000)
@@ -155,9 +140,7 @@ def working_bytes(rows: int, count: int, width: int, n_neighbors: int, method: s
     found += cluster_bytes(count, width, n_neighbors) if count >= LEAST else 0
     if method == "kdtree":
         return found + rows * (8 * width + 24)
-    if method == "brute":
-        return found
-    return max(found, search_bytes(count, width, n_neighbors, "brute", threads))
+    return found if method == "brute" else max(found, search_bytes(count, width, n_neighbors, "brute", threads))
 
 
 def needed_bytes(room: int | None, count: int, width: int, n_neighbors: int, method: str, threads: int) -> int:
@@ -173,7 +156,7 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
     return max(0, memory - machine.FIRST_USE - held - 2 * lists)
 
 
-WORTH_CLUSTERS = 20.0  # projected seconds, below which all pairs are looked at
+WORTH_CLUSTERS = 20.0  # projected seconds of a search, below which all pairs are looked at, and no choice is made
 _TREE_ROWS = 8192  # of a cluster that a k-d tree searches
 _SAMPLED = 100  # rows
 _NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
@@ -205,11 +188,7 @@ def takes_descent(knn: str, search: ExactSearch, n_neighbors: int) -> bool:
 def choose_search(
     search: ExactSearch, knn: str, n_neighbors: int | None, random_state: int, room: int | None
 ) -> Chosen:
-    """The cheapest search of all rows; of those within a radius (no `n_neighbors`) there is but one.
-
-    knn ({"auto", "exact", "nndescent"})
-    room: Bytes that the search may take; see :func:`shard_rows`.
-    """
+    """The cheapest search of all rows in `room` bytes; within a radius (no `n_neighbors`) there is but one."""
     if n_neighbors is None or search.method == "precomputed":
         return Chosen(SearchStrategy.EXACT, seconds=exact_seconds(search, n_neighbors or _TYPICAL_LIST))
     count, width = search.n_rows, search.prepared.width
@@ -249,7 +228,6 @@ def pairs_a_row(among: ClusterSearch, n_neighbors: int, random_state: int) -> fl
     return float(asked / len(sample)) + clusters.count
 
 
-WORTH = 20.0  # projected seconds for all queries, below which nothing is made for them
 FAR = 3.0  # how many times dearer exact lists have to be than those of an index, which misses some
 INDEX_BYTES = 4 << 30  # the most that an index may take: each process has its own
 SEED = 0  # exact lists don't depend on it; those of an index are the same in every process
@@ -261,9 +239,7 @@ _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 class QuerySearch:
     """Searches for queries; what a strategy needs is made once, when it is first asked for.
 
-    search: The rows and the metric.
-    n_neighbors: Rows of each query's list.
-    radius: Or all rows within it.
+    n_neighbors, radius: Rows of each query's list, or all rows within it.
     approximate: Whether lists may come from an index.
 
     Threads of a process share it. Lists of a query follow from that query and the strategy alone; those of the exact
@@ -274,14 +250,14 @@ class QuerySearch:
         self.search, self.radius = search, radius
         self.k = min(n_neighbors or _TYPICAL_LIST, search.n_rows)
         self._approximate = approximate and radius is None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._chosen: dict[int, SearchStrategy] = {}
         self._clusters: ClusterSearch | None = None
         self._index: ShardIndex | None = None
 
     def is_long(self, total: int) -> bool:
         """Whether so many queries are worth a choice, which takes as long as what it may save."""
-        return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH
+        return self.search.method == "brute" and not self.search.low and self._exact_seconds(total) >= WORTH_CLUSTERS
 
     def choose(self, total: int) -> SearchStrategy:
         """The strategy for so many queries in all."""
@@ -306,32 +282,32 @@ class QuerySearch:
 
     def recall(self, queries: Any) -> float:
         """Share of what is listed through the index for some queries that is no farther than the true k-th row."""
-        _, found = self.nearest(queries, SearchStrategy.DESCENT)
-        _, true = self.search.nearest(queries, self.k)
+        found, true = self._by_index(queries)[1], self.search.nearest(queries, self.k)[1]
         return float(np.mean(found <= true[:, -1:]))
-
-    # ---- what it costs -----------------------------------------------------------------------------
 
     def _exact_seconds(self, total: int) -> float:
         return exact_seconds(self.search, self.k) / self.search.n_rows * total
 
     def _choice(self, total: int) -> SearchStrategy:
-        strategy, seconds = SearchStrategy.EXACT, self._exact_seconds(total)
+        strategy, seconds, prepared = SearchStrategy.EXACT, self._exact_seconds(total), self.search.prepared
         if self.search.n_rows >= LEAST and TriangleBounds.known(self.search.form):
-            making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.prepared))
+            making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.n_rows, prepared.width))
             if making < seconds:
                 in_clusters = making + cluster_seconds(self.search, self._pairs()) / self.search.n_rows * total
                 if in_clusters < seconds:
                     strategy, seconds = SearchStrategy.CLUSTERS, in_clusters
-        if self._may_index() and FAR * index_seconds(self.search, self.k, total) < seconds:
-            return SearchStrategy.DESCENT
-        return strategy
+        return SearchStrategy.DESCENT if self._may_index() and FAR * self._index_seconds(total) < seconds else strategy
+
+    def _index_seconds(self, total: int) -> float:
+        """Projected seconds for an index of NN-descent and so many queries of it."""
+        asked = _QUERY_EVALUATIONS * total * (self.k + 1) * (20e-9 + _evaluation_seconds(self.search))
+        return descent_seconds(self.search, self.k) + asked
 
     def _pairs(self) -> float:
         """Distances that a query among clusters takes: counted for a sample of the rows, with these left in."""
         rng = np.random.default_rng([SEED, 4])
         sample = np.sort(rng.choice(self.search.n_rows, min(_SAMPLED_ROWS, self.search.n_rows), replace=False))
-        trial = ClusterSearch(self.search, self._made_clusters().clusters)
+        trial = ClusterSearch(self.search, self._among_clusters().clusters)
         if self.radius is not None:
             trial.within(self.search.rows[sample], self.radius)
         else:
@@ -343,30 +319,14 @@ class QuerySearch:
         fits = search_bytes(count, width, self.k, "nndescent", 1) <= INDEX_BYTES
         return self._approximate and fits and self.k < count and descent_obstacle(self.search) is None
 
-    # ---- what is made ------------------------------------------------------------------------------
-
     def _among_clusters(self) -> ClusterSearch:
         with self._lock:
-            return self._made_clusters()
-
-    def _made_clusters(self) -> ClusterSearch:
-        if self._clusters is None:
-            self._clusters = ClusterSearch(self.search, make_clusters(self.search, SEED))
-        return self._clusters
+            if self._clusters is None:
+                self._clusters = ClusterSearch(self.search, make_clusters(self.search, SEED))
+            return self._clusters
 
     def _by_index(self, queries: Any) -> tuple[I64, F64]:
         with self._lock:
             if self._index is None:
-                every = np.arange(self.search.n_rows)
-                self._index = ShardIndex(DescentRows(self.search), every, self.k, SEED)
-        found = np.sort(self._index.ask_alone(queries), axis=1)
-        bad = found < 0
-        bad[:, 1:] |= found[:, 1:] == found[:, :-1]
-        lengths = self.search.paired(queries, np.where(bad, 0, found))
-        lengths[bad] = np.inf
-        order = np.lexsort((self.search.tie_rank[found], lengths), axis=1)
-        found, lengths = np.take_along_axis(found, order, axis=1), np.take_along_axis(lengths, order, axis=1)
-        short = np.flatnonzero(bad.any(axis=1))
-        if len(short):
-            found[short], lengths[short] = self.search.nearest(queries[short], self.k)
-        return found, lengths
+                self._index = ShardIndex(DescentRows(self.search), None, self.k, SEED)
+        return complete_lists(self.search, self._index.ask_alone(queries), self.k, queries)

@@ -1,15 +1,15 @@
 """Approximate neighbours by NN-descent (pynndescent), bit-equal for a seed.
 
-Only candidates are taken from it: distances are computed again in float64. Where a metric is a norm between prepared
-rows, the descent searches those rows, so that parameters mean the same as in the exact search and a common offset is
-taken off in float64, before anything becomes float32. Where there is no room for an index of all rows, `DescentShards`
-makes one of each shard, one after the other.
+Only candidates are taken from it: :func:`complete_lists` computes distances again in float64. Where a metric is a norm
+between prepared rows, the descent searches those rows, so that parameters mean the same as in the exact search and a
+common offset is taken off in float64, before anything becomes float32. Where there is no room for an index of all rows,
+`DescentShards` makes one of each shard, one after the other.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,10 +24,11 @@ from scalemani.errors import ScalemaniError
 from scalemani.neighbors.exact import ExactSearch, engine_for
 from scalemani.neighbors.forms import CountForm, Form, FunctionForm, NormForm
 from scalemani.neighbors.functions import one_numba_thread
-from scalemani.neighbors.lists import Kept, SearchStats
+from scalemani.neighbors.lists import SearchStats
 from scalemani.neighbors.parts import ClusterSearch, Nearest
 from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows
 from scalemani.points.rows import let_go
+from scalemani.storage.pieces import Pieces
 
 _EPSILON = 0.2  # how far a query looks beyond its k-th candidate: 99.8 % were found on images, 99.6 % with 0
 _QUERIES = 8192  # at a time
@@ -56,9 +57,7 @@ def descent_obstacle(search: ExactSearch) -> str | None:
 def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int) -> I64:
     """Candidate neighbours of every row, from one thread: one piece of work, which can't be taken up half done.
 
-    search: The rows and the metric.
     n_neighbors: Neighbours wanted, the row itself not counted.
-    random_state: Seed.
     -> (m, n_neighbors + 1): As pynndescent gives them: the row itself among them, -1 where none was found, perhaps
         repeats.
     Raises ScalemaniError: The metric or the kind of rows is beyond NN-descent.
@@ -66,16 +65,43 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     obstacle = descent_obstacle(search)
     if obstacle is not None:
         raise ScalemaniError(f"{obstacle}; use knn='exact'")
-    rows = DescentRows(search)
-    with one_numba_thread(), _silent():
-        index = _index(rows, rows.take(slice(None)), n_neighbors, random_state)
-        return np.asarray(index.neighbor_graph[0], dtype=np.int64)
+    return ShardIndex(DescentRows(search), None, n_neighbors, random_state).own()
+
+
+def complete_lists(
+    search: ExactSearch, candidates: I64, k: int, queries: Any = None, own: I64 | None = None
+) -> tuple[I64, F64]:
+    """Lists of exactly k rows from candidates, with -1 and repeats among them; too few are searched for exactly.
+
+    queries, own (q,): Whose lists, and the row that is in none of each (-1: none is left out); by default the rows
+        themselves, each without itself.
+    """
+    queries, own = (search.rows, np.arange(len(candidates))) if queries is None else (queries, own)
+    own = np.full(len(candidates), -1) if own is None else own
+    ordered = np.sort(candidates, axis=1)
+    good = (ordered >= 0) & (ordered != own[:, None])
+    good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    lengths = _measured(search, queries, own, ordered, good)
+    order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :k]
+    table, lengths = np.take_along_axis(ordered, order, axis=1), np.take_along_axis(lengths, order, axis=1)
+    short = np.flatnonzero(good.sum(axis=1) < k)
+    if len(short):
+        table[short], lengths[short] = search.nearest(queries[short], k, exclude=own[short])
+    return table, lengths
+
+
+def _measured(search: ExactSearch, queries: Any, own: I64, found: I64, good: NDArray[np.bool_]) -> F64:
+    """Distances (q, c) of queries from the rows found, inf where these are not good."""
+    stand_in = np.where(own > 0, own - 1, own + 1)[:, None]  # another row than the query's; its distance is not used
+    lengths = search.paired(queries, np.where(good, found, stand_in))
+    lengths[~good] = np.inf
+    return lengths
 
 
 class ShardIndex:
     """NN-descent among some of the rows: their own neighbours, and those of any other rows among them.
 
-    there (s,): The rows it is made of.
+    there (s,): The rows it is made of; None for all.
     n_neighbors: Neighbours wanted, the row itself not counted.
 
     Answers have the same bits for the same batches of queries in the same order, whatever came before them. Within a
@@ -83,10 +109,22 @@ class ShardIndex:
     leaves others to the next. They run on one thread, as pynndescent makes them.
     """
 
-    def __init__(self, rows: DescentRows, there: I64, n_neighbors: int, random_state: int) -> None:
+    def __init__(self, rows: DescentRows, there: I64 | None, n_neighbors: int, random_state: int) -> None:
         self._rows, self._there, self._k = rows, there, n_neighbors
-        with one_numba_thread(), _silent():
-            self._index = _index(rows, rows.take(there), n_neighbors, random_state)
+        points = rows.take(slice(None) if there is None else there)
+        self._asked = min(n_neighbors, points.shape[0])
+        announce("pynndescent's search, in every process")
+        with one_numba_thread(), _silent():  # with two threads 38 % of the rows of one seed differed from run to run
+            from pynndescent import NNDescent  # here only: the import alone takes half a minute
+
+            self._index = NNDescent(
+                points,
+                metric=rows.metric,
+                metric_kwds=rows.keywords,
+                n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
+                random_state=random_state % 2**32,
+                n_jobs=1,
+            )
 
     def own(self) -> I64:
         """Candidates (s, n_neighbors + 1) of the rows it is made of: the row itself among them, -1 for none."""
@@ -96,40 +134,24 @@ class ShardIndex:
         """Candidates (q, n_neighbors) of other rows, -1 for none."""
         queries = self._rows.take(rows)
         with one_numba_thread(), _silent():
-            return self._named(self._index.query(queries, k=min(self._k, len(self._there)), epsilon=_EPSILON)[0])
+            return self._named(self._index.query(queries, k=self._asked, epsilon=_EPSILON)[0])
 
     def ask_alone(self, queries: Any) -> I64:
         """Candidates (q, n_neighbors) of queries (q, d), which may be no rows of the index, -1 for none.
 
-        Each row's follow from that row alone.
-        Random numbers that one query of a batch draws are gone for the next: so each is asked by itself, which takes
-        some 20 microseconds.
+        Each row's follow from that row alone: random numbers that one query of a batch draws are gone for the next, so
+        each is asked by itself, which takes some 20 microseconds.
         """
-        converted, k = self._rows.convert(queries), min(self._k, len(self._there))
-        found = np.full((queries.shape[0], self._k), -1)
+        converted, found = self._rows.convert(queries), np.full((queries.shape[0], self._k), -1)
         with one_numba_thread(), _silent():
             for row in range(len(found)):
-                found[row, :k] = self._index.query(converted[row : row + 1], k=k, epsilon=_EPSILON)[0][0]
+                one = self._index.query(converted[row : row + 1], k=self._asked, epsilon=_EPSILON)[0]
+                found[row, : self._asked] = one[0]
         return self._named(found)
 
     def _named(self, found: Any) -> I64:
         found = np.asarray(found, np.int64)
-        return np.where(found >= 0, self._there[found], -1)
-
-
-def _index(rows: DescentRows, points: Any, n_neighbors: int, random_state: int) -> Any:
-    # One numba thread: with two, 38 % of the rows of one seed differed from run to run.
-    announce("pynndescent's search, in every process")
-    from pynndescent import NNDescent  # here only: the import alone takes half a minute
-
-    return NNDescent(
-        points,
-        metric=rows.metric,
-        metric_kwds=rows.keywords,
-        n_neighbors=n_neighbors + 1,  # pynndescent counts the row itself
-        random_state=random_state % 2**32,
-        n_jobs=1,
-    )
+        return found if self._there is None else np.where(found >= 0, self._there[found], -1)
 
 
 @contextmanager
@@ -141,9 +163,9 @@ def _silent() -> Iterator[None]:
 
 
 def _stays_csr(form: Form) -> bool:
-    if isinstance(form, (NormForm, CountForm)):
-        return form.keeps_csr and (isinstance(form, NormForm) or form.name in _SPARSE_NAMES)
-    return form.name in _SPARSE_NAMES
+    if isinstance(form, NormForm):
+        return form.keeps_csr
+    return form.name in _SPARSE_NAMES and (not isinstance(form, CountForm) or form.keeps_csr)
 
 
 class DescentRows:
@@ -173,12 +195,9 @@ class DescentRows:
 
     def take(self, rows: Any) -> Any:
         """Rows for a slice or an array of indices."""
-        form, given = self._search.form, self._search.rows
-        if isinstance(form, CountForm):
-            return _as_float32(form.prepare(given[rows]))
-        if not isinstance(form, NormForm):
-            return _as_float32(given[rows])
         prepared = self._search.prepared
+        if not isinstance(self._search.form, NormForm):
+            return self.convert(self._search.rows[rows])
         if prepared.sparse:
             return _as_float32(prepared.take(rows) * self._factor)
         listed = np.arange(prepared.count)[rows]
@@ -246,12 +265,9 @@ class ExactIndex:
 class DescentShards:
     """Lists of all rows from an index of each shard; the best of all are merged by (distance, rank).
 
-    A row asks a shard only if that can hold nearer ones than its list so far: exact lists from the rows' own clusters
-    come first, and each index is made once. Queries go cluster by cluster: the batches, on which the last bits of an
-    answer may hang, follow from the rows, the seed and the shards.
-
-    search: The rows and their clusters.
-    most_rows: Of a shard, which is a run of clusters.
+    A row asks a shard (a run of clusters with at most `most_rows` rows) only if that can hold nearer ones than its list
+    so far: exact lists from the rows' own clusters come first, and each index is made once. Queries go cluster by
+    cluster: the batches, on which the last bits of an answer may hang, follow from the rows, the seed and the shards.
     """
 
     least_indexed = 2000  # rows
@@ -267,11 +283,11 @@ class DescentShards:
         """What it does; pynndescent doesn't count distances."""
         return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
 
-    def run(self, kept: Kept, progress: Callable[[int], None]) -> tuple[I64, F64]:
-        """Lists (m, k) and their distances, inf where fewer were found, going on after the last shard that was kept."""
+    def run(self, kept: Pieces | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
+        """Lists (m, k) and their distances, inf where fewer were found; it goes on after the last shard kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
-        first = self._restored(*(kept.get(name) or (None,)))
+        first = 0 if kept is None else self._restored(kept.get(name))
         progress(self._search.n_rows * first // len(self.shards))
         with single_blas_thread():
             if not first and self.search.clusters.bounds is not None:
@@ -282,7 +298,8 @@ class DescentShards:
                 let_go(self._search.rows)
                 self._search_shard(self.shards[shard])
                 if shard + 1 < len(self.shards):
-                    kept.put(name, [self._state(shard + 1)])
+                    if kept is not None:
+                        kept.put(name, [np.array([shard + 1]), self.found.table, self.found.lengths])
                     progress(self._search.n_rows * (shard + 1) // len(self.shards))
         return self.found.table, self.found.lengths
 
@@ -319,27 +336,21 @@ class DescentShards:
         """Measure to candidates (q, c), -1 for none, and merge."""
         for start in range(0, len(rows), _QUERIES):
             some, found = rows[start : start + _QUERIES], candidates[start : start + _QUERIES]
-            bad = (found < 0) | (found == some[:, None])
-            stand_in = np.where(some > 0, some - 1, some + 1)[:, None]  # any other row; its distance is not used
-            found = np.where(bad, stand_in, found)
-            lengths = self._search.paired(self._search.rows[some], found)
-            lengths[bad] = np.inf
-            self.found.merge(some, np.where(bad, -1, found), lengths, again=True)
+            good = (found >= 0) & (found != some[:, None])
+            lengths = _measured(self._search, self._search.rows[some], some, found, good)
+            self.found.merge(some, np.where(good, found, -1), lengths, again=True)
 
-    def _state(self, done: int) -> I64:
-        return np.concatenate([[done], self.found.table.ravel(), self.found.lengths.ravel().view(np.int64)])
-
-    def _restored(self, state: NDArray[Any] | None, *others: Any) -> int:
-        """Shards that are done in a state that was kept; 0 where that is none of this search's."""
-        shape, size = self.found.table.shape, self.found.table.size
-        if state is None or others or state.dtype != np.int64 or state.shape != (1 + 2 * size,):
+    def _restored(self, piece: Sequence[NDArray[Any]] | None) -> int:
+        """Shards that are done in a piece that was kept; 0 where that is none of this search's."""
+        shape = self.found.table.shape
+        expected = [("i", (1,)), ("i", shape), ("f", shape)]
+        if piece is None or [(part.dtype.kind, part.shape) for part in piece] != expected:
             return 0
-        table = state[1 : 1 + size].reshape(shape)
-        if not 0 < int(state[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):
+        done, table, lengths = piece
+        if not 0 < int(done[0]) < len(self.shards) or int(table.min()) < -1 or int(table.max()) >= len(table):
             return 0
-        self.found.table = table.copy()
-        self.found.lengths = np.ascontiguousarray(state[1 + size :]).view(np.float64).reshape(shape).copy()
-        return int(state[0])
+        self.found.table, self.found.lengths = table.copy(), lengths.copy()
+        return int(done[0])
 
 
 def _runs_of_clusters(starts: I64, most_rows: int) -> list[range]:

@@ -33,11 +33,7 @@ def _powers_fit(rows: F64, p: float) -> bool:
 
 
 class TreeSearch:
-    """Search among prepared rows by a k-d tree.
-
-    prepared: Rows of few features under a norm; they are held, dense, as float64.
-    threads: Threads of a query.
-    """
+    """Search by a k-d tree among prepared rows of few features under a norm, which are held, dense, as float64."""
 
     method = "kdtree"
     batch = 8192
@@ -225,21 +221,17 @@ TREE_FEATURES = 10  # up to here a k-d tree is faster than products, on 50,000 n
 
 
 class ExactSearch:
-    """Nearest rows among ``rows``.
+    """Nearest rows among ``rows`` (m, d), of any real dtype; distances are computed in float64.
 
-    rows (m, d): Rows to search among, of any real dtype; distances are computed in float64.
-    metric: One of pynndescent's names, or a function of two rows.
-    metric_params: The metric's parameters, by SciPy's or pynndescent's names.
+    metric, metric_params: One of pynndescent's names with its parameters, or a function of two rows.
     tie_rank (m,): Order among rows at equal distance; by default their position.
-    threads: Number of threads; results are the same for any number.
+    threads: Results are the same for any number.
     hold: Whether all rows may be held as the metric takes them, for a k-d tree or because that is dear to make; the
         blocked search works on rows where they are.
     method: "kdtree" or "brute".
     low: Whether rows have so few features that k-d trees are the faster ones, of all or of some at a time.
-    Raises ScalemaniError: Unknown metric or parameters, or (from the searches) a distance that is negative or not
-        finite.
+    Raises ScalemaniError: Unknown metric or parameters; from the searches, a distance that is negative or not finite.
 
-    >>> import numpy as np
     >>> search = ExactSearch(np.array([[0.0], [1.0], [3.0]]))
     >>> indices, distances = search.nearest(np.array([[2.5]]), k=2)
     >>> indices.tolist(), distances.tolist()
@@ -256,7 +248,11 @@ class ExactSearch:
         hold: bool = True,
     ) -> None:
         rows = csr_array(rows) if issparse(rows) else np.asarray(rows)
-        low, middle = _least_and_middle(rows)
+        low, high = rows.min(axis=0), rows.max(axis=0)  # of each feature
+        if issparse(rows):
+            low, high = low.toarray().ravel(), high.toarray().ravel()
+        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+        middle = low + (high - low) / 2  # unlike a mean it doesn't depend on the rows' order
         form = make_form(metric, metric_params, rows.shape[1], middle, non_negative=bool((low >= 0).all()))
         rank = np.arange(rows.shape[0]) if tie_rank is None else np.asarray(tie_rank, dtype=np.int64)
         form.hold = form.hold and hold
@@ -290,35 +286,23 @@ class ExactSearch:
         return self.form.apart(distances)
 
     def nearest(self, queries: Any, k: int, exclude: I64 | None = None) -> tuple[I64, F64]:
-        """The k nearest rows of each query, by (distance, tie_rank).
+        """The k nearest rows (q, k) of each query (q, d), by (distance, tie_rank), and their distances.
 
-        queries (q, d)
         exclude (q,): A row that is never listed for each query: its own index, or -1 for none.
-        -> indices (q, k)
-        -> distances (q, k)
         """
         available = self.n_rows - (exclude is not None and bool((np.asarray(exclude) >= 0).any()))
         if not 1 <= k <= available:
             raise ScalemaniError(f"{k} nearest rows were asked for; there are {available} to choose from")
-        parts = list(self._by_blocks(queries, exclude, self._nearest(k)))
-        return (
-            np.concatenate([np.empty((0, k), np.int64), *[part[0] for part in parts]]),
-            np.concatenate([np.empty((0, k)), *[part[1] for part in parts]]),
-        )
+        none = np.empty((0, k), np.int64), np.empty((0, k))
+        tables, lengths = zip(none, *self._by_blocks(queries, exclude, self._nearest(k)), strict=True)
+        return np.concatenate(tables), np.concatenate(lengths)
 
     def within(self, queries: Any, radius: float, exclude: I64 | None = None) -> tuple[I64, I64, F64]:
-        """All rows at a distance of at most ``radius``, each query's by (distance, tie_rank).
-
-        -> indptr (q + 1,)
-        -> indices, distances (indptr[-1],)
-        """
-        parts = list(self._by_blocks(queries, exclude, self._within(radius)))
-        counts = np.concatenate([np.empty(0, np.int64), *[part[0] for part in parts]])
-        return (
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            np.concatenate([np.empty(0, np.int64), *[part[1] for part in parts]]),
-            np.concatenate([np.empty(0), *[part[2] for part in parts]]),
-        )
+        """All rows at ``radius`` or less, each query's by (distance, tie_rank): indptr (q + 1,), indices, distances."""
+        none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        parts = zip(none, *self._by_blocks(queries, exclude, self._within(radius)), strict=True)
+        counts, indices, distances = map(np.concatenate, parts)
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), indices, distances
 
     def paired(self, queries: Any, indices: I64) -> F64:
         """Distances (q, k) from each query to the rows listed for it, bit-equal to what ``nearest`` gives."""
@@ -369,10 +353,7 @@ class ExactSearch:
     def _by_blocks(
         self, queries: Any, exclude: I64 | None, search: Callable[[Any, I64], Any], starts: Sequence[int] | None = None
     ) -> Iterator[Any]:
-        """What ``search`` gives for blocks of queries, in the order of their starts, as they are done.
-
-        A caller that stops early leaves no work behind: what has not begun is cancelled.
-        """
+        """What ``search`` gives for blocks of queries, in the order of their starts, as they are done."""
         queries = self._checked(queries)
         own = np.full(queries.shape[0], -1) if exclude is None else np.asarray(exclude, dtype=np.int64)
         step = self.block_rows
@@ -403,12 +384,3 @@ def check_finite(form: Form, distances: F64) -> None:
             f"metric={form.name!r} gives infinite distances to the {distances.shape[1]} nearest rows; rescale the "
             "features or use another metric"
         )
-
-
-def _least_and_middle(rows: Any) -> tuple[F64, F64]:
-    """Each feature's least value, and the middle of its range: unlike a mean it doesn't depend on the rows' order."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if issparse(rows):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    return low, np.asarray(low + (high - low) / 2)

@@ -294,8 +294,7 @@ def make_form(
 ) -> Form:
     """The form of a metric for rows of ``n_features`` columns.
 
-    metric: pynndescent's name, or a function of two float64 rows (d,) that gives a number >= 0.
-    metric_params: See :func:`scalemani.neighbors.metrics.checked_parameters`; keyword arguments of a function.
+    metric, metric_params: See :class:`scalemani.neighbors.exact.ExactSearch`; keyword arguments of a function.
     centre (n_features,): Taken off rows before they are scaled, so that a large common offset costs no digits.
     non_negative: Whether no row that is searched among has a negative entry.
     Raises ScalemaniError: Unknown metric, or a parameter that is missing, unknown or out of range.
@@ -335,17 +334,10 @@ def _unit_deviations(rows: F64) -> F64:
     return _unit_rows(rows - np.add.reduce(rows, axis=1, keepdims=True) / rows.shape[1])
 
 
-def _roots_csr(rows: csr_array) -> csr_array:
-    out = csr_array(rows, copy=True)
-    out.data = np.sqrt(out.data)
-    return _unit_csr(out)
-
-
 def _on_sphere(rows: F64) -> F64:
     latitude, longitude = rows[:, 0], rows[:, 1]
-    return np.stack(
-        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=1
-    )
+    level = np.cos(latitude)
+    return np.stack([level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)], axis=1)
 
 
 def _shares(rows: F64) -> F64:
@@ -469,7 +461,11 @@ _NORMS: dict[str, dict[str, Any]] = {
     "true_angular": {"scale": _arc(1.0), "prepare": _unit_rows, "csr": _unit_csr},
     "correlation": {"scale": HALF_SQUARE, "prepare": _unit_deviations},
     "spearmanr": {"scale": HALF_SQUARE, "prepare": lambda rows: _unit_deviations(rankdata(rows, axis=1))},
-    "hellinger": {"scale": ROOT_HALF, "prepare": lambda rows: _unit_rows(np.sqrt(rows)), "csr": _roots_csr},
+    "hellinger": {
+        "scale": ROOT_HALF,
+        "prepare": lambda rows: _unit_rows(np.sqrt(rows)),
+        "csr": lambda rows: _unit_csr(rows.sqrt()),
+    },
     "haversine": {"scale": _arc(np.pi), "prepare": _on_sphere},
     "wasserstein_1d": {"prepare": _cumulated},
 }

@@ -18,7 +18,6 @@ meanwhile are beyond this package.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import dis
 import functools
 import importlib
@@ -300,8 +299,7 @@ def enters_parallel_regions(function: Any) -> bool:
     >>> [enters_parallel_regions(function) for function in (plain, spread, calls)]
     [False, True, True]
     """
-    seen: list[Any] = []
-    waiting = [function]
+    seen, waiting = list[Any](), [function]
     while waiting:
         here = waiting.pop()
         if any(here is other for other in seen):
@@ -310,14 +308,9 @@ def enters_parallel_regions(function: Any) -> bool:
         if getattr(here, "targetoptions", {}).get("parallel"):
             return True
         python = getattr(here, "py_func", here)
-        if hasattr(python, "__code__"):
-            waiting += [called for called in _named(python) if _is_dispatcher(called)]
+        if hasattr(python, "__code__"):  # of what it names, what numba compiled or will
+            waiting += [used for used in _named(python) if hasattr(used, "py_func") and hasattr(used, "targetoptions")]
     return False
-
-
-def _is_dispatcher(value: Any) -> bool:
-    """A function that numba compiled, or will."""
-    return hasattr(value, "py_func") and hasattr(value, "targetoptions")
 
 
 def _named(python: Any) -> Iterator[Any]:
@@ -363,14 +356,15 @@ def function_of(name: str) -> Any:
     Raises ScalemaniError: If it is not known here: its module is not imported yet, or has no Python function of that
         name and code.
     """
+    module, _, rest = name.partition(":")
+    qualified = rest.partition("#")[0]
     if name in _known:
         if function_name(_known[name]) != name:
             raise ScalemaniError(
-                f"the metric function {_parts(name)[1]!r} is another since the fit: its object, a global or a helper "
+                f"the metric function {qualified!r} is another since the fit: its object, a global or a helper "
                 "has changed; set that back, or fit again"
             )
         return _known[name]
-    module, qualified = _parts(name)
     if module not in sys.modules:
         raise ScalemaniError(
             f"the metric of this run is the function {qualified!r} of the module {module!r}, and a store does not say "
@@ -398,25 +392,17 @@ def module_of(name: str) -> str:
     Raises ScalemaniError: As :func:`function_of`.
     """
     function_of(name)
-    return _parts(name)[0]
+    return name.partition(":")[0]
 
 
 def import_for(name: str) -> None:
     """Import a module that :func:`module_of` named in the user's process, as unpickling a function does."""
-    with contextlib.suppress(ImportError):  # then the function is missed, in words
+    with suppress(ImportError):  # then the function is missed, in words
         importlib.import_module(name)
 
 
-def _parts(name: str) -> tuple[str, str]:
-    module, _, rest = name.partition(":")
-    return module, rest.partition("#")[0]
-
-
 def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows: Any, numbers: Any) -> None:
-    """Raise unless a user's function is a distance between some of the distinct rows, which messages call `numbers`.
-
-    That is the same both ways, a number >= 0, and 0 between a row and itself.
-    """
+    """Raise unless a user's function is a distance between some of the distinct rows, which messages call `numbers`."""
     name = getattr(function, "__name__", type(function).__name__)
     rng = np.random.default_rng(0)
     some = np.sort(rng.choice(len(numbers), min(_SAMPLED, len(numbers)), replace=False))
@@ -452,33 +438,29 @@ def check_function(function: Callable[..., Any], params: Mapping[str, Any], rows
         )
 
 
-def pynndescent_function(name: str) -> Callable[..., Any]:
+def pynndescent_function(name: str) -> Any:
     """pynndescent's own compiled distance (importing it takes half a minute)."""
     from pynndescent.distances import named_distances  # here only: the import is dear
 
-    function: Callable[..., Any] = named_distances[name]
-    return function
+    return named_distances[name]
 
 
 def pair_loop(
     function: Callable[..., Any], params: Mapping[str, Any], positional: bool
 ) -> Callable[[F64, F64, F64], None]:
     """What calls a function for each pair of rows a[i], b[i] and writes out[i]; compiled where the function is."""
-    if hasattr(function, "py_func") and hasattr(function, "overloads") and (positional or not params):
-        return _compiled_loop(function, tuple(params.values()))
-    return _plain_loop(function, params)
-
-
-def _compiled_loop(function: Any, arguments: tuple[Any, ...]) -> Callable[[F64, F64, F64], None]:
+    if not (hasattr(function, "py_func") and hasattr(function, "overloads") and (positional or not params)):
+        return _plain_loop(function, params)
     import numba
+
+    arguments = tuple(params.values())
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
     def loop(a, b, out):  # type: ignore[no-untyped-def]
         for i in range(len(out)):
             out[i] = function(a[i], b[i], *arguments)
 
-    compiled: Callable[[F64, F64, F64], None] = loop
-    return compiled
+    return loop  # type: ignore[no-any-return, unused-ignore]
 
 
 def _plain_loop(function: Callable[..., Any], params: Mapping[str, Any]) -> Callable[[F64, F64, F64], None]:

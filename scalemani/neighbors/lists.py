@@ -7,15 +7,16 @@ whichever pieces were kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
+from scalemani.storage.pieces import Pieces
 
 LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
 
@@ -24,9 +25,7 @@ LEAST_RECALL = 0.95  # of an approximate search, of which less is warned about
 class NeighborLists:
     """Neighbour lists of m rows: no row lists itself or another twice; each list is by (distance, content).
 
-    indptr (m + 1,)
-    indices (indptr[-1],)
-    distances (indptr[-1],)
+    indptr, indices, distances (m + 1,), (indptr[-1],) twice: As in a CSR array.
     method: "kdtree", "brute", "precomputed" or "nndescent".
     recall: Share of true neighbours that were found, on a sample of rows; 1.0 for an exact search.
     stats: What the search did, without what measured the recall.
@@ -48,14 +47,9 @@ class NeighborLists:
 
     def without(self, out: NDArray[np.bool_]) -> NeighborLists:
         """Those without some entries (indptr[-1],), which are counted."""
-        kept = np.concatenate([[0], np.cumsum(~out)])[self.indptr]
-        return replace(
-            self,
-            indptr=kept,
-            indices=self.indices[~out],
-            distances=self.distances[~out],
-            left_out=self.left_out + int(out.sum()),
-        )
+        indptr, left_out = np.concatenate([[0], np.cumsum(~out)])[self.indptr], self.left_out + int(out.sum())
+        indices, distances = self.indices[~out], self.distances[~out]
+        return replace(self, indptr=indptr, indices=indices, distances=distances, left_out=left_out)
 
 
 def even_lists(table: I64, lengths: F64, method: str, recall: float, stats: SearchStats) -> NeighborLists:
@@ -96,54 +90,34 @@ PIECE_SECONDS = 20.0  # of one core's projected work, the least that a piece is 
 BYTES_A_SECOND = 10e6  # of a piece for each of those seconds, at most: 2 % of them on a disk of 500 MB/s
 
 
-class Kept(Protocol):
-    """Where pieces are kept: whole or not at all, and gone if they are damaged or another search's."""
-
-    def get(self, name: str) -> Sequence[NDArray[Any]] | None:
-        """The arrays that were put under a name, or None."""
-
-    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Keep arrays of integers and floats."""
-
-
-class NothingKept:
-    """Keeps nothing."""
-
-    def get(self, name: str) -> None:
-        """None."""
-
-    def put(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Let them go."""
-
-
 def by_pieces(
-    each: Callable[[Sequence[int]], Iterator[Lists]],
+    each: Callable[[Sequence[int]], Generator[Lists]],
     count: int,
     step: int,
     seconds: float,
-    kept: Kept,
+    kept: Pieces | None,
     progress: Callable[[int], None],
     name: str = "lists",
 ) -> Lists:
     """Lists of all rows, of which the pieces that are kept are not searched for.
 
     each: Starts of blocks -> the lists of ``step`` rows from each, in that order, as they are done.
-    count: Rows, m.
-    step: Rows of a block.
-    seconds: Projected work of one core for all rows.
-    kept: Less than two pieces' work keeps nothing.
+    seconds: Projected work of one core for all rows. Less than two pieces' work keeps nothing.
     progress: Called with the rows that are done, first with those that were kept; never with all of them.
     name: Of the search: pieces are kept under it.
     """
     pieces = _pieces(count, step, seconds)
-    if len(pieces) < 2:
-        kept = NothingKept()
-    found = [_checked(kept.get(_name(name, piece)), len(piece)) for piece in pieces]
+    names = [f"{name}_{piece.start}_{piece.stop}" for piece in pieces]
+    kept = None if len(pieces) < 2 else kept
+    found = [
+        _checked(kept.get(of), len(piece)) if kept is not None else None
+        for of, piece in zip(names, pieces, strict=True)
+    ]
     done = sum(len(piece) for piece, lists in zip(pieces, found, strict=True) if lists is not None)
     if done < count:
         progress(done)
     starts = [start for piece, lists in zip(pieces, found, strict=True) if lists is None for start in piece[::step]]
-    with closing(_all_of(each(starts))) as blocks:
+    with closing(each(starts)) as blocks:  # its end ends the search
         for at, piece in enumerate(pieces):
             if found[at] is not None:
                 continue
@@ -153,8 +127,8 @@ def by_pieces(
                 done += len(parts[-1].counts)
                 if start + step >= piece.stop:
                     found[at] = lists = _joined(parts)
-                    if 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
-                        kept.put(_name(name, piece), [np.array([lists.n_distances]), *lists[:3]])
+                    if kept is not None and 16 * len(lists.indices) <= BYTES_A_SECOND * seconds * len(piece) / count:
+                        kept.put(names[at], [np.array([lists.n_distances]), *lists[:3]])
                 if done < count:
                     progress(done)
     return _joined([lists for lists in found if lists is not None])
@@ -164,15 +138,6 @@ def _pieces(count: int, step: int, seconds: float) -> list[range]:
     """Whole blocks that take PIECE_SECONDS at least."""
     rows = count if seconds < 2 * PIECE_SECONDS else max(step, -int(-count * PIECE_SECONDS / seconds // step) * step)
     return [range(start, min(start + rows, count)) for start in range(0, count, max(rows, 1))]
-
-
-def _name(name: str, piece: range) -> str:
-    return f"{name}_{piece.start}_{piece.stop}"
-
-
-def _all_of(blocks: Iterator[Lists]) -> Generator[Lists, None, None]:
-    """As a generator, whose end ends the search."""
-    yield from blocks
 
 
 def _joined(parts: Sequence[Lists]) -> Lists:

@@ -1,16 +1,14 @@
 """Names, domains and parameters of the metrics: pynndescent's names, checked without importing pynndescent.
 
-Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the
-approximate search. Whatever is missing or unknown is named before any work.
-
-Rows that a metric can measure: what entries and whole rows must be, in tests and in words.
+Parameters go by SciPy's names or by pynndescent's; they mean the same in the exact and in the approximate search.
+Whatever is missing or unknown is named before any work.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -65,10 +63,6 @@ def _filled(block: Any) -> Any:
     return np.diff(block.indptr) if issparse(block) else np.count_nonzero(block, axis=1)
 
 
-def _empty(block: Any) -> Any:
-    return _filled(block) == 0
-
-
 def _constant(block: Any) -> Any:
     """Rows whose entries are equal but for rounding."""
     found = _filled(block)
@@ -81,33 +75,20 @@ def _constant(block: Any) -> Any:
     return high - low <= 4 * block.shape[1] * _EPS * np.maximum(np.abs(low), np.abs(high))
 
 
-def _not_angles(values: Any, columns: Any) -> Any:
-    return np.abs(values) > np.where(columns == 0, np.pi / 2, 2 * np.pi) * _ROUNDED
-
-
-def _negative(values: Any, columns: Any) -> Any:
-    return values < 0
-
-
-def _not_yes_or_no(values: Any, columns: Any) -> Any:
-    return (values != 0) & (values != 1)
-
-
 REAL = Domain()
-NOT_ZERO = Domain("rows that are not all 0", row=_empty, fault="only zeros")
 NOT_CONSTANT = Domain("rows whose entries are not all equal", row=_constant, fault="one number everywhere")
-NON_NEGATIVE = Domain("numbers >= 0", _negative)
-SHARES = Domain("numbers >= 0, and rows that are not all 0", _negative, _empty, "only zeros")
+NON_NEGATIVE = Domain("numbers >= 0", lambda values, columns: values < 0)
+NOT_ZERO = Domain("rows that are not all 0", row=lambda block: _filled(block) == 0, fault="only zeros")
+SHARES = replace(NOT_ZERO, words="numbers >= 0, and rows that are not all 0", entry=NON_NEGATIVE.entry)
 POSITIVE = Domain(
-    "numbers > 0",
-    lambda values, columns: values <= 0,
-    lambda block: _filled(block) < block.shape[1],
-    "entries of 0",
+    "numbers > 0", lambda values, columns: values <= 0, lambda block: _filled(block) < block.shape[1], "entries of 0"
 )
-YES_OR_NO = Domain("0 and 1 (give X != 0 to compare which entries are there)", _not_yes_or_no)
+YES_OR_NO = Domain(
+    "0 and 1 (give X != 0 to compare which entries are there)", lambda values, columns: (values != 0) & (values != 1)
+)
 YES_AND_NO = Domain(
     "0 and 1, and rows that hold both",
-    _not_yes_or_no,
+    YES_OR_NO.entry,
     lambda block: (_filled(block) == 0) | (_filled(block) == block.shape[1]),
     "one number everywhere",
 )
@@ -117,7 +98,7 @@ BYTES = Domain(
 )
 ANGLES = Domain(
     "radians (latitude from -π/2 to π/2, then longitude from -2π to 2π; numpy.radians makes them of degrees)",
-    _not_angles,
+    lambda values, columns: np.abs(values) > np.where(columns == 0, np.pi / 2, 2 * np.pi) * _ROUNDED,
 )
 
 
@@ -174,9 +155,7 @@ METRICS: dict[str, Metric] = {
 }
 
 # Known to pynndescent, but no length of an edge.
-REFUSED: dict[str, str] = {
-    "inner_product": "it is negative for similar rows, and a distance is >= 0; use 'cosine' or 'euclidean'",
-}
+REFUSED = {"inner_product": "it is negative for similar rows, and a distance is >= 0; use 'cosine' or 'euclidean'"}
 
 # Parameter -> its other name. pynndescent takes them by position: the order of PARAMETERS is its order.
 _SYNONYMS = {"sigma": "V", "vinv": "VI"}
@@ -228,10 +207,8 @@ def canonical_name(metric: Any) -> str:
 
 def domain_check(metric: Any) -> Callable[[Any, int, str], None] | None:
     """What raises unless a metric takes a block of rows: ``check(block, number of its first row, name of X)``."""
-    if not isinstance(metric, str) or metric not in _CANONICAL:
-        return None
-    name = _CANONICAL[metric]
-    return partial(METRICS[name].domain.check, name)
+    name = _CANONICAL.get(metric) if isinstance(metric, str) else None
+    return None if name is None else partial(METRICS[name].domain.check, name)
 
 
 def apart_from(name: str, n_features: int, non_negative: bool) -> float | None:
@@ -243,17 +220,12 @@ def apart_from(name: str, n_features: int, non_negative: bool) -> float | None:
 
 
 def checked_parameters(name: str, metric_params: Mapping[str, Any] | None, n_features: int) -> dict[str, Any]:
-    """The parameters of a metric, complete and in pynndescent's order.
+    """Every parameter of a metric, by its canonical name, in pynndescent's order; arrays as float64.
 
-    name: Canonical name.
     metric_params: By SciPy's names (``p``, ``V``, ``w``, ``VI``) or pynndescent's (``sigma``, ``vinv``, ``cost``, ...).
-    n_features: Number of columns of the points.
-    -> Every parameter of the metric; arrays as float64.
     Raises ScalemaniError: A parameter is missing, unknown, of the wrong shape or out of its range.
     """
-    given: dict[str, Any] = {}
-    for key, value in (metric_params or {}).items():
-        given[_SYNONYMS.get(key, key)] = value
+    given = {_SYNONYMS.get(key, key): value for key, value in (metric_params or {}).items()}
     allowed = PARAMETERS.get(name, ())
     for key in sorted(set(given) - set(allowed), key=str):
         if not allowed:
@@ -305,7 +277,9 @@ def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
     except (TypeError, ValueError) as error:
         raise ScalemaniError(f"{label} is {value!r}; a number or an array of numbers is needed") from error
     if key not in _SHAPES:
-        return _checked_number(label, key, array, value)
+        if array.ndim or not (array >= 1 if key == "p" else 0 < array < np.inf):
+            raise ScalemaniError(f"{label} is {value!r}; {'p >= 1' if key == 'p' else 'a number > 0'} is needed")
+        return float(array)
     shape = (n_features,) if key in ("V", "w") else (n_features, n_features)
     if array.shape != shape:
         raise ScalemaniError(f"{label} has shape {array.shape}; {shape} is needed for {n_features} features")
@@ -322,10 +296,3 @@ def _checked(name: str, key: str, value: Any, n_features: int) -> Any:
     if key == "cost" and array.diagonal().any():
         raise ScalemaniError(f"{label} has {array.diagonal().max()} on its diagonal; a bin costs nothing to itself: 0")
     return array
-
-
-def _checked_number(label: str, key: str, array: Any, value: Any) -> float:
-    good = array.ndim == 0 and (float(array) >= 1 if key == "p" else 0 < float(array) < np.inf)
-    if not good:
-        raise ScalemaniError(f"{label} is {value!r}; {'p >= 1' if key == 'p' else 'a number > 0'} is needed")
-    return float(array)

@@ -165,16 +165,13 @@ class Clusters:
         return np.asarray(np.searchsorted(self.starts, positions, side="right") - 1)
 
 
-def cluster_count(prepared: PreparedRows) -> int:
-    """How many clusters are tried: as many as rows in each, which makes the least of both together."""
-    fit = max(2, CENTRE_BYTES // (8 * prepared.width))
-    return int(min(np.sqrt(prepared.count), MOST_CLUSTERS, fit))
+def cluster_count(n: int, width: int) -> int:
+    """How many clusters of n rows are tried: as many as rows in each, which makes the least of both together."""
+    return int(min(np.sqrt(n), MOST_CLUSTERS, max(2, CENTRE_BYTES // (8 * width))))
 
 
 def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, least_rows: int = 1) -> Clusters:
-    """Clusters that are close in space where the metric says what that is; else runs of rows.
-
-    They follow from the rows and the seed alone, never from the number of threads.
+    """Clusters that are close in space where the metric says what that is, else runs of rows; whatever the threads.
 
     most_rows: Larger clusters are cut, anyhow.
     least_rows: Of a cluster, on average: a k-d tree is worth its making.
@@ -185,7 +182,7 @@ def make_clusters(search: ExactSearch, seed: int, most_rows: int | None = None, 
         runs = _even(prepared.count, max(1, -(-prepared.count // most_rows)))
         return Clusters(np.arange(prepared.count), _sums(runs), None)
     with single_blas_thread():
-        count = max(1, min(cluster_count(prepared), prepared.count // least_rows))
+        count = max(1, min(cluster_count(prepared.count, prepared.width), prepared.count // least_rows))
         bounds = _centres(prepared, count, np.random.default_rng([abs(int(seed)), 2]))
         home_of = np.empty(prepared.count, np.int64)
         step = _step(prepared, bounds.count)
@@ -265,7 +262,7 @@ def _sums(sizes: I64) -> I64:
 
 
 class Nearest:
-    """The k nearest rows found so far of each query: table (q, k), -1 for none, and lengths (q, k), inf for none."""
+    """The k nearest rows found so far of each query: table (q, k) and lengths (q, k); -1 at inf for none."""
 
     def __init__(self, count: int, k: int, tie_rank: I64) -> None:
         self.k, self._rank = k, tie_rank
@@ -291,7 +288,6 @@ class Nearest:
 class ClusterSearch:
     """Exact neighbours among clusters, with the methods of ExactSearch. Threads of a process may search at once.
 
-    search: The rows and the metric.
     clusters: With bounds, but for :meth:`at_home`.
     pairs: Distances, and bounds on them, that :meth:`nearest` and :meth:`within` computed: a count of the work.
     """
@@ -300,9 +296,7 @@ class ClusterSearch:
         self.search, self.clusters = search, clusters
         self.n_rows, self.method = search.n_rows, "kdtree" if search.low else "brute"
         self.block_rows = max(1, min(_MOST, _TABLE_BYTES // (8 * max(search.prepared.width, clusters.count))))
-        self._threads = (
-            1 if search.low else search.threads
-        )  # blocks at once; a tree's queries have threads of their own
+        self._threads = 1 if search.low else search.threads  # blocks at once; a tree's queries have their own
         self.pairs = 0
 
     @property
@@ -312,10 +306,7 @@ class ClusterSearch:
         return self.clusters.bounds
 
     def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64, int]]:
-        """The k nearest others (b, k) of the rows in the clusters' order, by blocks of `block_rows` from each start.
-
-        -> Also how many distances, and bounds on them, were computed.
-        """
+        """As :meth:`ExactSearch.each_nearest`, of rows in the clusters' order, with how much was computed for each."""
 
         def block(start: int) -> tuple[I64, F64, int]:
             let_go(self.search.rows)
@@ -329,17 +320,16 @@ class ClusterSearch:
 
     def nearest(self, queries: Any, k: int) -> tuple[I64, F64]:
         """The k nearest rows (q, k) of each query (q, d) and their distances, as ExactSearch.nearest gives them."""
-        tables, distances = [np.empty((0, k), np.int64)], [np.empty((0, k))]
 
         def block(some: slice) -> tuple[I64, F64, int]:
             prepared = self.search.prepared.queries(queries[some])
             return self._lists(prepared, k, self._homes(prepared))
 
+        none = np.empty((0, k), np.int64), np.empty((0, k)), 0
         with single_blas_thread():
-            for table, lengths, pairs in in_order(block, self._cuts(queries.shape[0]), self._threads):
-                tables.append(table)
-                distances.append(lengths)
-                self.pairs += pairs
+            found = [none, *in_order(block, self._cuts(queries.shape[0]), self._threads)]
+        tables, distances, pairs = zip(*found, strict=True)
+        self.pairs += sum(pairs)
         lengths = np.concatenate(distances)
         check_finite(self.search.form, lengths)
         return np.concatenate(tables), lengths
@@ -348,10 +338,10 @@ class ClusterSearch:
         """All rows within a radius, as ExactSearch.within gives them: indptr (q + 1,), rows and distances."""
         count, every = queries.shape[0], np.arange(self.clusters.count)
         found: list[tuple[I64, I64, F64]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        limit = self.bounds.length(np.asarray(radius))
         with single_blas_thread():
             for cut in self._cuts(count):
                 prepared = self.search.prepared.queries(queries[cut])
-                limit = self.bounds.length(np.asarray(radius))
                 for home, mine in _groups(self._homes(prepared)):
                     may = ~(self.bounds.bounds(prepared[mine], home, every) > limit)
                     self.pairs += 2 * may.size

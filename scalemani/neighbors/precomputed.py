@@ -6,8 +6,6 @@ same distances go by their position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.neighbors.exact import BruteSearch, ExactSearch
 from scalemani.neighbors.forms import Form
 from scalemani.neighbors.prepared import BLOCK_BYTES, PreparedRows
+from scalemani.points.digests import content_rank, row_digests
 
 
 class _GivenForm(Form):
@@ -49,14 +48,10 @@ class _GivenRows(PreparedRows):
     def tie_rank(self) -> I64:
         """Order among rows at equal distance (m,), made when it is first asked for: it sorts every row."""
         if self._rank is None:
-            digests = np.concatenate([_sorted_digests(rows) for rows in self._row_blocks()])
-            self._rank = np.empty(self.count, np.int64)
-            self._rank[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(self.count)
+            step = max(1, BLOCK_BYTES // (8 * self.count))
+            blocks = (self.rows[start : start + step] for start in range(0, self.count, step))
+            self._rank = content_rank(np.concatenate([_sorted_digests(rows) for rows in blocks]))
         return self._rank
-
-    def _row_blocks(self) -> Iterator[NDArray[Any]]:
-        step = max(1, BLOCK_BYTES // (8 * self.count))
-        yield from (self.rows[start : start + step] for start in range(0, self.count, step))
 
 
 class PrecomputedSearch(ExactSearch):
@@ -100,6 +95,4 @@ class PrecomputedSearch(ExactSearch):
 
 
 def _sorted_digests(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    ordered = np.sort(np.asarray(rows, dtype="<f8"), axis=1) + 0.0
-    raw = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in ordered)
-    return np.frombuffer(raw, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+    return row_digests(np.sort(np.asarray(rows, np.float64), axis=1))

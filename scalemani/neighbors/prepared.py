@@ -22,12 +22,7 @@ BLOCK_BYTES = 32 << 20  # prepared rows, or gathered pairs, held at once
 
 
 class PreparedRows:
-    """Rows to search among.
-
-    rows (m, d): Rows of any real dtype.
-    form: The metric.
-    tie_rank (m,): Order among rows at equal distance.
-    """
+    """Rows (m, d) of any real dtype to search among, as a metric takes them; `tie_rank` (m,) orders equal distances."""
 
     def __init__(self, rows: Any, form: Form, tie_rank: I64 | None) -> None:
         self.rows, self.form, self._rank = rows, form, tie_rank
@@ -89,10 +84,9 @@ class PreparedRows:
         return np.asarray(low + (high - low) / 2)
 
     def distances(self, queries: Any, at: I64, rows: I64, start: int = 0, columns: Any = None) -> F64:
-        """Distances of the pairs (queries[at], row), shape (c,).
+        """Distances (c,) of pairs: prepared queries (q, d') at `at` (c,) to rows.
 
-        queries (q, d'): Prepared queries.
-        at, rows (c,): Pairs. ``rows`` index all rows, or the prepared block ``columns`` that begins at row ``start``.
+        rows (c,): Of all rows, or of the prepared block ``columns`` that begins at row ``start``.
         """
         out = np.empty(len(at))
         step = max(1, BLOCK_BYTES // (8 * self.width))

@@ -5,23 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from scalemani.aliases import F64, I64
+from scalemani.aliases import F64
 from scalemani.errors import LowRecallWarning, ScalemaniError, unknown, warn
 from scalemani.neighbors.choice import Chosen, SearchStrategy, choose_search
-from scalemani.neighbors.descent import DescentShards, descent_candidates
+from scalemani.neighbors.descent import DescentShards, complete_lists, descent_candidates
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import (
     LEAST_RECALL,
-    Kept,
     Lists,
     NeighborLists,
-    NothingKept,
     SearchStats,
     by_pieces,
     even_lists,
@@ -29,6 +27,7 @@ from scalemani.neighbors.lists import (
 from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.points.digests import content_rank, row_digests
 from scalemani.points.rows import Points
+from scalemani.storage.pieces import Pieces
 
 __all__ = ["Done", "NeighborLists", "check_size", "find_neighbors", "search_for", "silent"]
 
@@ -54,7 +53,7 @@ def find_neighbors(
     threads: int = 1,
     search: ExactSearch | None = None,
     room: int | None = None,
-    kept: Kept | None = None,
+    kept: Pieces | None = None,
     progress: Done = silent,
 ) -> NeighborLists:
     """Find each row's neighbours among the other rows.
@@ -63,9 +62,7 @@ def find_neighbors(
     n_neighbors: Number of OTHER rows in each list; None with ``radius``.
     radius: All other rows at this distance or less, so that lists may be empty; always an exact search.
     metric, metric_params: See :class:`scalemani.neighbors.exact.ExactSearch`, or "precomputed".
-    knn ({"auto", "exact", "nndescent"}): "auto" takes the exact search while its projected cost is the smaller; the
-        choice follows from the rows, ``n_neighbors``, the metric and the seed alone, never from a clock or the number
-        of threads.
+    knn ({"auto", "exact", "nndescent"}): "auto" takes the exact search while its projected cost is the smaller.
     random_state: Seed of NN-descent and of the sample for recall.
     threads: Threads of the exact search; lists are bit-equal for any number.
     search: A search made by :func:`search_for` from the same points, to be used again.
@@ -86,7 +83,6 @@ def find_neighbors(
         search = search_for(points, metric, metric_params, threads=threads)
     if isinstance(search, PrecomputedSearch) and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' needs points; with metric='precomputed' use 'exact' or 'auto'")
-    kept = NothingKept() if kept is None else kept
     if radius is not None and knn == "nndescent":
         raise ScalemaniError("knn='nndescent' finds n_neighbors only; with radius use 'exact' or 'auto'")
     chosen = choose_search(search, knn, n_neighbors, random_state, room)
@@ -153,13 +149,13 @@ def _exact_lists(
     n_neighbors: int | None,
     radius: float | None,
     random_state: int,
-    kept: Kept,
+    kept: Pieces | None,
     progress: Done,
 ) -> NeighborLists:
     """Exact lists, by pieces: among all rows, or among clusters."""
     among, name = (search, "lists") if chosen.clusters is None else (chosen.clusters, f"clusters_{abs(random_state)}")
 
-    def each(starts: Sequence[int]) -> Iterator[Lists]:
+    def each(starts: Sequence[int]) -> Generator[Lists]:
         if n_neighbors is None:
             assert radius is not None
             yield from (Lists(*lists) for lists in search.each_within(float(radius), starts))
@@ -180,7 +176,7 @@ def _exact_lists(
 
 
 def _descent_lists(
-    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Kept, progress: Done
+    search: ExactSearch, chosen: Chosen, n_neighbors: int, random_state: int, kept: Pieces | None, progress: Done
 ) -> NeighborLists:
     """Lists by NN-descent, from one index or one a shard, with the share of true neighbours in them.
 
@@ -196,11 +192,12 @@ def _descent_lists(
     else:
         progress(0)
         name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)
-        piece = kept.get(name)
+        piece = None if kept is None else kept.get(name)
         candidates = piece[0] if piece else None
         if candidates is None or candidates.shape != shape:
             candidates = descent_candidates(search, n_neighbors, random_state)
-            kept.put(name, [candidates])
+            if kept is not None:
+                kept.put(name, [candidates])
         table, lengths = complete_lists(search, candidates, n_neighbors)
     recall = measured_recall(search, lengths, random_state)
     if recall < LEAST_RECALL:
@@ -211,27 +208,6 @@ def _descent_lists(
             LowRecallWarning,
         )
     return even_lists(table, lengths, "nndescent", recall, stats)
-
-
-def complete_lists(search: ExactSearch, candidates: I64, n_neighbors: int) -> tuple[I64, F64]:
-    """Lists of exactly ``n_neighbors`` other rows from candidates with the row itself, -1 and repeats.
-
-    Distances are computed in float64; rows with too few candidates left are searched exactly.
-    """
-    own = np.arange(len(candidates))
-    ordered = np.sort(candidates, axis=1)
-    good = (ordered >= 0) & (ordered != own[:, None])
-    good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    short = good.sum(axis=1) < n_neighbors
-    stand_in = own[:, None] - 1  # any other row; its distance is not used
-    lengths = search.paired(search.rows, np.where(good, ordered, stand_in))
-    lengths[~good] = np.inf
-    order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :n_neighbors]
-    table = np.take_along_axis(ordered, order, axis=1)
-    lengths = np.take_along_axis(lengths, order, axis=1)
-    if short.any():
-        table[short], lengths[short] = search.nearest(search.rows[short], n_neighbors, exclude=own[short])
-    return table, lengths
 
 
 def measured_recall(search: ExactSearch, lengths: F64, random_state: int) -> float:

@@ -1,11 +1,8 @@
-"""Leaf of stage 1: takes cells of any kind, gives numbers that are exact as float64, or says which cell is not one.
+"""Cells of any kind as numbers that are exact as float64, and matrices whose rows are read when they are asked for.
 
-How large numbers may be, and what of distances is rounding: takes points or distances, refuses the impossible.
-
-Rows that lie elsewhere: takes a way to read consecutive rows, gives a matrix that can be sliced and is never whole.
-
-What reads points by blocks (:mod:`scalemani.points.reading`) asks for a shape, a dtype, chunks and slices of rows, as
-Zarr arrays have them. Formats that offer something else get these here.
+A cell that is no such number is named by row and column; so are numbers whose squares leave float64's range. Whoever
+reads points by blocks (:mod:`scalemani.points.reading`) asks for a shape, a dtype, chunks and slices of rows, as Zarr
+arrays have them: :class:`RowSource` gives these to formats that offer something else.
 """
 
 from abc import ABC, abstractmethod
@@ -36,13 +33,13 @@ def typical_distance(lengths: F64) -> float:
     return float(np.median(real)) if len(real) else 0.0
 
 
-def check_magnitude(values: Any, name: str = "X") -> None:
+def check_magnitude(values: Any) -> None:
     """Refuse numbers whose squares leave float64's range: distances would be inf, or all 0."""
     entries = values.data if sp.issparse(values) else values
     largest = max(abs(float(entries.max())), abs(float(entries.min()))) if entries.size else 0.0
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
         raise ScalemaniError(
-            f"{name} has values of size {largest:.1e}: between {1 / LARGEST:g} and {LARGEST:g} is allowed; rescale it"
+            f"X has values of size {largest:.1e}: between {1 / LARGEST:g} and {LARGEST:g} is allowed; rescale it"
         )
 
 

@@ -1,14 +1,8 @@
-"""Leaf of stage 1: whether a matrix that is read by its chunks is symmetric, from one pass over its rows.
+"""Distances that are given as a dense matrix (NumPy, memmap, Dask or Zarr), validated.
 
-Its products with a few random vectors are compared with those of its transpose. Two rows that differ
-from their columns by more than the rounding of such a sum are told apart with probability one; what
-that difference is worth is then for the pairs themselves to say. Symmetric matrices are read once.
-
-Stage 1 for matrices: takes dense (n, n) distances, NumPy, memmap, Dask or Zarr, gives them validated.
-
-Read by row blocks, never whole unless it already is. Distances are finite (inf may separate
-components where that is allowed), non-negative, symmetric, with a zero diagonal; what is smaller than 1e-6 of the
-typical distance is rounding there (on the diagonal 1e-3), as 1 - numpy.corrcoef leaves it, and is read as 0.
+It is read by blocks of rows, never whole unless it already is. Distances are finite (inf may separate components where
+that is allowed), non-negative, symmetric, with a zero diagonal; what is smaller than 1e-6 of the typical distance is
+rounding there (on the diagonal 1e-3), as 1 - numpy.corrcoef leaves it, and is read as 0.
 """
 
 import hashlib
@@ -116,7 +110,7 @@ class DistanceMatrix:
     @property
     def step(self) -> int:
         """Rows read at once."""
-        return max(1, BLOCK_BYTES // (8 * max(1, int(self.matrix.shape[0]))))
+        return max(1, BLOCK_BYTES // (8 * self.n))
 
     def _row_blocks(self) -> Iterator[tuple[slice, F64]]:
         """All rows, by `step`; chunks are read once where a row of them can be held."""
@@ -198,12 +192,8 @@ class DistanceMatrix:
 
     def _check_block(self, block: F64, rows: slice) -> None:
         if not self._allow_inf:
-            self._refuse(
-                np.isinf(block),
-                rows,
-                "inf",
-                "distances are finite; use metric='geodesic' with disconnected='largest'",
-            )
+            remedy = "distances are finite; use metric='geodesic' with disconnected='largest'"
+            self._refuse(np.isinf(block), rows, "inf", remedy)
         if self._sketch is None:
             self._check_symmetry(block, rows)
         else:
@@ -252,13 +242,11 @@ class DistanceMatrix:
             gaps[gaps <= _share(self.matrix.dtype) * np.maximum(mine, theirs)] = 0.0
         if gaps.max(initial=0.0) > self._apart[0]:
             i, j = np.unravel_index(int(gaps.argmax()), gaps.shape)
-            self._apart = (
-                float(gaps[i, j]),
-                (
-                    f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows[i]}, column {start + j} "
-                    f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
-                ),
+            said = (
+                f"{self.name} is not symmetric: {mine[i, j]:g} at row {rows[i]}, column {start + j} "
+                f"and {theirs[i, j]:g} across; distances are symmetric: use (D + D.T)/2 if that is what you mean"
             )
+            self._apart = float(gaps[i, j]), said
 
     def _refuse(self, bad: NDArray[np.bool_], rows: slice, what: str, remedy: str) -> None:
         if bad.any():
@@ -337,11 +325,9 @@ def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) ->
         values: F64 = np.asarray(block.data if sp.issparse(block) else block, np.float64)
         bad = ~(values >= -SAME * typical_distance(values))
         if bad.any():
-            where = (
-                "a stored entry"
-                if sp.issparse(block)
-                else "row {}, column {}".format(*(np.argwhere(bad)[0] + [first + start, 0]))
-            )
+            where = "a stored entry"
+            if not sp.issparse(block):
+                where = "row {}, column {}".format(*(np.argwhere(bad)[0] + [first + start, 0]))
             raise ScalemaniError(f"{name} has {values[bad][0]} at {where}: distances are numbers >= 0")
         if values.min(initial=0.0) < 0:  # rounding
             values = np.maximum(values, 0.0)
@@ -356,16 +342,16 @@ _SLAB = 16  # blocks' bytes that rows of whole chunks may take, in the matrix's 
 
 
 class SymmetrySketch:
-    """The products of a square matrix and of its transpose with seeded random vectors.
+    """Whether a square matrix of n rows that is read by its chunks is symmetric, from one pass over its rows.
 
-    n: Rows and columns.
+    Its products with a few random vectors are compared with those of its transpose. Two rows that differ
+    from their columns by more than the rounding of such a sum are told apart with probability one; what
+    that difference is worth is then for the pairs themselves to say. Symmetric matrices are read once.
     """
 
     def __init__(self, n: int) -> None:
         self._vectors = np.random.default_rng(0).standard_normal((n, _VECTORS))
-        self._by_rows = np.zeros((n, _VECTORS))
-        self._by_columns = np.zeros((n, _VECTORS))
-        self._norms = np.zeros(n)
+        self._by_rows, self._by_columns, self._norms = np.zeros((n, _VECTORS)), np.zeros((n, _VECTORS)), np.zeros(n)
 
     def add(self, rows: slice, block: F64) -> None:
         """Take in some rows (b, n); inf counts as 0, its pattern is for the caller to compare."""

@@ -1,22 +1,20 @@
-"""Labelled matrices: takes a DataArray of xarray's or a data frame, gives its numbers by blocks of rows, and labels.
+"""Matrices that say more than their numbers: packed arrays, DataArrays and data frames, and the labels of features.
 
-Nothing of xarray or pandas is imported: who has a DataArray has it. Labels are text here, whatever they are there, and
-are held against those of a fit in one place, :func:`check_labels`.
+Packed arrays (netCDF, Zarr, HDF5) give the cells as they are stored, and attributes of the netCDF conventions say what
+they mean (:class:`Packing`): a value is ``cell * scale_factor + add_offset``, in float64. A cell is missing if it
+equals `_FillValue` or a `missing_value`, or lies outside of `valid_min`, `valid_max` or `valid_range`. `_Unsigned` says
+how integers are to be taken. What HDF5 and Zarr themselves call the fill value is only what a cell has that was never
+written: it marks nothing, except in arrays that xarray wrote in Zarr's format 2, where it is the one place for
+`_FillValue`, and where it is that of netCDF's library.
 
-Packed arrays: takes an array with attributes of the netCDF conventions, gives its values as they were meant.
-
-Zarr and HDF5 files hold them too, and their readers give the cells as they are stored. A value is
-``cell * scale_factor + add_offset``, in float64. A cell is missing if it equals `_FillValue` or a `missing_value`, or
-lies outside of `valid_min`, `valid_max` or `valid_range`. `_Unsigned` says how integers are to be taken.
-
-What HDF5 and Zarr themselves call the fill value is only what a cell has that was never written: it marks nothing,
-except in arrays that xarray wrote in Zarr's format 2, where it is the one place for `_FillValue`, and where it is that
-of netCDF's library.
+Nothing of xarray or pandas is imported: who has a DataArray has it. Labels are text here, whatever they are there;
+:func:`check_labels` holds them against those of a fit.
 """
 
 import base64
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from numbers import Real
 from typing import Any
 
@@ -158,24 +156,30 @@ class Packing:
         return self._scaled(cells)
 
 
-class _PackedRows(RowSource):
-    """Rows of an array of packed cells."""
+class _ValuesOfRows(RowSource):
+    """Rows of an array, in memory or in a file, of which only these are read; `values` makes numbers of them."""
 
-    def __init__(self, X: Any, packing: Packing, name: str) -> None:
-        chunks = getattr(X, "chunks", None)
-        dtype = np.float64 if packing.scales else packing.dtype
-        super().__init__((int(X.shape[0]), int(X.shape[1])), dtype, int(chunks[0]) if chunks else None)
-        self._X, self._packing, self._name = X, packing, name
+    def __init__(self, X: Any, dtype: Any, values: Callable[[Any, int], Any], chunk_rows: int | None = None) -> None:
+        super().__init__((int(X.shape[0]), int(X.shape[1])), dtype, chunk_rows)
+        self._X, self._values = X, values
 
     def read(self, start: int, stop: int) -> Any:
-        return self._packing.values_of_rows(unmasked(self._X[start:stop], self._name, start), start)
+        return self._values(self._X[start:stop], start)
 
 
 def unpacked_rows(X: Any, packing: Packing | None, name: str) -> Any:
     """A matrix with its values in place of its cells; a Dask array stays one, and has NaN where cells are missing."""
     if packing is None or packing.says_nothing or len(X.shape) != 2:
         return X
-    return X.map_blocks(packing.values) if hasattr(X, "map_blocks") else _PackedRows(X, packing, name)
+    if hasattr(X, "map_blocks"):
+        return X.map_blocks(packing.values)
+    dtype, chunks = np.float64 if packing.scales else packing.dtype, getattr(X, "chunks", None)
+    return _ValuesOfRows(
+        X,
+        dtype,
+        lambda cells, start: packing.values_of_rows(unmasked(cells, name, start), start),
+        int(chunks[0]) if chunks else None,
+    )
 
 
 def packing_of(X: Any, name: str) -> Packing | None:
@@ -229,14 +233,11 @@ def unpacked(X: Any, cells: Any, name: str) -> Any:
 
 def _number_in(text: str) -> float | None:
     """A number in text, or in base64 as xarray writes it into Zarr's format 3."""
-    try:
+    with suppress(ValueError):
         return float(text)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, struct.error):
         return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
-    except (ValueError, struct.error):
-        return None
+    return None
 
 
 _MOST_SHOWN = 8
@@ -280,19 +281,9 @@ def labelled_rows(X: Any, name: str) -> Any:
                 f"{name} has the attributes scale_factor, add_offset or _Unsigned: if its values are still packed, "
                 "open it with mask_and_scale=True or give xarray.decode_cf(dataset); if not, remove them"
             )
-    rows = X.data if X.chunks is not None and hasattr(X.data, "rechunk") else _Labelled(X)
+    in_chunks = X.chunks is not None and hasattr(X.data, "rechunk")
+    rows = X.data if in_chunks else _ValuesOfRows(X, X.dtype, lambda part, start: np.asanyarray(part.data))
     return unpacked_rows(rows, packing, name)
-
-
-class _Labelled(RowSource):
-    """Rows of a DataArray in memory or, opened without chunks, in a file of which only these rows are read."""
-
-    def __init__(self, X: Any) -> None:
-        super().__init__((int(X.shape[0]), int(X.shape[1])), X.dtype)
-        self._X = X
-
-    def read(self, start: int, stop: int) -> Any:
-        return np.asanyarray(self._X[start:stop].data)
 
 
 def frame_rows(X: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Stage 1, reading: takes any array of points, gives validated blocks of its rows.
+"""Validated blocks of rows of any array of points.
 
 A block is two-dimensional, real, finite and exact as float64. Every source is read once, in order, and never
 as a whole when it is larger than a block (a memory map, a Dask array, a Zarr array).
@@ -75,12 +75,10 @@ def as_source(X: Any, name: str, first: int = 0) -> Any:
         if isinstance(X, list | tuple) and any(map(np.ma.isMaskedArray, X)):
             X = np.ma.array(X)  # NumPy drops the masks of rows
         try:
-            X = np.asarray(unmasked(np.asanyarray(X), name, first))  # a memory map stays one
-        except ScalemaniError:
-            raise
+            X = np.asanyarray(X)
         except ValueError as error:
-            message = f"{name} can't be read as a matrix of numbers: {one_line(error)}"
-            raise ScalemaniError(message) from error
+            raise ScalemaniError(f"{name} can't be read as a matrix of numbers: {one_line(error)}") from error
+        X = np.asarray(unmasked(X, name, first))  # a memory map stays one
     check_kind(np.dtype(X.dtype), name)
     if issparse(X) and len(X.shape) == 2:
         X = csr_array(X)
@@ -161,7 +159,10 @@ def _validated(raw: Any, name: str, start: int) -> Block:
         block.sum_duplicates()
         block.sort_indices()
         block.data = _real(block.data, name)
-        _check_entries(block.data, name, lambda at: _csr_position(block, at, start))
+        ends, columns = block.indptr[1:], block.indices
+        _check_entries(
+            block.data, name, lambda at: (start + int(np.searchsorted(ends, at, side="right")), int(columns[at]))
+        )
         block.eliminate_zeros()
         return block
     dense = np.asarray(raw)
@@ -199,11 +200,6 @@ def _check_entries(values: NDArray[Any], name: str, position: Any) -> None:
             f"Input {name} contains {what} at row {row}, column {column} ({int(bad.sum())} such entries "
             "in this block of rows); every entry must be finite: drop or fill those rows"
         )
-
-
-def _csr_position(block: csr_array, at: int, start: int) -> tuple[int, int]:
-    row = int(np.searchsorted(block.indptr, at, side="right")) - 1
-    return start + row, int(block.indices[at])
 
 
 def _like(block: Block, like: Any) -> Block:

@@ -1,14 +1,11 @@
-"""Stage 1: takes points from any array, gives their distinct rows and every row's place among them.
+"""The distinct rows of any array of points, in memory or as a map of a file, and every row's place among them.
 
 Identical rows are one point of the manifold: each counts once in the graph and in every mean, and all of them
 get the same coordinates. Rows are equal when they are equal as float64, -0.0 being 0.0.
 
-Stage 1, keeping: takes validated blocks of rows as they are read, gives all of them, in memory or as a map.
-
-Rows that memory can't hold: takes blocks of them, gives one array that is a map of a file without a name.
-
-The file is gone with the last array that looks into it, also after a kill: nothing is left behind. Pages of a map
-belong to the system's cache; what a process is allowed to hold does not count them.
+Rows that memory can't hold go into a file without a name (:class:`RowFile`), which is gone with the last array that
+looks into it, also after a kill: nothing is left behind. Pages of a map belong to the system's cache; what a process is
+allowed to hold does not count them.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import IO, Any
@@ -27,7 +24,6 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from scalemani.aliases import I64
 from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning, warn
-from scalemani.points.cells import unmasked
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.storage.arrays import check_lists
@@ -65,9 +61,7 @@ class RowStack:
             raw = self._source[start : start + len(block)]
             if raw.dtype.kind == "f" and np.signbit(raw[raw == 0]).any():  # -0.0 is 0.0 here: they need a copy
                 self._in_place = False
-                self._file = RowFile(self._folder)
-                for _, earlier in row_blocks(self._source[: start + len(block)]):
-                    self._file.add(earlier)
+                self._file = RowFile(self._folder, (rows for _, rows in row_blocks(self._source[: start + len(raw)])))
         elif self._file is not None:
             self._file.add(block)
         elif issparse(block):
@@ -89,10 +83,7 @@ class RowStack:
             if first is not None:
                 self._file.keep(first)
             return self._file.array()
-        if self._held is None:
-            rows = _joined(self._blocks)
-        else:
-            rows = self._held
+        rows = _joined(self._blocks) if self._held is None else self._held
         return rows if first is None else rows[first]
 
     def _hold(self, block: NDArray[Any]) -> None:
@@ -107,9 +98,7 @@ class RowStack:
         self._blocks.append(block)
         self._bytes += block.nbytes
         if self._bytes > self._memory:
-            self._file = RowFile(self._folder)
-            for earlier in self._blocks:
-                self._file.add(earlier)
+            self._file = RowFile(self._folder, self._blocks)
             self._blocks.clear()
 
 
@@ -135,13 +124,16 @@ class RowFile:
     """Dense rows in a file, one block after the other.
 
     folder: Where there is room; the system's folder for temporary files if None, or if nothing can be written there.
+    blocks: The first rows.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, blocks: Iterable[NDArray[Any]] = ()) -> None:
         self.folder = writable(folder)
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115, it is held
         self.dtype: np.dtype[Any] | None = None
         self.n_rows = self.n_features = 0
+        for block in blocks:
+            self.add(block)
 
     def add(self, block: NDArray[Any]) -> None:
         """Append rows (b, d); a dtype that the earlier ones don't have makes all of them its common one."""
@@ -176,9 +168,8 @@ class RowFile:
         return found
 
     def _become(self, dtype: np.dtype[Any]) -> None:
-        old, other = self._mapped(), RowFile(self.folder)
-        for start, stop in _blocks(self.n_rows, dtype.itemsize * self.n_features):
-            other.add(old[start:stop].astype(dtype))
+        old, blocks = self._mapped(), _blocks(self.n_rows, dtype.itemsize * self.n_features)
+        other = RowFile(self.folder, (old[start:stop].astype(dtype) for start, stop in blocks))
         self._file.close()
         self._file, self.dtype = other._file, dtype
 
@@ -260,7 +251,6 @@ class Points:
 
 def read_points(
     X: Any,
-    name: str = "X",
     memory: int | None = None,
     folder: str | None = None,
     check: Callable[[Any, int, str], None] | None = None,
@@ -277,15 +267,15 @@ def read_points(
     Raises TypeError: An object array holds something that is no number.
     Raises DiskFullError: No room for the rows.
     """
-    source = as_source(X, name)
-    check_shape(source.shape, name, None)
+    source = as_source(X, "X")
+    check_shape(source.shape, "X", None)
     kept = RowStack(source, memory, folder)
     digests = []
-    for start, block in row_blocks(source, name, check=check):
+    for start, block in row_blocks(source, check=check):
         digests.append(row_digests(block))
         kept.add(start, block)
     n_rows = sum(map(len, digests))
-    check_shape((n_rows, source.shape[1]), name, None)
+    check_shape((n_rows, source.shape[1]), "X", None)
     every = np.concatenate(digests)
     first, distinct = first_occurrences(every)
     rows = kept.rows(None if len(first) == n_rows else first)
@@ -316,21 +306,18 @@ def load_rows(store: RunStore, shape: list[int]) -> Any:
     return csr_array((data, indices, indptr), shape=tuple(said))
 
 
-def looks_like_distances(X: Any) -> bool:
+def looks_like_distances(points: Points) -> bool:
     """Whether a matrix given as features is square, symmetric, non-negative and zero on its diagonal.
 
-    X (N, d): For more than 512 rows, 256 evenly spaced ones are compared.
-    -> Always False below three rows, where symmetry says little.
+    Of more than 512 rows 256 evenly spaced ones are compared. Below three rows symmetry says little: False.
     """
-    points = X if isinstance(X, Points) else None
-    source = points.rows if points is not None else as_source(X, "X")
-    n_rows = points.n_rows if points is not None else source.shape[0]
-    if len(source.shape) != 2 or n_rows != source.shape[1] or n_rows < 3:
+    n = points.n_rows
+    if n != points.n_features or n < 3:
         return False
-    sample = np.arange(n_rows) if n_rows <= 512 else np.linspace(0, n_rows - 1, 256).astype(np.int64)
-    where = points.distinct[sample] if points is not None else sample
-    part = np.stack([_row(source, int(row))[sample] for row in where])
-    if np.issubdtype(part.dtype, np.bool_) or not np.issubdtype(part.dtype, np.number):
+    sample = np.arange(n) if n <= 512 else np.linspace(0, n - 1, 256).astype(np.int64)
+    rows = (points.rows[row : row + 1] for row in points.distinct[sample])
+    part = np.stack([np.ravel(row.toarray() if issparse(row) else row)[sample] for row in rows])
+    if part.dtype.kind == "b":
         return False
     scale = np.abs(part).max()
     symmetric = bool((np.abs(part.astype(np.float64) - part.T) <= 1e-6 * scale).all())
@@ -346,9 +333,3 @@ def warn_of_distances(points: Points) -> None:
             "or metric='geodesic'",
             LooksLikeDistancesWarning,
         )
-
-
-def _row(source: Any, row: int) -> NDArray[Any]:
-    values = unmasked(source[row : row + 1], "X", row)
-    dense: NDArray[Any] = np.asarray(values.toarray() if issparse(values) else values).ravel()
-    return dense

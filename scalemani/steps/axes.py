@@ -27,8 +27,8 @@ from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.kernel.operators import (
     SUMS,
     CentredKernels,
+    DenseKernels,
     FirstRead,
-    LandmarkKernels,
     kernels_bytes,
     number_bytes,
     products_bytes,
@@ -337,7 +337,7 @@ class LandmarkAxes(Axes):
         fields = self.fields(parameters, "")
         report("solve", 0, 1)
         square = symmetric_square(store)
-        kernels = LandmarkKernels(square, store.read_array(COUNTS))
+        kernels = DenseKernels(square, store.read_array(COUNTS))
         far = far_rows(kernels.sums, median, lambda some: square[np.ix_(some, some)])
         solution = solve(
             kernels,
@@ -373,7 +373,7 @@ class LandmarkAxes(Axes):
             return
         embedding, chosen = stored_embedding(store), checked_landmarks(Layout.of(store).m, 0)
         try:
-            sums = LandmarkKernels(symmetric_square(store), store.read_array(COUNTS)).sums
+            sums = DenseKernels(symmetric_square(store), store.read_array(COUNTS)).sums
             means = sums.mean_squares(embedding.constant, embedding.nugget)
             allowed = MEANS_ALLOWED * float(np.abs(means).max())
             if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=allowed):
@@ -418,7 +418,7 @@ class LandmarkAxes(Axes):
         square = np.random.default_rng(0).random((side, side))
         width = max(1, min(first_block(side, size.parameters.n_components), side - 1))
         begun = time.perf_counter()
-        kernels = LandmarkKernels(square + square.T, np.ones(side, np.int64))
+        kernels = DenseKernels(square + square.T, np.ones(side, np.int64))
         made = time.perf_counter() - begun
         product = rates.median(lambda: kernels.products(np.ones((side, width))))
         return float((made + PRODUCTS * product) * (cut.m / side) ** 2)

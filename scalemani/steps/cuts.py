@@ -11,7 +11,7 @@ from scalemani.geodesics.batches import workspace_bytes
 from scalemani.geodesics.rows import check_bytes
 from scalemani.kernel.eigensolver import basis_limits, first_block
 from scalemani.kernel.operators import panel_bytes, share_bytes
-from scalemani.neighbors.choice import GATHERED
+from scalemani.neighbors.prepared import BLOCK_BYTES
 from scalemani.steps.base import FitSize
 from scalemani.steps.sources import Layout
 from scalemani.storage.tiles import tile_bytes
@@ -113,9 +113,9 @@ def sweep_task_bytes(n: int, tile: int, columns: int, size: int, compressed: boo
 
 def given_task_bytes(n: int, tile: int) -> int:
     """A block of a given D on its way into tiles: twice in float64, once in float32; and what is read at once."""
-    return 20 * tile * n + tile_bytes(tile) + min(8 * n * n, GATHERED)
+    return 20 * tile * n + tile_bytes(tile) + min(8 * n * n, BLOCK_BYTES)
 
 
 def given_row_bytes(n: int) -> int:
     """A row of a given D for one of some vertices: three times in float64, and what is read at once."""
-    return 3 * 8 * n + min(8 * n * n, GATHERED)
+    return 3 * 8 * n + min(8 * n * n, BLOCK_BYTES)

@@ -21,7 +21,7 @@ from scalemani.graph.edges import row_numbers, two_directions
 from scalemani.neighbors.choice import lists_bytes, needed_bytes, search_room, takes_descent
 from scalemani.neighbors.exact import TREE_FEATURES
 from scalemani.neighbors.functions import BOTH_WAYS, check_function
-from scalemani.neighbors.lists import Kept, NeighborLists
+from scalemani.neighbors.lists import NeighborLists
 from scalemani.neighbors.metrics import (
     GIVEN_METRICS,
     canonical_name,
@@ -35,6 +35,7 @@ from scalemani.parameters import Parameters
 from scalemani.points.cells import SAME, check_magnitude, typical_distance
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.points.rows import Points, held_bytes, read_points, save_rows, warn_of_distances
+from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
 
 
@@ -52,7 +53,9 @@ class Input:
     distinct: I64
     fingerprint: str
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
+    def lists(
+        self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent
+    ) -> NeighborLists | None:
         """Neighbours of every distinct point, if there are any."""
         return None
 
@@ -127,7 +130,7 @@ class _Searched(_ByEdges):
         return None
 
     def _lists(
-        self, parameters: Parameters, n_neighbors: int | None, kept: Kept | None = None, progress: Done = silent
+        self, parameters: Parameters, n_neighbors: int | None, kept: Pieces | None = None, progress: Done = silent
     ) -> NeighborLists:
         self.make_search(parameters)
         return find_neighbors(
@@ -144,7 +147,7 @@ class _Searched(_ByEdges):
             progress=progress,
         )
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists:
+    def lists(self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent) -> NeighborLists:
         """Neighbours of every distinct point; finished pieces go into `kept`, and what is there is not searched for.
 
         `progress` is called with the number of points that are done.
@@ -316,7 +319,9 @@ class GraphInput(_ByEdges):
         """All that are given, if all points are kept."""
         return int(self.matrix.nnz) if n == self.n_distinct else 0
 
-    def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
+    def lists(
+        self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent
+    ) -> NeighborLists | None:
         """The nearest of the given neighbours; None for a finished graph."""
         if self.edges is None or not self.edges.lists:
             return None
