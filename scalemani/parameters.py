@@ -235,6 +235,14 @@ class Arguments:
         Option("Choose each of N landmarks farthest from those before it along the graph, or at random."),
         choices=("maxmin", "random"),
     )
+    edge_weights: str = parameter(
+        "plain",
+        Option(
+            "How long an edge is: as far as its ends are apart, or that over what neighbours of either are apart on "
+            "average (C-Isomap), for points that lie denser where they are nearer to each other."
+        ),
+        choices=("plain", "conformal"),
+    )
 
 
 #: What a run is called with each time, and not what it fitted.
@@ -278,6 +286,11 @@ class Parameters(Arguments):
 
     def _check_neighborhood(self) -> None:
         if self.metric == "geodesic":
+            if self.edge_weights != "plain":
+                raise ScalemaniError(
+                    f"edge_weights={self.edge_weights!r} with metric='geodesic': given distances are final and have no "
+                    "edges; use edge_weights='plain', or metric='precomputed' to choose neighbours by them"
+                )
             return
         if self.n_neighbors is None and self.radius is None:
             raise ScalemaniError("n_neighbors=None and radius=None: give one of them")

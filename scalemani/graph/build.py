@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from scalemani.aliases import F64, I64
 from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, unknown, warn
 from scalemani.graph.components import NOTHING_JOINS, BridgeSearch, least_neighbors, shortest_bridges, what_to_do
-from scalemani.graph.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
+from scalemani.graph.edges import csr_of, edges_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.graph.order import vertex_order
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.points.cells import SAME, typical_distance
@@ -48,6 +48,8 @@ class Graph:
         Components before the policy was applied.
     component_sizes : ndarray of shape (n_components,), int64
         Points in each, the largest first.
+    means : ndarray of shape (n,), float64, or None
+        Mean distance of each vertex to its neighbours, where edges were divided by them.
     """
 
     matrix: csr_array
@@ -56,6 +58,7 @@ class Graph:
     bridge_lengths: F64
     n_components: int
     component_sizes: I64
+    means: F64 | None = None
 
 
 def symmetric_graph(lists: NeighborLists, kind: str = "union") -> csr_array:
@@ -258,8 +261,9 @@ def make_graph(
     radius: float | None = None,
     kind: str = "union",
     find_more: Callable[[int], NeighborLists] | None = None,
+    conformal: NeighborLists | None = None,
 ) -> Graph:
-    """Apply the policy for components and put the vertices in order.
+    """Apply the policy for components, weigh the edges and put the vertices in order.
 
     Parameters
     ----------
@@ -274,6 +278,9 @@ def make_graph(
         How `matrix` was made, for the message.
     find_more : callable, optional
         ``find_more(k)`` gives the lists of k neighbours; called for the message only.
+    conformal : NeighborLists, optional
+        The lists that `matrix` was made of, whose mean distances edges and bridges are divided by
+        (:func:`conformal_lengths`).
 
     Returns
     -------
@@ -286,7 +293,7 @@ def make_graph(
         rows that have nothing in common under the metric. The message gives their number and sizes
         and what would join them.
     ScalemaniError
-        Unknown `disconnected` or `kind`.
+        Unknown `disconnected` or `kind`; a vertex that is at distance 0 from all of its neighbours in `conformal`.
     """
     _check_choice("disconnected", disconnected, POLICIES)
     _check_choice("graph", kind, KINDS)
@@ -311,8 +318,13 @@ def make_graph(
             made = _how_made(n_neighbors, radius, kind)
             remedy = what_to_do(labels, disconnected, search, n_neighbors, radius, least)
             raise DisconnectedGraphError(f"{made} has {_sizes(sizes)}; {remedy}")
+    means = None if conformal is None else neighbor_means(matrix, conformal, kept)
     if kept.size < m:
         matrix = renumbered(matrix, kept)
+    if means is not None:
+        rows, columns, apart = edges_of(matrix)
+        weights = conformal_lengths(apart, means[rows], means[columns])
+        matrix = csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
     permutation = vertex_order(matrix)
     return Graph(
         matrix=renumbered(matrix, permutation),
@@ -321,7 +333,42 @@ def make_graph(
         bridge_lengths=lengths,
         n_components=int(sizes.size),
         component_sizes=sizes,
+        means=None if means is None else means[permutation],
     )
+
+
+def neighbor_means(matrix: csr_array, lists: NeighborLists, kept: I64) -> F64:
+    """Mean distance of each of the rows `kept` (n,) to those that it lists; if it lists none, to those it is joined to.
+
+    Raises ScalemaniError: If one is 0, by which no edge can be divided.
+    """
+    means = mean_lengths(lists.indptr, lists.distances)[kept]
+    alone = np.isnan(means)
+    if alone.any():
+        means[alone] = mean_lengths(matrix.indptr, matrix.data)[kept[alone]]
+    if not means.all():
+        raise ScalemaniError(
+            f"edge_weights='conformal': distinct row {kept[means.argmin()]} is at distance 0 from all of its neighbours, "
+            "and edges are divided by their mean distance; ask for more neighbours, or use edge_weights='plain'"
+        )
+    return means
+
+
+def mean_lengths(indptr: Any, lengths: F64) -> F64:
+    """The mean of each list's lengths, added up in their order; NaN of an empty list."""
+    counts = np.diff(indptr)
+    sums = np.bincount(row_numbers(indptr), lengths, minlength=len(counts))
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def conformal_lengths(lengths: F64, here: F64, there: F64) -> F64:
+    """Lengths over the roots of the products of their ends' mean distances; a length of 0 stays 0 (C-Isomap).
+
+    Both are brought near 1 by a power of two: lengths have the same bits from either end, and in any such unit.
+    """
+    unit = -np.frexp(here)[1]
+    roots = np.sqrt(np.ldexp(here, unit) * np.ldexp(there, unit))
+    return np.divide(np.ldexp(lengths, unit), roots, out=np.zeros(len(lengths)), where=lengths > 0)
 
 
 def _component_labels(matrix: csr_array) -> I64:

@@ -36,6 +36,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import products_from_seeds
+from scalemani.graph.build import conformal_lengths, mean_lengths
 from scalemani.graph.edges import pointers, row_numbers, shortest
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
@@ -49,6 +50,7 @@ from scalemani.projection.attachments import Attachments
 from scalemani.projection.linear_map import Axes
 from scalemani.storage.run import RunStore
 
+MEANS = "neighbor_means"  # the array in a run's store
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
 
 
@@ -96,6 +98,7 @@ class Trained:
 
     kind: Of the points: "features", "distances", "graph" or "geodesic".
     listed: Whether neighbour lists were chosen from.
+    conformal: Whether edges are divided by their ends' mean distances to neighbours.
     n, n_edges: Vertices and edges of the graph.
     """
 
@@ -108,6 +111,7 @@ class Trained:
     metric_params: dict[str, Any] | None
     knn: str | None
     listed: bool
+    conformal: bool
     n: int
     n_edges: int
 
@@ -126,6 +130,7 @@ class Projector:
         self.embedding, self._placer = embedding, placer
         self.vertex_of = store.read_array("vertex_of_distinct")
         self.n, self._edges = trained.n, trained.n_edges
+        self._means = store.read_array(MEANS) if trained.conformal else None
         self._choose = self.kind == "graph" and trained.listed  # from what sparse rows store
         if self.kind == "features":
             self._rows = load_rows(store, [trained.n_distinct, trained.n_features])
@@ -219,9 +224,14 @@ class Projector:
 
     def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: I64) -> Attachments:
         """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
-        row_of = row_numbers(indptr)
+        row_of, there = row_numbers(indptr), np.isfinite(lengths)
         known = own >= 0
-        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
+        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & there
+        if self._means is not None:
+            means = mean_lengths(pointers(row_of[there], len(own)), lengths[there])[row_of[keep]]
+            vertices = self.vertex_of[indices[keep]]
+            lengths = lengths.copy()
+            lengths[keep] = conformal_lengths(lengths[keep], means, self._means[vertices])
         rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
         vertices = np.concatenate([self.vertex_of[indices[keep]], self.vertex_of[own[known]]])
         distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])

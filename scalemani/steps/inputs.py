@@ -179,6 +179,7 @@ class _Searched(_ByEdges):
             radius=parameters.radius,
             kind=parameters.graph,
             find_more=lambda k: self._lists(parameters, min(k, self.n_distinct - 1)),
+            conformal=lists if parameters.edge_weights == "conformal" else None,
         )
         return self._in_range(graph)
 
@@ -337,7 +338,8 @@ class GraphInput(_ByEdges):
             matrix = symmetric_graph(lists, kind)
         else:
             matrix = self.matrix if self.edges is None else self.edges.graph(kind)
-        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
+        conformal = lists if parameters.edge_weights == "conformal" else None
+        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected, conformal=conformal))
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken: nothing but their number is known."""
@@ -460,5 +462,10 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
+    if parameters.edge_weights == "conformal" and given.kind == "graph" and (given.edges is None or not given.edges.lists):
+        raise ScalemaniError(
+            "edge_weights='conformal' divides by mean distances to neighbours, and X is a finished graph, without "
+            "neighbour lists; store each row's own 0 to make it lists, or use edge_weights='plain'"
+        )
     if p >= n:
         raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")
