@@ -348,8 +348,8 @@ def neighbor_means(matrix: csr_array, lists: NeighborLists, kept: I64) -> F64:
         means[alone] = mean_lengths(matrix.indptr, matrix.data)[kept[alone]]
     if not means.all():
         raise ScalemaniError(
-            f"edge_weights='conformal': distinct row {kept[means.argmin()]} is at distance 0 from all of its neighbours, "
-            "and edges are divided by their mean distance; ask for more neighbours, or use edge_weights='plain'"
+            f"edge_weights='conformal' divides by mean distances, and that of distinct row {kept[means.argmin()]} to "
+            "its neighbours is 0; ask for more neighbours, or use edge_weights='plain'"
         )
     return means
 
@@ -358,7 +358,8 @@ def mean_lengths(indptr: Any, lengths: F64) -> F64:
     """The mean of each list's lengths, added up in their order; NaN of an empty list."""
     counts = np.diff(indptr)
     sums = np.bincount(row_numbers(indptr), lengths, minlength=len(counts))
-    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    means: F64 = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return means
 
 
 def conformal_lengths(lengths: F64, here: F64, there: F64) -> F64:
@@ -368,7 +369,8 @@ def conformal_lengths(lengths: F64, here: F64, there: F64) -> F64:
     """
     unit = -np.frexp(here)[1]
     roots = np.sqrt(np.ldexp(here, unit) * np.ldexp(there, unit))
-    return np.divide(np.ldexp(lengths, unit), roots, out=np.zeros(len(lengths)), where=lengths > 0)
+    divided: F64 = np.divide(np.ldexp(lengths, unit), roots, out=np.zeros(len(lengths)), where=lengths > 0)
+    return divided
 
 
 def _component_labels(matrix: csr_array) -> I64:

@@ -462,7 +462,11 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
-    if parameters.edge_weights == "conformal" and given.kind == "graph" and (given.edges is None or not given.edges.lists):
+    if (
+        parameters.edge_weights == "conformal"
+        and given.kind == "graph"
+        and (given.edges is None or not given.edges.lists)
+    ):
         raise ScalemaniError(
             "edge_weights='conformal' divides by mean distances to neighbours, and X is a finished graph, without "
             "neighbour lists; store each row's own 0 to make it lists, or use edge_weights='plain'"
