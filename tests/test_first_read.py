@@ -215,7 +215,7 @@ def test_what_was_found_is_kept_with_the_distances_and_goes_with_them(cluster, t
     assert FirstRead.load(store) is None
     first = FirstRead(block, reference[1])
     store.write_array(FIRST_BLOCK, block)
-    first.save(store)
+    store.write_array(FIRST_FOUND, first.found)
     back = FirstRead.load(store)
     np.testing.assert_array_equal(back.block, block)
     np.testing.assert_array_equal(back.found, reference[1])
