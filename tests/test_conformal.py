@@ -1,4 +1,4 @@
-"""C-Isomap, edge_weights="conformal": edges divided by their ends' mean distances to neighbours, for all that is placed.
+"""C-Isomap, edge_weights="conformal": edges divided by their ends' mean distances to neighbours, also of new points.
 
 The oracle is a conformal fishbowl (tests/oracles): its `about` says how it was made, by NumPy and SciPy alone.
 """
@@ -122,7 +122,10 @@ def test_within_a_radius_the_mean_is_over_all_that_are(landmarks):
         coordinates, *pairs = naive.scaled(paths)
         same(ours.embedding_, coordinates)
         inside = [np.flatnonzero(row <= radius) for row in FAR]
-        rows = [naive.conformal_rows(paths, M, near[None], row[None, near])[0] for near, row in zip(inside, FAR)]
+        rows = [
+            naive.conformal_rows(paths, M, near[None], row[None, near])[0]
+            for near, row in zip(inside, FAR, strict=True)
+        ]
         same(ours.transform(T), naive.placed(np.array(rows), *pairs), 1e-5)
 
 
@@ -157,7 +160,7 @@ def test_bridges_are_divided_in_the_same_way():
     lists = nearest(apart, K, own=True)
     across = apart[: len(X), len(X) :]
     i, j = np.unravel_index(across.argmin(), across.shape)
-    M, paths = naive.conformal(apart, lists, [(i, len(X) + j)])
+    _, paths = naive.conformal(apart, lists, [(i, len(X) + j)])
     np.testing.assert_allclose(ours.geodesics(np.arange(len(rows))), paths, rtol=1e-6)
     np.testing.assert_allclose(RunStore(ours.store_).read_array("bridge_lengths"), [across.min()])
     largest = conformal(disconnected="largest").fit(rows)
