@@ -238,8 +238,8 @@ class Arguments:
     edge_weights: str = parameter(
         "plain",
         Option(
-            "How long an edge is: as far as its ends are apart, or that over what neighbours of either are apart on "
-            "average (C-Isomap), for points that lie denser where they are nearer to each other."
+            "plain: an edge is as long as its ends are apart; conformal (C-Isomap): divided by how far neighbours of "
+            "its ends are on average, which evens out the spacing of the points."
         ),
         choices=("plain", "conformal"),
     )

@@ -1,7 +1,8 @@
 """Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
 
 A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
-d_t (n,) come from the same kernel as the training rows; D is not read. (By landmarks the training set are these, and
+d_t (n,) come from the same kernel as the training rows; D is not read. (Of conformal edges they are divided as those of
+the fit are, by the mean of t's own distances. By landmarks the training set are these, and
 d_t comes from the distances to them: :mod:`scalemani.projection.landmarks`.) Then, with the corrected squared
 distances d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
 
@@ -227,14 +228,13 @@ class Projector:
         row_of, there = row_numbers(indptr), np.isfinite(lengths)
         known = own >= 0
         keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & there
+        touched, far = self.vertex_of[indices[keep]], lengths[keep]
         if self._means is not None:
-            means = mean_lengths(pointers(row_of[there], len(own)), lengths[there])[row_of[keep]]
-            vertices = self.vertex_of[indices[keep]]
-            lengths = lengths.copy()
-            lengths[keep] = conformal_lengths(lengths[keep], means, self._means[vertices])
+            means = mean_lengths(pointers(row_of[there], len(own)), lengths[there])
+            far = conformal_lengths(far, means[row_of[keep]], self._means[touched])
         rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
-        vertices = np.concatenate([self.vertex_of[indices[keep]], self.vertex_of[own[known]]])
-        distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
+        vertices = np.concatenate([touched, self.vertex_of[own[known]]])
+        distances = np.concatenate([far, np.zeros(int(known.sum()))])
         inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
         order = np.argsort(rows[inside], kind="stable")
         return Attachments(

@@ -303,6 +303,7 @@ class GraphInput(_ByEdges):
     def __init__(self, X: Any) -> None:
         edges = given_edges(X)
         self.matrix = edges.graph()
+        self.listed = edges.lists
         self.edges = edges if edges.lists or not edges.symmetric else None  # the graph says it all
         check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
@@ -327,7 +328,7 @@ class GraphInput(_ByEdges):
 
     def lists(self, parameters: Parameters, kept: Kept | None = None, progress: Done = silent) -> NeighborLists | None:
         """The nearest of the given neighbours; None for a finished graph."""
-        if self.edges is None or not self.edges.lists:
+        if self.edges is None or not self.listed:
             return None
         return self.edges.nearest(parameters.n_neighbors, parameters.radius)
 
@@ -462,11 +463,7 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
-    if (
-        parameters.edge_weights == "conformal"
-        and given.kind == "graph"
-        and (given.edges is None or not given.edges.lists)
-    ):
+    if parameters.edge_weights == "conformal" and given.kind == "graph" and not given.listed:
         raise ScalemaniError(
             "edge_weights='conformal' divides by mean distances to neighbours, and X is a finished graph, without "
             "neighbour lists; store each row's own 0 to make it lists, or use edge_weights='plain'"
