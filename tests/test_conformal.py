@@ -143,6 +143,9 @@ def test_of_a_mutual_graph_the_mean_is_over_the_point_s_own_list(tmp_path):
 def test_landmarks_are_the_full_method_where_all_points_are(model):
     every = conformal(landmarks=len(X)).fit(X)
     same(every.embedding_, model.embedding_, 1e-5)
+    signs = np.sign((every.embedding_ * model.embedding_).sum(axis=0))
+    scale = np.abs(model.embedding_).max()
+    np.testing.assert_allclose(every.transform(T) * signs, model.transform(T), rtol=0, atol=1e-5 * scale)
     few = conformal(landmarks=90).fit(X)
     same(few.embedding_, model.embedding_, 0.1)
     np.testing.assert_allclose(few.transform(X), few.embedding_, rtol=0, atol=1e-9)
@@ -260,6 +263,7 @@ def test_resume_refuses_other_edges(model, run):
 
 def test_a_loaded_an_exported_and_a_pickled_model_place_alike(model, run, tmp_path):
     expected = model.transform(T)
+    np.testing.assert_array_equal(model.transform_to(T, tmp_path / "out.zarr")[:], expected)
     model.export(tmp_path / "export")
     assert load(run).edge_weights == "conformal"
     for other in (load(run), load(tmp_path / "export"), pickle.loads(pickle.dumps(conformal().fit(X)))):
