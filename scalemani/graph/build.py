@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from scalemani.aliases import F64, I64
 from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, unknown, warn
 from scalemani.graph.components import NOTHING_JOINS, BridgeSearch, least_neighbors, shortest_bridges, what_to_do
-from scalemani.graph.edges import csr_of, edges_of, renumbered, row_numbers, shortest, two_directions, with_edges
+from scalemani.graph.edges import csr_of, renumbered, row_numbers, shortest, two_directions, with_edges
 from scalemani.graph.order import vertex_order
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.points.cells import SAME, typical_distance
@@ -322,9 +322,8 @@ def make_graph(
     if kept.size < m:
         matrix = renumbered(matrix, kept)
     if means is not None:
-        rows, columns, apart = edges_of(matrix)
-        weights = conformal_lengths(apart, means[rows], means[columns])
-        matrix = csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+        ends = np.repeat(means, np.diff(matrix.indptr)), means[matrix.indices]
+        matrix = csr_array((conformal_lengths(matrix.data, *ends), matrix.indices, matrix.indptr), shape=matrix.shape)
     permutation = vertex_order(matrix)
     return Graph(
         matrix=renumbered(matrix, permutation),
@@ -365,11 +364,13 @@ def mean_lengths(indptr: Any, lengths: F64) -> F64:
 def conformal_lengths(lengths: F64, here: F64, there: F64) -> F64:
     """Lengths over the roots of the products of their ends' mean distances; a length of 0 stays 0 (C-Isomap).
 
-    Both are brought near 1 by a power of two: lengths have the same bits from either end, and in any such unit.
+    They have the same bits from either end, and in any unit that is a power of two.
     """
-    unit = -np.frexp(here)[1]
-    roots = np.sqrt(np.ldexp(here, unit) * np.ldexp(there, unit))
-    divided: F64 = np.divide(np.ldexp(lengths, unit), roots, out=np.zeros(len(lengths)), where=lengths > 0)
+    (here, first), (there, second) = np.frexp(here), np.frexp(there)
+    powers = first + second  # of two, beside which the products are near 1
+    roots = np.sqrt(np.ldexp(here * there, powers & 1))
+    divided: F64 = np.ldexp(lengths, -(powers >> 1))
+    np.divide(divided, roots, out=divided, where=divided > 0)
     return divided
 
 
