@@ -96,6 +96,10 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         and every point placed by its distances to them (:mod:`scalemani.landmarks`). A number, or row numbers of X.
     landmark_method : {"maxmin", "random"}, default "maxmin"
         How a number of them is chosen: each the point farthest from those before it along the graph, or at random.
+    edge_weights : {"plain", "conformal"}, default "plain"
+        "conformal" (C-Isomap: de Silva & Tenenbaum 2003): an edge is divided by sqrt(M_i M_j), M_i the mean distance of
+        point i to its own neighbours; of a new point to those that it finds. It undoes a stretching that spaces the
+        points out, if they were even before that, and errs where density has other reasons. Lengths have no unit then.
 
     Attributes
     ----------
@@ -222,7 +226,7 @@ class KernelIsomap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit_transform(self, X: Any, y: Any = None) -> F64:
         """The coordinates of the rows of X, shape (n_samples, n_components)."""
-        return self.fit(X).embedding_
+        return self.fit(X, y).embedding_
 
     def _check_features(self, names: Any, name: str, fit: str = "the model") -> list[str] | None:
         """Names of features, or None, held against those of the fit; None where they only count."""

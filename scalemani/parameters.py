@@ -235,6 +235,14 @@ class Arguments:
         Option("Choose each of N landmarks farthest from those before it along the graph, or at random."),
         choices=("maxmin", "random"),
     )
+    edge_weights: str = parameter(
+        "plain",
+        Option(
+            "plain: an edge is as long as its ends are apart; conformal (C-Isomap): divided by how far neighbours of "
+            "its ends are on average, which evens out the spacing of the points."
+        ),
+        choices=("plain", "conformal"),
+    )
 
 
 #: What a run is called with each time, and not what it fitted.
@@ -278,6 +286,11 @@ class Parameters(Arguments):
 
     def _check_neighborhood(self) -> None:
         if self.metric == "geodesic":
+            if self.edge_weights != "plain":
+                raise ScalemaniError(
+                    f"edge_weights={self.edge_weights!r} with metric='geodesic': given distances are final and have no "
+                    "edges; use edge_weights='plain', or metric='precomputed' to choose neighbours by them"
+                )
             return
         if self.n_neighbors is None and self.radius is None:
             raise ScalemaniError("n_neighbors=None and radius=None: give one of them")

@@ -16,7 +16,7 @@ from scalemani.storage.records import COPY, ROOT, RunDocument, as_group, canonic
 ESCAPE = "\x1b]0;title\x07\x1b[2J"
 HEX = "0123456789abcdef" * 2
 NEIGHBORS = {"n_neighbors": 8, "radius": None, "metric": "euclidean", "metric_params": None, "knn": "auto"}
-GRAPH = {"graph": "union", "disconnected": "error"}
+GRAPH = {"graph": "union", "disconnected": "error", "edge_weights": "plain"}
 SOLVE = {"n_components": 1, "correction": "cailliez", "constant_solver": "ritz", "tol": 1e-6, "random_state": 0}
 DOCUMENT = {
     "format_version": 1,

@@ -130,3 +130,41 @@ def same_subspace(ours, theirs, atol):
     """Orthonormal columns span the same space: the sine of the largest angle is below atol."""
     assert ours.shape == theirs.shape
     assert np.linalg.norm(ours - theirs @ (theirs.T @ ours), 2) <= atol
+
+
+def conformal(D, lists, bridges=()):
+    """C-Isomap: mean distance M of each point to those it lists, and all paths of the union graph of |ij| / √(M_i M_j).
+
+    A point that lists nobody has the mean of its bridges.
+    """
+    joined = {i: [j for pair in bridges for j in pair if i in pair and j != i] for i in range(len(D))}
+    M = np.array([D[i, near if len(near) else joined[i]].mean() for i, near in enumerate(lists)])
+    lengths = np.full(D.shape, np.inf)
+    for i, near in [*enumerate(lists), *((i, [j]) for i, j in bridges)]:
+        for j in near:
+            lengths[i, j] = lengths[j, i] = D[i, j] / np.sqrt(M[i] * M[j])
+    return M, dense_paths(lengths)
+
+
+def dense_paths(lengths):
+    """All shortest paths of dense lengths, inf where there is no edge."""
+    return dijkstra(np.where(np.isfinite(lengths), lengths, 0), directed=False)
+
+
+def conformal_rows(paths, M, near, far):
+    """The paths of new points, which lie `far` (l, k) from their neighbours `near` (l, k), to all others."""
+    edges = far / np.sqrt(far.mean(axis=1, keepdims=True) * M[near])
+    return (edges[:, :, None] + paths[near]).min(axis=1)
+
+
+def scaled(D, p=2):
+    """Classical scaling: coordinates, eigenvalues, vectors, and column means of D∘D."""
+    values, vectors = np.linalg.eigh(doubly_centred(D**2))
+    values, vectors = values[::-1][:p], vectors[:, ::-1][:, :p]
+    return vectors * np.sqrt(values), values, vectors, (D**2).mean(axis=0)
+
+
+def placed(rows, values, vectors, means):
+    """Classical projection of points by their paths to all (l, n)."""
+    k = -0.5 * (rows**2 - means)
+    return (k - k.mean(axis=1, keepdims=True)) @ vectors / np.sqrt(values)

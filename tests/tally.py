@@ -68,7 +68,7 @@ tally(fitting, "_connected", "graph", lambda *_: "made")
 tally(RunStore, "write_array", "array", lambda self, name, array: name)
 tally(scattered_rows, "_some_rows", "start", lambda path, identity, sources, memory: int(sources[0]))
 tally(distances, "_upper_rows", "rows", lambda store, row, memory: row)
-tally(reads, "read_tiles", "read", lambda store, reader, run: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
+tally(reads, "_read", "read", lambda path, identity, run, reader: f"{digest(reader.operand)}-{run[0][0]}-{run[0][1]}")
 tally(projection_tasks, "attach", "attach", lambda key, block, way: digest(block))
 tally(projection_tasks, "place", "place", lambda key, found: digest(found.indptr, found.vertices, found.lengths))
 assert long.attach is projection_tasks.attach, "a client sends what a worker counts"

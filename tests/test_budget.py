@@ -17,7 +17,7 @@ from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.errors import DoesNotFitError
 from scalemani.geodesics import rows
-from scalemani.geodesics.reads import read_tiles
+from scalemani.geodesics.reads import _read
 from scalemani.geodesics.rows import _same_in_float64, check_bytes, graph_bytes, save_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.eigensolver import basis_bytes, growth_bytes
@@ -230,9 +230,7 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
 
     def counted(**more):
         asked = fit(n, reads=reads, components=1, **more)
-        return sum(
-            step.needs(asked, TileCut(blocks.size, 32)).tasks for step in STEPS
-        )
+        return sum(step.needs(asked, TileCut(blocks.size, 32)).tasks for step in STEPS)
 
     starting = 2 if start_count(n, 1, 32) else 0  # tasks, for 64 vertices
     assert counted() == starting + len(list(blocks)) + reads * runs
@@ -289,7 +287,7 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     answers = cycle([False, True])  # it is asked before the work and after it
     monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: next(answers))
     reader = first_reader(np.ones((n, 16)), "float64")
-    measured = peak(lambda: _tile_row(store.path, store.identity, 0, RowWork(reader)))
+    measured = peak(lambda: _tile_row(store.path, store.identity, 0, RowWork({"first": reader})))
     rows.shared_graph.cache_clear()
     assert 4 * n * tile <= measured <= geodesic_task_bytes(n, graph.nnz, tile, 16, 8) + SLACK
 
@@ -316,8 +314,8 @@ def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, pr
     projected = sweep_task_bytes(n, tile, columns, size)
     for make, sums in ((later_reader, 0), (first_reader, SUMS)):
         reader = make(np.ones((n, columns)), precision)
-        read_tiles(store, reader, [(0, 0)])  # what is imported and kept by a first use is not a task's
-        measured = peak(lambda reader: read_tiles(store, reader, [(0, 0), (0, 1)]), reader)
+        _read(store.path, store.identity, [(0, 0)], reader)  # what is imported and kept by a first use is not a task's
+        measured = peak(lambda reader: _read(store.path, store.identity, [(0, 0), (0, 1)], reader), reader)
         assert measured <= projected - 8 * n * (SUMS - sums) + SLACK
     assert measured >= 0.5 * projected
 

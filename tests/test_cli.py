@@ -83,7 +83,7 @@ def test_options_reach_the_estimator(files, program):
     command = (
         "fit train.npy run.zarr --radius 6 --components 1 --metric minkowski --metric-param p=3 --graph mutual "
         "--disconnected join --correction none --constant-solver ritz --projection paper --knn exact --tol 1e-5 "
-        "--seed 7 --memory-limit 1GB --drop-distances"
+        "--seed 7 --memory-limit 1GB --drop-distances --edge-weights conformal"
     )
     code, _, err = program(command)
     assert code == 0, err
@@ -101,6 +101,7 @@ def test_options_reach_the_estimator(files, program):
         "knn": "exact",
         "tol": 1e-5,
         "random_state": 7,
+        "edge_weights": "conformal",
     }
     assert {name: record["parameters"][name] for name in expected} == expected
     assert record["spectrum"]["n_rows"] == 120

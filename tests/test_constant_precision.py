@@ -54,8 +54,8 @@ class TilesInMemory:
         for _, _, run in tasks:
             partial = PartialRead(self, shared, run[0][0])
             for row, column in run:
-                partial.add(row, column, self.distances[self.blocks[row], self.blocks[column]])
-            yield partial.start, partial.total
+                partial.take(row, column, self.distances[self.blocks[row], self.blocks[column]])
+            yield partial.result
 
 
 # ---- data --------------------------------------------------------------------------------------

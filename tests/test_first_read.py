@@ -17,7 +17,7 @@ from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import save_graph
 from scalemani.kernel import operators
 from scalemani.kernel.eigensolver import start_block
-from scalemani.kernel.operators import FIRST_BLOCK, CentredKernels, FirstRead, first_reader
+from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, CentredKernels, FirstRead, first_reader
 from scalemani.steps.distances import compute_distances, write_given
 from scalemani.storage.run import RunStore
 
@@ -47,6 +47,11 @@ def new_run(graph, tile, path):
     save_graph(store, graph, 1.0)
     store.create_distances(graph.shape[0], tile)
     return store
+
+
+def first_found(cluster, store, reader):
+    """What a reader takes of D while it is written."""
+    return compute_distances(cluster, store, quiet, {FIRST_FOUND: reader})[FIRST_FOUND]
 
 
 def dense(D, block):
@@ -88,7 +93,7 @@ def reads(monkeypatch):
 def test_shares_of_the_rows_add_up_to_the_dense_products(cluster, tmp_path, graph, block, reads, tile):
     """Both triangles, every row, and nothing is read back."""
     store = new_run(graph, tile, tmp_path / "run")
-    found = compute_distances(cluster, store, quiet, first_reader(block))
+    found = first_found(cluster, store, first_reader(block))
     assert not reads
     expected = dense(store.read_rows(np.arange(N)), block)
     for ours, theirs in zip(totals(found).T, expected.T, strict=True):
@@ -110,7 +115,7 @@ def test_above_the_limit_products_are_float32_and_sums_are_not(cluster, tmp_path
     reader = first_reader(block)
     assert reader.operand.dtype == np.float32
     store = new_run(graph, 64, tmp_path / "run")
-    found = compute_distances(cluster, store, quiet, reader)
+    found = first_found(cluster, store, reader)
     expected = dense(store.read_rows(np.arange(N)), block)
     np.testing.assert_allclose(totals(found)[:, -5:], expected[:, -5:], rtol=1e-13)
     error = np.abs(found - expected).max(0)[: 2 * M] / np.abs(expected).max(0)[: 2 * M]
@@ -134,7 +139,7 @@ def reference(graph, block, tmp_path_factory):
     """A run in one go, on one thread: its store and what was found."""
     store = new_run(graph, 16, tmp_path_factory.mktemp("reference") / "run")
     with DaskCluster(threads=1) as cluster:
-        return store, compute_distances(cluster, store, quiet, first_reader(block))
+        return store, first_found(cluster, store, first_reader(block))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -147,7 +152,7 @@ def test_any_number_of_workers_and_threads_finds_the_same_bits(tmp_path, graph, 
         Client(local, set_as_default=False) as client,
         DaskCluster(client) as cluster,
     ):
-        found = compute_distances(cluster, new_run(graph, 16, tmp_path / "run"), quiet, first_reader(block))
+        found = first_found(cluster, new_run(graph, 16, tmp_path / "run"), first_reader(block))
     np.testing.assert_array_equal(found, reference[1])
 
 
@@ -162,7 +167,7 @@ def test_a_run_that_was_stopped_anywhere_finds_the_same_bits(
         here = store.blocks[row]
         store.write_tile_row(row, D[here, here.start :])
     reads.clear()
-    found = compute_distances(cluster, store, quiet, first_reader(block))
+    found = first_found(cluster, store, first_reader(block))
     np.testing.assert_array_equal(found, reference[1])
     assert reads == Counter((row, column) for row in finished for column in range(row, 10))
 
@@ -173,8 +178,8 @@ def test_a_read_by_rows_and_given_distances_find_the_same_bits(cluster, tmp_path
     D = store.read_rows(np.arange(N)).astype(float)
     given = RunStore.create(tmp_path / "run")
     given.create_distances(N, 16)
-    again = write_given(given, lambda here: D[here, here.start :], 1.0, quiet, first_reader(block))
-    np.testing.assert_array_equal(again, found)
+    again = write_given(given, lambda here: D[here, here.start :], 1.0, quiet, {FIRST_FOUND: first_reader(block)})
+    np.testing.assert_array_equal(again[FIRST_FOUND], found)
 
 
 def test_a_read_by_runs_of_tiles_finds_the_same_numbers(cluster, block, reference):
@@ -188,12 +193,12 @@ def test_a_read_by_runs_of_tiles_finds_the_same_numbers(cluster, block, referenc
 def test_a_finished_row_that_was_damaged_is_made_again_when_it_is_read_back(cluster, tmp_path, graph, block, tile):
     """And said to be; the others are not made again, and all that is found has the bits of an undamaged run."""
     store = new_run(graph, 16, tmp_path / "run")
-    expected = compute_distances(cluster, store, quiet, first_reader(block))
+    expected = first_found(cluster, store, first_reader(block))
     before = tree(store.path)
     chunk = store.tiles.file(*tile)
     chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
     with pytest.warns(DamagedTilesWarning, match=rf"1 of 10 tile rows .*the first: {tile[0]}\)"):
-        found = compute_distances(cluster, store, quiet, first_reader(block))
+        found = first_found(cluster, store, first_reader(block))
     np.testing.assert_array_equal(found, expected)
     assert tree(store.path) == before
 
@@ -210,7 +215,7 @@ def test_what_was_found_is_kept_with_the_distances_and_goes_with_them(cluster, t
     assert FirstRead.load(store) is None
     first = FirstRead(block, reference[1])
     store.write_array(FIRST_BLOCK, block)
-    first.save(store)
+    store.write_array(FIRST_FOUND, first.found)
     back = FirstRead.load(store)
     np.testing.assert_array_equal(back.block, block)
     np.testing.assert_array_equal(back.found, reference[1])
@@ -224,7 +229,7 @@ def test_what_was_found_is_kept_with_the_distances_and_goes_with_them(cluster, t
 def test_one_with_fewer_sums_is_read_for_again(tmp_path, block, reference):
     store = store_of(random_distances(N), 64, tmp_path / "run")
     store.write_array(FIRST_BLOCK, block)
-    FirstRead(block, np.delete(reference[1], [-3, -2], axis=1)).save(store)
+    store.write_array(FIRST_FOUND, np.delete(reference[1], [-3, -2], axis=1))
     assert FirstRead.load(store) is None
 
 
@@ -368,6 +373,6 @@ def test_a_reader_is_sent_once_and_not_with_every_task(monkeypatch, tmp_path, gr
         monkeypatch.setattr(
             cluster.client, "submit", lambda *task, **options: (sent.append(task), real(*task, **options))[1]
         )
-        compute_distances(cluster, new_run(graph, 16, tmp_path / "run"), quiet, first_reader(block))
+        first_found(cluster, new_run(graph, 16, tmp_path / "run"), first_reader(block))
     assert len(sent) == 10
     assert not any(isinstance(part, (np.ndarray, Reader)) for task in sent for part in task)

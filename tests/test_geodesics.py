@@ -15,10 +15,9 @@ from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics import rows as row_check
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.reads import DISTANCE_COUNTS, FINITE, Reader, bin_edges, count_distances, new_counts
+from scalemani.geodesics.reads import DISTANCE_COUNTS, FINITE, DistanceCounts, bin_edges, count_distances, new_counts
 from scalemani.geodesics.rows import power_of_two_scale, sampled_median, save_graph, shared_graph
 from scalemani.kernel.eigensolver import start_block
-from scalemani.kernel.operators import first_reader
 from scalemani.steps import distances
 from scalemani.steps.distances import RowWork, write_given
 from scalemani.steps.rows import RowMemory
@@ -32,13 +31,13 @@ def quiet(stage, done, total):
     pass
 
 
-def reader_of(n):
-    """What the first read takes, for a block of two columns."""
-    return first_reader(start_block(n, 2, 0))
+def taken(n):
+    """What goes with every D, for a block of two columns."""
+    return distances.consumers_of(start_block(n, 2, 0))
 
 
 def compute_distances(cluster, store, report=quiet):
-    return distances.compute_distances(cluster, store, report, reader_of(store.blocks.n))
+    distances.save_found(store, distances.compute_distances(cluster, store, report, taken(store.blocks.n)))
 
 
 def run_of(graph, tile, path, scale=1.0):
@@ -49,7 +48,7 @@ def run_of(graph, tile, path, scale=1.0):
 
 
 def tile_row(store, row):
-    return distances._tile_row(store.path, store.identity, row, RowWork(reader_of(store.blocks.n)))
+    return distances._tile_row(store.path, store.identity, row, RowWork(taken(store.blocks.n)))
 
 
 def whole(store):
@@ -157,12 +156,13 @@ def test_a_finished_run_computes_nothing(cluster, tmp_path, graph, sources_seen)
 def test_a_task_that_is_run_again_looks_in_the_ledger_first(tmp_path, graph, sources_seen):
     """A lost worker makes the scheduler repeat finished tasks; the second one may not write."""
     store = run_of(graph, 32, tmp_path / "run")
-    first = tile_row(store, 1)
+    first, _ = tile_row(store, 1)
     stamps = {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")}
     count = len(sources_seen)
-    again = tile_row(store, 1)
-    np.testing.assert_array_equal(again.total, first.total)
-    np.testing.assert_array_equal(again.counts, first.counts)
+    again, remade = tile_row(store, 1)
+    assert again.keys() == first.keys() and not remade
+    for name in first:
+        np.testing.assert_array_equal(again[name], first[name])
     assert len(sources_seen) == count
     assert {p: p.stat().st_mtime_ns for p in Path(store.path).rglob("*")} == stamps
 
@@ -285,11 +285,14 @@ def test_given_distances_are_taken_as_they_are(tmp_path, tile):
         asked.append(here)
         return D[here, here.start :]
 
-    found = write_given(store, read_upper, 4.0, lambda *told: heard.append(told), reader_of(N))
+    found = write_given(store, read_upper, 4.0, lambda *told: heard.append(told), taken(N))
     np.testing.assert_allclose(whole(store), D / 4, rtol=1e-7)
     assert asked == list(store.blocks)
     assert heard[-1] == ("geodesics", len(asked), len(asked))
-    np.testing.assert_array_equal(write_given(store, read_upper, 4.0, quiet, reader_of(N)), found)
+    again = write_given(store, read_upper, 4.0, quiet, taken(N))
+    assert again.keys() == found.keys()
+    for name in found:
+        np.testing.assert_array_equal(again[name], found[name])
     assert asked == list(store.blocks), "what is done was read again"
 
 
@@ -408,16 +411,7 @@ def test_given_distances_are_counted_in_the_unit_of_the_tiles(tmp_path):
         store = RunStore.create(tmp_path / f"{scale}")
         store.create_distances(N, 50)
         for _ in range(2):
-            write_given(store, lambda here: D[here, here.start :], scale, quiet, reader_without_sums())
-            counts = store.read_array(DISTANCE_COUNTS)
+            counted_only = {DISTANCE_COUNTS: DistanceCounts()}  # inf - inf is no number that a read of D takes
+            counts = write_given(store, lambda here: D[here, here.start :], scale, quiet, counted_only)[DISTANCE_COUNTS]
             np.testing.assert_array_equal(counts, counted((D / scale).astype(np.float32)[np.triu_indices(N, 1)]))
             assert counts[-1] == 40 * 80
-
-
-def reader_without_sums():
-    """Of nothing: inf - inf is no number that a read of D takes."""
-    return Reader(nothing, np.zeros((N, 1)), 1)
-
-
-def nothing(tile, there, here):
-    return np.zeros((tile.shape[0], 1)), None if here is None else np.zeros((tile.shape[1], 1))

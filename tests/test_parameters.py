@@ -31,27 +31,27 @@ def test_the_estimators_take_the_parameters_of_the_list_in_its_order():
 class Further(KernelIsomap):
     """An estimator with one more parameter."""
 
-    edge_weights: str = parameter("plain", Option("How long an edge is."), choices=("plain", "conformal"))
+    edge_lengths: str = parameter("plain", Option("How long an edge is."), choices=("plain", "conformal"))
 
 
 def test_a_field_is_a_parameter_of_the_estimator_and_an_option():
-    assert Further(edge_weights="conformal").get_params()["edge_weights"] == "conformal"
-    assert Further(n_neighbors=5).set_params(edge_weights="plain").n_neighbors == 5
-    field = next(one for one in fields(Further) if one.name == "edge_weights")
+    assert Further(edge_lengths="conformal").get_params()["edge_lengths"] == "conformal"
+    assert Further(n_neighbors=5).set_params(edge_lengths="plain").n_neighbors == 5
+    field = next(one for one in fields(Further) if one.name == "edge_lengths")
     command = option_of(field)(click.Command("fit", callback=lambda **given: given))
     assert command is not None
     option = option_of(field)(lambda: None).__click_params__[0]
-    assert (option.opts, option.metavar, option.default) == (["--edge-weights"], "plain|conformal", "plain")
+    assert (option.opts, option.metavar, option.default) == (["--edge-lengths"], "plain|conformal", "plain")
 
 
 def test_a_field_is_checked_and_recorded():
     @dataclass
     class More(Parameters):
-        edge_weights: str = parameter("plain", choices=("plain", "conformal"))
+        edge_lengths: str = parameter("plain", choices=("plain", "conformal"))
 
-    assert More().recorded()["edge_weights"] == "plain"
-    with pytest.raises(ValueError, match="edge_weights='conformall': did you mean 'conformal'"):
-        More(edge_weights="conformall").check()
+    assert More().recorded()["edge_lengths"] == "plain"
+    with pytest.raises(ValueError, match="edge_lengths='conformall': did you mean 'conformal'"):
+        More(edge_lengths="conformall").check()
 
 
 def test_choices_are_those_that_the_steps_know():

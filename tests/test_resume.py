@@ -107,6 +107,7 @@ def test_both_estimators_share_a_store(work, run):
         ({"metric": "manhattan"}, "metric='euclidean'"),
         ({"graph": "mutual"}, "graph='union'"),
         ({"disconnected": "join"}, "disconnected='error'"),
+        ({"edge_weights": "conformal"}, "edge_weights='plain'"),
         ({"knn": "exact"}, "knn='auto'"),
     ],
 )

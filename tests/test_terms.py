@@ -145,7 +145,7 @@ def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
     def read(here):
         return matrix.part(where.astype(int)[here], where.astype(int)[here.start :])
 
-    measured = peak(write_given, store, read, 1.0, lambda *_: None, reader)
+    measured = peak(write_given, store, read, 1.0, lambda *_: None, {"first": reader})
     shares = 2 * share_bytes(n, columns) + panel_bytes(tile, columns, 8)
     gathered = min(8 * n * n, choice.GATHERED)  # of what is not in memory; this matrix is
     close(measured, given_task_bytes(n, tile) - gathered + shares)

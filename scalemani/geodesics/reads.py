@@ -1,26 +1,22 @@
-"""What a row of tiles gives besides D: a reader's shares and counts of the distances, as it is written or read back.
+"""What is taken of D beside D itself: while its rows of tiles are written, as they are read back, or by reads of it.
 
-Either way the tiles are the same, in the same order, and so are the bits of what is found.
+A :class:`Consumer` says what: it begins a :class:`Part` for each row of tiles, which takes the row's tiles in their
+order, and adds up the parts' results in the order of the rows. A tile is the same whether it was just written or is
+read back, so results have the same bits for any number of workers, and wherever an earlier run was stopped.
+:func:`row_results` feeds the consumers with one row.
 
-Kernel: how many distances of a tile lie in which bin, counted from the bits of float32.
+Two consumers go with every D. :class:`DistanceCounts` counts distances by their size. A :class:`Reader` is a function
+of one tile and an operand (n, m); all of its parts make an array (n, w). It can read D at any time (:func:`sweep`),
+in runs of tiles (:meth:`Blocks.tile_runs`), or row by row with the bits that it has as a consumer. A tile (I, J) is
+D[I, J] and, transposed, D[J, I]: it contributes to the rows of both blocks.
 
-The bits of a positive float32 are in the order of the numbers: without their last 20 they are the
-exponent and three digits of the mantissa, and so the number of one of 8 bins an octave, of which every edge is exact.
-No logarithm is taken, counts are integers, and so their sums are the same in any order.
-
-One read of D: every stored tile once, its shares for both of its blocks, combined in a fixed order.
-
-Takes a run and a :class:`Reader` (a function of one tile, an operand (n, m)); gives an array (n, w). A
-tile (I, J) is D[I, J] and, transposed, D[J, I]: it contributes to the rows of both blocks. What a
-task finds for its tiles is a :class:`PartialRead`; the client combines the tasks' in their order. The
-tiles of a read are cut into runs by :meth:`Blocks.tile_runs`, or by rows of tiles: those are the
-shares that a task can also take while it has the row in memory, before it is on disk, with the same bits.
-Later readers of D (a Guttman transform, X'K2X) are further functions of a tile.
+The bits of a positive float32 are in the order of the numbers: without their last 20 they are the number of one of 8
+bins an octave, of which every edge is exact. No logarithm is taken.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +100,45 @@ def _count(bits: Any, counts: Any, diagonal: bool) -> None:
     counts[0] += minus_zeros
 
 
+class Part(Protocol):
+    """What a consumer takes of some tiles; `result` is what it found, which is sent to the client."""
+
+    result: Any
+
+    def take(self, row: int, column: int, tile: F32) -> None: ...
+
+
+class Consumer(Protocol):
+    """What takes its part of each row of tiles while that is in memory; sent to each worker once.
+
+    begin: The part of a row, which takes the row's upper tiles; of row 0 its first result is where the total begins.
+    combine: Takes the result of a row into the total, in place; rows come in their order.
+    """
+
+    def begin(self, store: RunStore, row: int) -> Part: ...
+
+    def combine(self, total: Any, part: Any) -> None: ...
+
+
+class DistanceCounts:
+    """How many distances are in which bin, each pair once: a consumer, and its own part."""
+
+    def __init__(self) -> None:
+        self.result = new_counts()
+
+    def begin(self, store: RunStore, row: int) -> "DistanceCounts":
+        """Nothing counted yet."""
+        return DistanceCounts()
+
+    def take(self, row: int, column: int, tile: F32) -> None:
+        """Count a tile's distances."""
+        count_distances(tile, self.result, diagonal=row == column)
+
+    def combine(self, total: I64, part: I64) -> None:
+        """Add them."""
+        total += part
+
+
 Share = Callable[[F32, NDArray[Any], NDArray[Any] | None], tuple[NDArray[Any], NDArray[Any] | None]]
 """share(tile, operand rows of J, operand rows of I) -> (share of I's rows, share of J's rows).
 
@@ -112,7 +147,7 @@ On a diagonal tile the operand rows of I are None, and so is the second share.""
 
 @dataclass(frozen=True)
 class Reader:
-    """What a read of D takes of each tile; sent to each worker once.
+    """What a read of D takes of each tile; a consumer.
 
     share: A module-level function; see `Share`.
     operand (n, m)
@@ -125,25 +160,29 @@ class Reader:
     width: int
     maxima: int = 0
 
+    def begin(self, store: RunStore, row: int) -> "PartialRead":
+        """Nothing taken yet."""
+        return PartialRead(store, self, row)
+
     def combine(self, total: F64, part: NDArray[Any]) -> None:
-        """Take one share, or one task's, into a total of as many rows."""
-        sums = self.width - self.maxima
-        total[:, :sums] += part[:, :sums]
-        np.maximum(total[:, sums:], part[:, sums:], out=total[:, sums:])
+        """Take the shares of some rows, the last ones of the total, into it."""
+        rows, sums = total[len(total) - len(part) :], self.width - self.maxima
+        rows[:, :sums] += part[:, :sums]
+        np.maximum(rows[:, sums:], part[:, sums:], out=rows[:, sums:])
 
 
 class PartialRead:
     """The shares of some tiles, for the rows from those of block `first` on.
 
-    total (n - start, w)
+    result (n - start, w)
     """
 
     def __init__(self, store: RunStore, reader: Reader, first: int) -> None:
         self._store, self._reader, self._blocks = store, reader, store.blocks
-        self.start = self._blocks[first].start
-        self.total = np.zeros((self._blocks.n - self.start, reader.width))
+        self._start = self._blocks[first].start
+        self.result = np.zeros((self._blocks.n - self._start, reader.width))
 
-    def add(self, row: int, column: int, tile: F32) -> None:
+    def take(self, row: int, column: int, tile: F32) -> None:
         """Take in one upper tile.
 
         Raises DamagedStoreError: If it gives a NaN.
@@ -155,9 +194,9 @@ class PartialRead:
             raise DamagedStoreError(
                 f"{self._store.path!r}: tile ({row}, {column}) of D holds NaN: it was lost or never written"
             )
-        self._reader.combine(self.total[here.start - self.start : here.stop - self.start], ours)
+        self._reader.combine(self.result[: here.stop - self._start], ours)
         if theirs is not None:
-            self._reader.combine(self.total[there.start - self.start : there.stop - self.start], theirs)
+            self._reader.combine(self.result[: there.stop - self._start], theirs)
 
 
 def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = False) -> F64:
@@ -168,14 +207,14 @@ def sweep(cluster: Cluster, store: RunStore, reader: Reader, *, by_rows: bool = 
     Raises DamagedStoreError: If a tile is not the one that the ledger knows, or gives a NaN.
     """
     blocks = store.blocks
-    total = np.zeros((blocks.n, reader.width))
+    total: F64 = reader.begin(store, 0).result
     identity = store.identity
     if by_rows:
         runs = [tile_row(store, row) for row in range(len(blocks))]
     else:
         runs = blocks.tile_runs(blocks.read_runs)
-    for start, part in cluster.map(_read, [(store.path, identity, run) for run in runs], shared=reader):
-        reader.combine(total[start:], part)
+    for part in cluster.map(_read, [(store.path, identity, run) for run in runs], shared=reader):
+        reader.combine(total, part)
     return total
 
 
@@ -184,50 +223,37 @@ def tile_row(store: RunStore, row: int) -> list[tuple[int, int]]:
     return [(row, column) for column in range(row, len(store.blocks))]
 
 
-def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]]) -> PartialRead:
-    """The shares of consecutive tiles, read from the store."""
-    partial, buffer = PartialRead(store, reader, run[0][0]), store.tiles.new_buffer()
+def read_tiles(store: RunStore, run: list[tuple[int, int]], use: Use) -> None:
+    """Hand on tiles that are read from the store, in memory that is used again."""
+    buffer = store.tiles.new_buffer()
     for row, column in run:
-        partial.add(row, column, store.read_tile(row, column, buffer))
-    return partial
+        use(row, column, store.read_tile(row, column, buffer))
 
 
-def _read(path: str, identity: str, run: list[tuple[int, int]], reader: Reader) -> tuple[int, F64]:
-    """One task."""
-    partial = read_tiles(shared_run(path, identity), reader, run)
-    return partial.start, partial.total
+def _read(path: str, identity: str, run: list[tuple[int, int]], reader: Reader) -> F64:
+    """One task: the shares of consecutive tiles."""
+    store = shared_run(path, identity)
+    partial = reader.begin(store, run[0][0])
+    read_tiles(store, run, partial.take)
+    return partial.result
 
 
-@dataclass(frozen=True)
-class RowShares:
-    """Of one row of tiles.
-
-    total (n - start, w): The reader's shares, for the vertices from the row's first on.
-    counts: Of the pairs whose tile is in this row, by their distance (:mod:`scalemani.geodesics.reads`).
-    remade: Whether the row was said to be finished, was damaged, and was made again.
-    """
-
-    total: F64
-    counts: I64
-    remade: bool = False
-
-
-def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use], Any] | None = None) -> RowShares:
-    """Take the shares of a row's tiles.
+def row_results(
+    store: RunStore, consumers: Mapping[str, Consumer], row: int, write: Callable[[Use], Any] | None = None
+) -> dict[str, Any]:
+    """Feed consumers with the tiles of a row; what each found, by its name.
 
     write: Writes the row, and hands each tile on as it was written; the tiles are read back, and checked, without it.
-    Raises DamagedStoreError: If a tile holds NaN, or is not what was written.
+    Raises DamagedStoreError: If a tile is not what was written, or a reader is given NaN.
     """
-    partial, counts = PartialRead(store, reader, row), new_counts()
+    parts = {name: consumer.begin(store, row) for name, consumer in consumers.items()}
 
     def use(row: int, column: int, tile: F32) -> None:
-        partial.add(row, column, tile)
-        count_distances(tile, counts, diagonal=row == column)
+        for part in parts.values():
+            part.take(row, column, tile)
 
     if write is None:
-        buffer = store.tiles.new_buffer()
-        for place in tile_row(store, row):
-            use(*place, store.read_tile(*place, buffer))
+        read_tiles(store, tile_row(store, row), use)
     else:
         write(use)
-    return RowShares(partial.total, counts)
+    return {name: part.result for name, part in parts.items()}

@@ -49,6 +49,8 @@ class Graph:
         Components before the policy was applied.
     component_sizes : ndarray of shape (n_components,), int64
         Points in each, the largest first.
+    means : ndarray of shape (n,), float64, or None
+        Mean distance of each vertex to its neighbours, where edges were divided by them.
     """
 
     matrix: csr_array
@@ -57,6 +59,7 @@ class Graph:
     bridge_lengths: F64
     n_components: int
     component_sizes: I64
+    means: F64 | None = None
 
 
 def symmetric_graph(lists: NeighborLists, kind: str = "union") -> csr_array:
@@ -259,8 +262,9 @@ def make_graph(
     radius: float | None = None,
     kind: str = "union",
     find_more: Callable[[int], NeighborLists] | None = None,
+    conformal: NeighborLists | None = None,
 ) -> Graph:
-    """Apply the policy for components and put the vertices in order.
+    """Apply the policy for components, weigh the edges and put the vertices in order.
 
     Parameters
     ----------
@@ -275,6 +279,9 @@ def make_graph(
         How `matrix` was made, for the message.
     find_more : callable, optional
         ``find_more(k)`` gives the lists of k neighbours; called for the message only.
+    conformal : NeighborLists, optional
+        The lists that `matrix` was made of, whose mean distances edges and bridges are divided by
+        (:func:`conformal_lengths`).
 
     Returns
     -------
@@ -287,7 +294,7 @@ def make_graph(
         rows that have nothing in common under the metric. The message gives their number and sizes
         and what would join them.
     ScalemaniError
-        Unknown `disconnected` or `kind`.
+        Unknown `disconnected` or `kind`; a vertex that is at distance 0 from all of its neighbours in `conformal`.
     """
     _check_choice("disconnected", disconnected, POLICIES)
     _check_choice("graph", kind, KINDS)
@@ -312,8 +319,12 @@ def make_graph(
             made = _how_made(n_neighbors, radius, kind)
             remedy = what_to_do(labels, disconnected, search, n_neighbors, radius, least)
             raise DisconnectedGraphError(f"{made} has {_sizes(sizes)}; {remedy}")
+    means = None if conformal is None else neighbor_means(matrix, conformal, kept)
     if kept.size < m:
         matrix = renumbered(matrix, kept)
+    if means is not None:
+        ends = np.repeat(means, np.diff(matrix.indptr)), means[matrix.indices]
+        matrix = csr_array((conformal_lengths(matrix.data, *ends), matrix.indices, matrix.indptr), shape=matrix.shape)
     permutation = vertex_order(matrix)
     return Graph(
         matrix=renumbered(matrix, permutation),
@@ -322,7 +333,46 @@ def make_graph(
         bridge_lengths=lengths,
         n_components=int(sizes.size),
         component_sizes=sizes,
+        means=None if means is None else means[permutation],
     )
+
+
+def neighbor_means(matrix: csr_array, lists: NeighborLists, kept: I64) -> F64:
+    """Mean distance of each of the rows `kept` (n,) to those that it lists; if it lists none, to those it is joined to.
+
+    Raises ScalemaniError: If one is 0, by which no edge can be divided.
+    """
+    means = mean_lengths(lists.indptr, lists.distances)[kept]
+    alone = np.isnan(means)
+    if alone.any():
+        means[alone] = mean_lengths(matrix.indptr, matrix.data)[kept[alone]]
+    if not means.all():
+        raise ScalemaniError(
+            f"edge_weights='conformal' divides by mean distances, and that of distinct row {kept[means.argmin()]} to "
+            "its neighbours is 0; ask for more neighbours, or use edge_weights='plain'"
+        )
+    return means
+
+
+def mean_lengths(indptr: Any, lengths: F64) -> F64:
+    """The mean of each list's lengths, added up in their order; NaN of an empty list."""
+    counts = np.diff(indptr)
+    sums = np.bincount(row_numbers(indptr), lengths, minlength=len(counts))
+    means: F64 = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return means
+
+
+def conformal_lengths(lengths: F64, here: F64, there: F64) -> F64:
+    """Lengths over the roots of the products of their ends' mean distances; a length of 0 stays 0 (C-Isomap).
+
+    They have the same bits from either end, and in any unit that is a power of two.
+    """
+    (here, first), (there, second) = np.frexp(here), np.frexp(there)
+    powers = first + second  # of two, beside which the products are near 1
+    roots = np.sqrt(np.ldexp(here * there, powers & 1))
+    divided: F64 = np.ldexp(lengths, -(powers >> 1))
+    np.divide(divided, roots, out=divided, where=divided > 0)
+    return divided
 
 
 def _component_labels(matrix: csr_array) -> I64:

@@ -146,13 +146,12 @@ class FirstRead:
         sums, squared, cubes, fourths, maxima = (column.copy() for column in self.found[:, -SUMS:].T)
         return DistanceSums(sums, squared, maxima, float(cubes.sum()), float(fourths.sum()))
 
-    def save(self, store: RunStore) -> None:
-        """Write what was found beside the block, which the run has since before D was begun; both go with D."""
-        store.write_array(FIRST_FOUND, self.found)
-
     @classmethod
     def load(cls, store: RunStore) -> "FirstRead | None":
-        """What :meth:`save` wrote; None of a run without it, or where it is damaged: D is read again then."""
+        """What the run has of one, or None: a run without it, or with other sums, or damage.
+
+        D is read again then.
+        """
         try:
             first = cls(store.read_array(FIRST_BLOCK), store.read_array(FIRST_FOUND))
         except DamagedStoreError:

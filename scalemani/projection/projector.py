@@ -1,7 +1,8 @@
 """Stage 8: takes blocks of test points, gives their coordinates, from the store and nothing else.
 
 A test point t is one more source: its edges into the graph are to its nearest training points, and its geodesics
-d_t (n,) come from the same kernel as the training rows; D is not read. (By landmarks the training set are these, and
+d_t (n,) come from the same kernel as the training rows; D is not read. (Of conformal edges they are divided as those of
+the fit are, by the mean of t's own distances. By landmarks the training set are these, and
 d_t comes from the distances to them: :mod:`scalemani.projection.landmarks`.) Then, with the corrected squared
 distances d̃² = d² + 2c d + 2g to EVERY training point (g the correction's nugget) and their TRAINING means m,
 
@@ -36,6 +37,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import products_from_seeds
+from scalemani.graph.build import conformal_lengths, mean_lengths
 from scalemani.graph.edges import pointers, row_numbers, shortest
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
@@ -49,6 +51,7 @@ from scalemani.projection.attachments import Attachments
 from scalemani.projection.linear_map import Axes
 from scalemani.storage.run import RunStore
 
+MEANS = "neighbor_means"  # the array in a run's store
 BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, float64
 
 
@@ -96,6 +99,7 @@ class Trained:
 
     kind: Of the points: "features", "distances", "graph" or "geodesic".
     listed: Whether neighbour lists were chosen from.
+    conformal: Whether edges are divided by their ends' mean distances to neighbours.
     n, n_edges: Vertices and edges of the graph.
     """
 
@@ -108,6 +112,7 @@ class Trained:
     metric_params: dict[str, Any] | None
     knn: str | None
     listed: bool
+    conformal: bool
     n: int
     n_edges: int
 
@@ -126,6 +131,7 @@ class Projector:
         self.embedding, self._placer = embedding, placer
         self.vertex_of = store.read_array("vertex_of_distinct")
         self.n, self._edges = trained.n, trained.n_edges
+        self._means = store.read_array(MEANS) if trained.conformal else None
         self._choose = self.kind == "graph" and trained.listed  # from what sparse rows store
         if self.kind == "features":
             self._rows = load_rows(store, [trained.n_distinct, trained.n_features])
@@ -219,12 +225,16 @@ class Projector:
 
     def _to_vertices(self, indptr: Any, indices: Any, lengths: Any, own: I64) -> Attachments:
         """Distinct rows -> vertices: an equal row touches only itself, dropped points are no seeds."""
-        row_of = row_numbers(indptr)
+        row_of, there = row_numbers(indptr), np.isfinite(lengths)
         known = own >= 0
-        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & np.isfinite(lengths)
+        keep = ~known[row_of] & (self.vertex_of[indices] >= 0) & there
+        touched, far = self.vertex_of[indices[keep]], lengths[keep]
+        if self._means is not None:
+            means = mean_lengths(pointers(row_of[there], len(own)), lengths[there])
+            far = conformal_lengths(far, means[row_of[keep]], self._means[touched])
         rows = np.concatenate([row_of[keep], np.flatnonzero(known)])
-        vertices = np.concatenate([self.vertex_of[indices[keep]], self.vertex_of[own[known]]])
-        distances = np.concatenate([lengths[keep], np.zeros(int(known.sum()))])
+        vertices = np.concatenate([touched, self.vertex_of[own[known]]])
+        distances = np.concatenate([far, np.zeros(int(known.sum()))])
         inside = vertices >= 0  # a row equal to a dropped point has no place in the graph
         order = np.argsort(rows[inside], kind="stable")
         return Attachments(

@@ -95,11 +95,13 @@ class Work:
     """All that a step works with.
 
     points: X as it was read (:mod:`scalemani.steps.inputs`), with its rows; None for a check or repair of a store.
-    y: Labels or targets of X's rows, for methods that take them.
+    y: Labels or targets of the rows of X, as they were given, for methods that take them; `points.distinct` has the
+        point of each row.
     cut: How D is cut, as the plan chose it.
     keep_pieces: Whether finished pieces are kept for the case that the fit is stopped.
-    consumers: What takes its part of each row of D while that is in memory (:mod:`scalemani.geodesics.reads`), besides
-        what the step itself takes; name -> consumer. What they find is in `made` by that name.
+    consumers: What takes its part of each row of tiles of D (not of distances to landmarks) while that is in memory, or
+        is read back (:class:`scalemani.geodesics.reads.Consumer`); name -> consumer, which a step puts here before D
+        is made. What they find is in `made` by that name.
     made: What a step has in memory for later ones, by name.
     """
 

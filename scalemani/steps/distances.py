@@ -9,7 +9,7 @@ store are divided by `scale`, a power of two that brings the median edge near 1.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,13 +24,12 @@ from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.errors import DamagedStoreError, DamagedTilesWarning, warn
 from scalemani.geodesics.batches import paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
-from scalemani.geodesics.reads import DISTANCE_COUNTS, Reader, RowShares, new_counts, row_shares
+from scalemani.geodesics.reads import DISTANCE_COUNTS, Consumer, DistanceCounts, row_results
 from scalemani.geodesics.rows import check_rows, graph_bytes, median_bytes, sampled_median, shared_graph
 from scalemani.kernel.operators import (
     FIRST_BLOCK,
     FIRST_FOUND,
     SUMS,
-    FirstRead,
     first_read_bytes,
     first_reader,
     number_bytes,
@@ -55,72 +54,77 @@ from scalemani.storage.audit import Fault, folder_faults, row_faults, size_fault
 from scalemani.storage.files import checksum_of, open_location
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore, shared_run
-from scalemani.storage.tiles import COMPRESSIONS, Blocks, Form, Use, disk_bytes
+from scalemani.storage.tiles import COMPRESSIONS, Blocks, Form, disk_bytes
 from scalemani.words import bytes_in_words
 
 
-def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reader: Reader) -> F64:
-    """Fill the missing tile rows of D; returns what `reader` takes of all of D, whose counts go into the store.
+def compute_distances(
+    cluster: Cluster, store: RunStore, report: Progress, consumers: Mapping[str, Consumer]
+) -> dict[str, Any]:
+    """Fill the missing tile rows of D; what each consumer takes of all of D, by its name.
 
-    -> (n, w): Shares are combined in the order of the rows: the same bits for any number of workers, and wherever an
-        earlier run was stopped.
+    Parts are added up in the order of the rows: the same bits for any number of workers, and wherever an earlier run
+    was stopped.
+
     Raises DamagedStoreError: If the ledger does not name a tile row that its task has written. The task asks, on the
         host that wrote it: a network's folder may be remembered elsewhere as it was.
     Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
-    missing, blocks = set(store.missing_rows()), store.blocks
-    total, identity = len(blocks), store.identity
-    done = total - len(missing)
-    found, counts, remade = np.zeros((blocks.n, reader.width)), new_counts(), list[int]()
-    tasks = [(store.path, identity, row) for row in range(total)]
-    for row, part in enumerate(cluster.map(_tile_row, tasks, shared=RowWork(reader))):
-        reader.combine(found[blocks[row].start :], part.total)
-        counts += part.counts
-        remade += [row] if part.remade else []
+    tasks = [(store.path, store.identity, row) for row in range(len(store.blocks))]
+    return _added_up(store, report, consumers, cluster.map(_tile_row, tasks, shared=RowWork(consumers)))
+
+
+def _added_up(
+    store: RunStore, report: Progress, consumers: Mapping[str, Consumer], rows: Iterable[tuple[dict[str, Any], bool]]
+) -> dict[str, Any]:
+    """The consumers' totals over rows of tiles, which are written as they are iterated over."""
+    missing, total, remade = set(store.missing_rows()), len(store.blocks), list[int]()
+    done, found = total - len(missing), {name: one.begin(store, 0).result for name, one in consumers.items()}
+    for row, (parts, again) in enumerate(rows):
+        for name, part in parts.items():
+            consumers[name].combine(found[name], part)
+        remade += [row] if again else []
         if row in missing:
             done += 1
             report("geodesics", done, total)
-    warn_remade(store, remade)
-    store.write_array(DISTANCE_COUNTS, counts)
-    return found
-
-
-def warn_remade(store: RunStore, rows: list[int]) -> None:
-    """Say once that rows of tiles were damaged, if any were."""
-    if rows:
+    if remade:
         warn(
-            f"{len(rows)} of {len(store.blocks)} tile rows of D in {store.path!r} were damaged (the first: {rows[0]}) "
+            f"{len(remade)} of {total} tile rows of D in {store.path!r} were damaged (the first: {remade[0]}) "
             "and have been made again: look at the disk",
             DamagedTilesWarning,
         )
+    return found
+
+
+def _finished_row(
+    store: RunStore, consumers: Mapping[str, Consumer], row: int, make: Callable[[], F32]
+) -> tuple[dict[str, Any], bool]:
+    """What consumers take of a row, which is made where it is missing or damaged; whether it was damaged."""
+    done = store.tile_row_done(row)
+    if done:
+        try:
+            return row_results(store, consumers, row), False
+        except DamagedStoreError:
+            pass  # it is made again below
+    upper = make()
+    found = row_results(store, consumers, row, lambda use: store.write_tile_row(row, upper, use))
+    if not store.tile_row_done(row):
+        raise DamagedStoreError(f"{store.path!r}: tile row {row} of D was not written; {REMEDY}")
+    return found, done
 
 
 @dataclass(frozen=True, eq=False)
 class RowWork:
     """What the tasks of a stage share, sent to each worker once; it goes with the stage."""
 
-    reader: Reader
+    consumers: Mapping[str, Consumer]
     memory: RowMemory = field(default_factory=RowMemory)
 
 
-def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
-    """One task: the tiles (row, row..); returns their shares."""
-    store, reader = shared_run(path, identity), work.reader
-    done = store.tile_row_done(row)
-    if done:
-        try:
-            return row_shares(store, reader, row)
-        except DamagedStoreError:
-            pass  # it is made again below
-    upper = _upper_rows(store, row, work.memory)
-    shares = row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
-    _check_written(store, row)
-    return replace(shares, remade=done)
-
-
-def _check_written(store: RunStore, row: int) -> None:
-    if not store.tile_row_done(row):
-        raise DamagedStoreError(f"{store.path!r}: tile row {row} of D was not written; {REMEDY}")
+def _tile_row(path: str, identity: str, row: int, work: RowWork) -> tuple[dict[str, Any], bool]:
+    """One task: the tiles (row, row..)."""
+    store = shared_run(path, identity)
+    return _finished_row(store, work.consumers, row, partial(_upper_rows, store, row, work.memory))
 
 
 def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> F32:
@@ -138,15 +142,8 @@ def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Prog
     for row in rows:
         store.unfinish(row)
     tasks = [(store.path, store.identity, row) for row in rows]
-    for done, _ in enumerate(cluster.map(_remade, tasks, shared=RowMemory()), 1):
+    for done, _ in enumerate(cluster.map(_tile_row, tasks, shared=RowWork({})), 1):
         report("geodesics", done, len(rows))
-
-
-def _remade(path: str, identity: str, row: int, memory: RowMemory) -> None:
-    """One task."""
-    store = shared_run(path, identity)
-    store.write_tile_row(row, _upper_rows(store, row, memory))
-    _check_written(store, row)
 
 
 def write_given(
@@ -154,36 +151,38 @@ def write_given(
     read_upper: Callable[[slice], F64],
     scale: float,
     report: Progress,
-    reader: Reader,
-) -> F64:
-    """Write a matrix of geodesic distances, taken as D itself, as tiles; returns what `reader` takes of D.
-
-    The counts of its distances go into the store.
+    consumers: Mapping[str, Consumer],
+) -> dict[str, Any]:
+    """Write a matrix of geodesic distances, taken as D itself, as tiles; what each consumer takes of all of D.
 
     read_upper: Slice of vertices -> their distances to the vertices from its start on, user's unit.
-    -> (n, w)
     """
-    blocks = store.blocks
-    found, counts = np.zeros((blocks.n, reader.width)), new_counts()
 
-    def write(row: int, here: slice, use: Use) -> None:
-        store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use)
+    def made(here: slice) -> F32:
+        return (read_upper(here) / scale).astype(np.float32)
 
-    remade = []
-    for row, here in enumerate(blocks):
-        part = None
-        if store.tile_row_done(row):
-            try:
-                part = row_shares(store, reader, row)
-            except DamagedStoreError:
-                remade.append(row)
-        part = part or row_shares(store, reader, row, partial(write, row, here))
-        reader.combine(found[here.start :], part.total)
-        counts += part.counts
-        report("geodesics", row + 1, len(blocks))
-    warn_remade(store, remade)
-    store.write_array(DISTANCE_COUNTS, counts)
-    return found
+    rows = (_finished_row(store, consumers, row, partial(made, here)) for row, here in enumerate(store.blocks))
+    return _added_up(store, report, consumers, rows)
+
+
+def consumers_of(block: F64) -> dict[str, Consumer]:
+    """What goes with every D: its first read, for a block of vectors, and the counts of its distances."""
+    return {FIRST_FOUND: first_reader(block), DISTANCE_COUNTS: DistanceCounts()}
+
+
+def save_found(store: RunStore, made: dict[str, Any]) -> None:
+    """Write what the consumers of every D found, and take it out of `made`."""
+    for name in (DISTANCE_COUNTS, FIRST_FOUND):
+        store.write_array(name, made.pop(name))
+
+
+def _median(work: Work) -> float:
+    """The median distance of a sample, in the unit of the tiles."""
+    store = work.store
+    if not isinstance(work.points, GeodesicInput):
+        return sampled_median(shared_graph(store.path, store.identity), work.parameters.random_state)
+    sample = work.points.checked.sample_within(store.read_array("order"))
+    return float(np.median(sample)) / store.needed(GraphRecord).scale if len(sample) else 0.0
 
 
 class TileDistances(Step):
@@ -197,25 +196,26 @@ class TileDistances(Step):
 
     def run(self, work: Work) -> None:
         """Write D as tiles, read for the first time while they are written; a run that stopped goes on."""
-        store, points, report = work.store, work.points, work.report
+        store = work.store
         if store.record(DistancesRecord) is not None:
+            if work.consumers and store.has_distances:
+                work.made |= self._fed(work, work.consumers)
             return
-        graph = store.needed(GraphRecord)
-        report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
+        work.report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
         block = work.made.pop("start")
-        reader = first_reader(block)
-        if isinstance(points, GeodesicInput):
-            matrix, order = points.checked, store.read_array("order")
-            found = write_given(
-                store, lambda here: matrix.part(order[here], order[here.start :]), graph.scale, report, reader
-            )
-            sample = matrix.sample_within(order)
-            median = float(np.median(sample)) / graph.scale if len(sample) else 0.0
-        else:
-            found = compute_distances(work.cluster, store, report, reader)
-            median = sampled_median(shared_graph(store.path, store.identity), work.parameters.random_state)
-        FirstRead(block, found).save(store)
-        store.finish(DistancesRecord(tile_size=store.blocks.size, median=median))
+        work.made |= self._fed(work, consumers_of(block) | work.consumers)
+        save_found(store, work.made)
+        store.finish(DistancesRecord(tile_size=store.blocks.size, median=_median(work)))
+
+    def _fed(self, work: Work, consumers: Mapping[str, Consumer]) -> dict[str, Any]:
+        """What consumers take of all of D, whose missing rows are written."""
+        store, points = work.store, work.points
+        if not isinstance(points, GeodesicInput):
+            return compute_distances(work.cluster, store, work.report, consumers)
+        matrix, order, scale = points.checked, store.read_array("order"), store.needed(GraphRecord).scale
+        return write_given(
+            store, lambda here: matrix.part(order[here], order[here.start :]), scale, work.report, consumers
+        )
 
     def begun(self, store: RunStore) -> list[str]:
         """Rows of tiles that are there."""
@@ -343,8 +343,7 @@ def _read_again(work: Work) -> list[str]:
     if start is not None:
         asked = replace(work.parameters, **asdict(start.fields))
         block = kept_block(store, None, asked, work.cluster, start.most_columns)
-    found = compute_distances(work.cluster, store, work.report, first_reader(block))
-    FirstRead(block, found).save(store)
+    save_found(store, compute_distances(work.cluster, store, work.report, consumers_of(block)))
     store.finish()
     return ["D was read again for what is taken of all of it"]
 

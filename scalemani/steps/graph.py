@@ -11,7 +11,7 @@ from scalemani.graph.build import Graph
 from scalemani.neighbors.choice import SearchStrategy, lists_bytes
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters, metric_name, plain
-from scalemani.projection.projector import Trained
+from scalemani.projection.projector import MEANS, Trained
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.inputs import Input
 from scalemani.steps.records import (
@@ -129,7 +129,9 @@ class GraphStep(Step):
 
     def fields(self, parameters: Parameters, kind: str) -> GraphFields:
         """How edges are made, and what is done about components."""
-        return GraphFields(graph=parameters.graph, disconnected=parameters.disconnected)
+        return GraphFields(
+            graph=parameters.graph, disconnected=parameters.disconnected, edge_weights=parameters.edge_weights
+        )
 
     def run(self, work: Work) -> None:
         """Make it of the lists, unless it is there."""
@@ -151,6 +153,8 @@ class GraphStep(Step):
         store.write_array("vertex", vertex_of[points.distinct])
         store.write_array("bridges", graph.bridges)
         store.write_array("bridge_lengths", graph.bridge_lengths)
+        if graph.means is not None:
+            store.write_array(MEANS, graph.means)
         store.finish(
             GraphRecord(
                 fields=self.fields(work.parameters, points.kind),
@@ -177,10 +181,12 @@ class GraphStep(Step):
 
     def left(self, store: RunStore) -> set[str]:
         """The maps, the edges and what new points are held against."""
-        if store.record(GraphRecord) is None:
+        state = store.record(GraphRecord)
+        if state is None:
             return set()
         kind = store.needed(DataRecord).fields.kind
-        return {*MAPS, *(EDGES if kind != "geodesic" else ()), *OF_POINTS[kind]}
+        means = {MEANS} if state.fields.edge_weights == "conformal" else set()
+        return {*MAPS, *(EDGES if kind != "geodesic" else ()), *OF_POINTS[kind]} | means
 
     def check(self, work: Work, broken: set[str]) -> Any:
         """The vertices are each there once, and the graph is symmetric and as large as recorded."""
@@ -288,6 +294,7 @@ def trained(store: RunStore) -> Trained:
         metric_params=asked.params,
         knn=asked.knn,
         listed=neighbors.listed,
+        conformal=graph.fields.edge_weights == "conformal",
         n=graph.n_vertices,
         n_edges=graph.n_edges,
     )

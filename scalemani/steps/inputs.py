@@ -175,6 +175,7 @@ class _Searched(_ByEdges):
             radius=parameters.radius,
             kind=parameters.graph,
             find_more=lambda k: self._lists(parameters, min(k, self.n_distinct - 1)),
+            conformal=lists if parameters.edge_weights == "conformal" else None,
         )
         return self._in_range(graph)
 
@@ -297,6 +298,7 @@ class GraphInput(_ByEdges):
     def __init__(self, X: Any) -> None:
         edges = given_edges(X)
         self.matrix = edges.graph()
+        self.listed = edges.lists
         self.edges = edges if edges.lists or not edges.symmetric else None  # the graph says it all
         check_magnitude(self.matrix)
         self.n_rows = self.n_features = self.n_distinct = self.matrix.shape[0]
@@ -323,7 +325,7 @@ class GraphInput(_ByEdges):
         self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent
     ) -> NeighborLists | None:
         """The nearest of the given neighbours; None for a finished graph."""
-        if self.edges is None or not self.edges.lists:
+        if self.edges is None or not self.listed:
             return None
         return self.edges.nearest(parameters.n_neighbors, parameters.radius)
 
@@ -334,7 +336,8 @@ class GraphInput(_ByEdges):
             matrix = symmetric_graph(lists, kind)
         else:
             matrix = self.matrix if self.edges is None else self.edges.graph(kind)
-        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected))
+        conformal = lists if parameters.edge_weights == "conformal" else None
+        return self._in_range(make_graph(matrix, disconnected=parameters.disconnected, conformal=conformal))
 
     def save(self, store: RunStore) -> None:
         """Write the order in which ties between training points are broken: nothing but their number is known."""
@@ -431,5 +434,10 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
     if given.kind in ("features", "distances") and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
+    if parameters.edge_weights == "conformal" and given.kind == "graph" and not given.listed:
+        raise ScalemaniError(
+            "edge_weights='conformal' divides by mean distances to neighbours, and X is a finished graph, without "
+            "neighbour lists; store each row's own 0 to make it lists, or use edge_weights='plain'"
+        )
     if p >= n:
         raise ScalemaniError(f"n_components={p} needs at least {p + 1} distinct rows; X has {n}{repeats}")

@@ -119,6 +119,7 @@ class GraphFields(Record, frozen=True, kw_only=True):
 
     graph: Plain
     disconnected: Plain
+    edge_weights: Plain
 
 
 class GraphRecord(StepRecord, frozen=True, kw_only=True):

@@ -83,7 +83,8 @@ def _is_stray(name: str) -> bool:
 
 REAL = "a real dtype"
 BINS = "2042"  # of counted distances; not imported, since their kernel would come along
-Bound = int | str | None
+TINY = 5e-324  # the least number above 0
+Bound = float | str | None
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ EXPECTED = {
     "vertex": Expected("int64", "rows", -1, "vertices"),
     "bridges": Expected("int64", "bridges 2", 0, "points"),
     "bridge_lengths": Expected("float64", "bridges", 0),
+    "neighbor_means": Expected("float64", "vertices", TINY),
     "first_block": Expected("float64", "vertices *"),
     "first_found": Expected("float64", "vertices *"),
     "distance_counts": Expected("int64", BINS, 0, "pairs+1"),
@@ -191,9 +193,9 @@ def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
     }
 
 
-def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
+def _number(bound: Bound, sizes: Mapping[str, int | None]) -> float | None:
     """A bound or side as a number; None where any will do."""
-    if bound is None or bound == "*" or isinstance(bound, int):
+    if bound is None or bound == "*" or isinstance(bound, int | float):
         return None if isinstance(bound, str) else bound
     name, _, more = bound.partition("+")
     size = int(name) if name.isdecimal() else sizes[name]

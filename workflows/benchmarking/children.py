@@ -209,7 +209,7 @@ def stage(*, graph: str, store: str, cores: int, tile: int | None, checked: int 
         reader = first_reader(start_block(n, first_block(n, 2), 0))
         found: dict[str, Any] = {"n": n, "cores": cores, "tile": tile, "start_bytes": peak_memory()}
         started = time.perf_counter()
-        distances.compute_distances(cluster, run, lambda *_: None, reader)
+        distances.compute_distances(cluster, run, lambda *_: None, {"first": reader})
         seconds = time.perf_counter() - started
     found |= {"seconds": seconds, "pairs_per_second": n * n / seconds, "peak_bytes": peak_memory()}
     files = [path.stat().st_size for path in Path(store, "distances").rglob("*") if path.is_file()]

@@ -79,7 +79,8 @@ def measure(*, graph: str, store: str, cores: int, tile: int | None, repeats: in
     rows.save_graph(run, matrix, 1.0)
     run.create_distances(n, size)
     with DaskCluster(threads=cores) as cluster:
-        first = FirstRead(block, distances.compute_distances(cluster, run, lambda *_: None, first_reader(block)))
+        made = distances.compute_distances(cluster, run, lambda *_: None, {"first": first_reader(block)})
+        first = FirstRead(block, made["first"])
     found: dict[str, Any] = {"n": n, "tile": size, "cores": cores, "tiles": len(run.blocks.tiles())}
     folder = Path(store, "distances", "c")
     for precision in ("float32", "float64"):
