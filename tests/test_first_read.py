@@ -20,6 +20,7 @@ from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import FIRST_BLOCK, CentredKernels, FirstRead, first_reader
 from scalemani.steps.distances import compute_distances, write_given
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -66,7 +67,7 @@ def totals(found):
 @pytest.fixture
 def reads(monkeypatch):
     """The tiles that are read, and how often rows are gathered from them."""
-    seen, real, gather = Counter(), RunStore.read_tile, RunStore.read_rows
+    seen, real, gather = Counter(), Tiles.read, RunStore.read_rows
 
     def counted(self, row, column, buffer=None):
         seen[row, column] += 1
@@ -76,7 +77,7 @@ def reads(monkeypatch):
         seen["rows"] += 1
         return gather(self, vertices)
 
-    monkeypatch.setattr(RunStore, "read_tile", counted)
+    monkeypatch.setattr(Tiles, "read", counted)
     monkeypatch.setattr(RunStore, "read_rows", gathered)
     return seen
 
@@ -160,7 +161,7 @@ def test_a_run_that_was_stopped_anywhere_finds_the_same_bits(
     D = reference[0].read_rows(np.arange(N))
     for row in finished:
         here = store.blocks[row]
-        store.write_tile_row(row, D[here, here.start :])
+        store.tiles.write(row, D[here, here.start :])
     reads.clear()
     found = compute_distances(cluster, store, quiet, first_reader(block))
     np.testing.assert_array_equal(found, reference[1])

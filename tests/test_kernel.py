@@ -126,9 +126,7 @@ def test_they_are_those_of_lingoes_squared_distances_too(distances, s):
 def test_every_product_is_one_read_and_is_counted(cluster, store, monkeypatch):
     """Counted by the object, said to the caller, and true: each tile is read once a product."""
     read, tiles = Tiles.read, []
-    monkeypatch.setattr(
-        Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1]
-    )
+    monkeypatch.setattr(Tiles, "read", lambda self, *tile: (tiles.append(tile[:2]), read(self, *tile))[1])
     heard = []
     kernels = CentredKernels(cluster, store, on_read=heard.append)
     for _ in range(3):

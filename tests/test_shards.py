@@ -395,9 +395,7 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
         read = read_input(np.arange(120_000.0).reshape(-1, 3), "euclidean", None, memory)
         read._search = read._make_search(parameters)
         monkeypatch.setattr(inputs, "symmetric_bytes", lambda n, edges: 0)
-        monkeypatch.setattr(
-            choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent")
-        )
+        monkeypatch.setattr(choice, "search_bytes", lambda n, w, k, method, t: (n << 16) * (method == "nndescent"))
         needed.append(read.search_bytes(parameters, 0))
     assert needed[1] < 1050 << 20 < needed[0]
 

@@ -188,7 +188,7 @@ def read_tiles(store: RunStore, reader: Reader, run: list[tuple[int, int]]) -> P
     """The shares of consecutive tiles, read from the store."""
     partial, buffer = PartialRead(store, reader, run[0][0]), store.tiles.new_buffer()
     for row, column in run:
-        partial.add(row, column, store.read_tile(row, column, buffer))
+        partial.add(row, column, store.tiles.read(row, column, buffer))
     return partial
 
 
@@ -227,7 +227,7 @@ def row_shares(store: RunStore, reader: Reader, row: int, write: Callable[[Use],
     if write is None:
         buffer = store.tiles.new_buffer()
         for place in tile_row(store, row):
-            use(*place, store.read_tile(*place, buffer))
+            use(*place, store.tiles.read(*place, buffer))
     else:
         write(use)
     return RowShares(partial.total, counts)

@@ -68,7 +68,7 @@ def compute_distances(cluster: Cluster, store: RunStore, report: Progress, reade
         host that wrote it: a network's folder may be remembered elsewhere as it was.
     Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
-    missing, blocks = set(store.missing_rows()), store.blocks
+    missing, blocks = set(store.tiles.missing()), store.blocks
     total, identity = len(blocks), store.identity
     done = total - len(missing)
     found, counts, remade = np.zeros((blocks.n, reader.width)), new_counts(), list[int]()
@@ -106,20 +106,20 @@ class RowWork:
 def _tile_row(path: str, identity: str, row: int, work: RowWork) -> RowShares:
     """One task: the tiles (row, row..); returns their shares."""
     store, reader = shared_run(path, identity), work.reader
-    done = store.tile_row_done(row)
+    done = store.tiles.done(row)
     if done:
         try:
             return row_shares(store, reader, row)
         except DamagedStoreError:
             pass  # it is made again below
     upper = _upper_rows(store, row, work.memory)
-    shares = row_shares(store, reader, row, lambda use: store.write_tile_row(row, upper, use))
+    shares = row_shares(store, reader, row, lambda use: store.tiles.write(row, upper, use))
     _check_written(store, row)
     return replace(shares, remade=done)
 
 
 def _check_written(store: RunStore, row: int) -> None:
-    if not store.tile_row_done(row):
+    if not store.tiles.done(row):
         raise DamagedStoreError(f"{store.path!r}: tile row {row} of D was not written; {REMEDY}")
 
 
@@ -136,7 +136,7 @@ def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> F32:
 def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Progress) -> None:
     """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had."""
     for row in rows:
-        store.unfinish(row)
+        store.tiles.unfinish(row)
     tasks = [(store.path, store.identity, row) for row in rows]
     for done, _ in enumerate(cluster.map(_remade, tasks, shared=RowMemory()), 1):
         report("geodesics", done, len(rows))
@@ -145,7 +145,7 @@ def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Prog
 def _remade(path: str, identity: str, row: int, memory: RowMemory) -> None:
     """One task."""
     store = shared_run(path, identity)
-    store.write_tile_row(row, _upper_rows(store, row, memory))
+    store.tiles.write(row, _upper_rows(store, row, memory))
     _check_written(store, row)
 
 
@@ -167,12 +167,12 @@ def write_given(
     found, counts = np.zeros((blocks.n, reader.width)), new_counts()
 
     def write(row: int, here: slice, use: Use) -> None:
-        store.write_tile_row(row, (read_upper(here) / scale).astype(np.float32), use)
+        store.tiles.write(row, (read_upper(here) / scale).astype(np.float32), use)
 
     remade = []
     for row, here in enumerate(blocks):
         part = None
-        if store.tile_row_done(row):
+        if store.tiles.done(row):
             try:
                 part = row_shares(store, reader, row)
             except DamagedStoreError:
@@ -206,7 +206,7 @@ class TileDistances(Step):
         if not store.has_distances:
             store.create_distances(graph.n_vertices, work.cut.tile, work.parameters.compression)
             store.write_array(FIRST_BLOCK, work.made["start"])  # what was read of another D goes with that
-        report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
+        report(self.name, len(store.blocks) - len(store.tiles.missing()), len(store.blocks))
         block = work.made.pop("start")
         reader = first_reader(block)
         if isinstance(points, GeodesicInput):
@@ -227,7 +227,7 @@ class TileDistances(Step):
         if not store.has_distances:
             return []
         rows = len(store.blocks)
-        return [f"{rows - len(store.missing_rows()):,} of {rows:,} rows of tiles"]
+        return [f"{rows - len(store.tiles.missing()):,} of {rows:,} rows of tiles"]
 
     # ---- what is damaged ----
 
@@ -261,7 +261,7 @@ class TileDistances(Step):
         if work.given or waiting or not store.has_distances:
             store.forget(self.name)  # at once
             for row in rows:
-                store.unfinish(row)
+                store.tiles.unfinish(row)
                 store.tiles.file(row, row).parent.remove()
             store.remove_array(DISTANCE_COUNTS)
             store.remove_arrays("first_")
@@ -363,7 +363,7 @@ def drop_contradicting(store: RunStore) -> list[str]:
 
 def _metadata(store: RunStore) -> list[str]:
     """Write D's metadata again: they follow from the sides of D and its tiles and one of three ways to compress."""
-    state, wanted = store.record(DistancesRecord), store.metadata_sum()
+    state, wanted = store.record(DistancesRecord), store.metadata_sum
     if wanted is not None and state is not None:
         metadata = open_location(store.path) / "distances" / "zarr.json"
         for compression in (None, *COMPRESSIONS):

@@ -200,14 +200,6 @@ def _number(bound: Bound, sizes: Mapping[str, int | None]) -> int | None:
     return None if size is None else size + int(more or 0)
 
 
-def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
-    """An array of the run at `path`, unless something is wrong with it."""
-    fault = fault_of(name, array, stages)
-    if fault is not None:
-        raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
-    return array
-
-
 def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
     """Refuse distances of another number of vertices than the graph's."""
     vertices = _sizes(stages)["vertices"]

@@ -14,7 +14,6 @@ import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage.arrays import PIECES, is_own, is_partial
-from scalemani.storage.distances import DISTANCES
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.pieces import SUFFIX, is_whole
@@ -29,7 +28,7 @@ from scalemani.storage.records import (
     RunDocument,
     canonical,
 )
-from scalemani.storage.run import RunStore
+from scalemani.storage.run import DISTANCES, RunStore, opened_anew
 from scalemani.storage.tiles import LEDGER, Tiles, Use
 
 TILES = (DISTANCES, LEDGER)  # the folders of D
@@ -245,10 +244,3 @@ def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault
     tiles = opened_anew(path, identity).tiles
     problem = row_problem(tiles, row, finished=finished)
     return [] if problem is None else [fault_of_row(tiles, row, problem)]
-
-
-def opened_anew(path: str, identity: str) -> RunStore:
-    """A run, for a task: what a process remembers of the ledger may be older than the damage."""
-    store = RunStore(path)
-    store.identity = identity
-    return store
