@@ -66,19 +66,30 @@ def totals(found):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The tiles that are read, and how often rows are gathered from them."""
-    seen, real, gather = Counter(), Tiles.read, RunStore.read_rows
+    """The tiles that are read, but for those of the self-check's columns, and how often rows are gathered from them."""
+    seen, inside, real = Counter(), [], {name: getattr(RunStore, name) for name in ("read_rows", "read_columns")}
+    read = Tiles.read
 
     def counted(self, row, column, buffer=None):
-        seen[row, column] += 1
-        return real(self, row, column, buffer)
+        if not inside:
+            seen[row, column] += 1
+        return read(self, row, column, buffer)
 
-    def gathered(self, vertices):
-        seen["rows"] += 1
-        return gather(self, vertices)
+    def gathering(name):
+        def gathered(self, *what):
+            if name == "read_rows":
+                seen["rows"] += 1
+            inside.append(name)
+            try:
+                return real[name](self, *what)
+            finally:
+                inside.pop()
+
+        return gathered
 
     monkeypatch.setattr(Tiles, "read", counted)
-    monkeypatch.setattr(RunStore, "read_rows", gathered)
+    for name in real:
+        monkeypatch.setattr(RunStore, name, gathering(name))
     return seen
 
 

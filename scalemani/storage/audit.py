@@ -4,16 +4,14 @@ Every byte is looked at: the document's text and its copy's, each array with its
 line of the ledgers, and the names of all files. What the files say together is for the steps to check.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.arrays import PIECES, is_own, is_partial
+from scalemani.storage.arrays import PIECES, chunk_names, is_own, is_partial
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.pieces import SUFFIX, is_whole
@@ -86,7 +84,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     finished: Name of an array -> whether it is of a stage that is finished: the document ought to have it.
     elsewhere: Folders that are the run's and are looked at elsewhere.
     """
-    known = {ROOT, COPY, *elsewhere, *store.document.arrays}
+    known, fitted = {ROOT, COPY, *elsewhere, *store.document.arrays}, "fit" in store.document.stages
     for entry in in_order(open_location(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances):
@@ -94,7 +92,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
         if not is_own(name):
             yield _extra(name)
         elif name in PIECES.values():
-            yield from _piece_faults(entry, "fit" in store.document.stages)
+            yield from _piece_faults(entry, fitted)
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif is_partial(name) or not store.has_array(name):
@@ -103,7 +101,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif not _written_here(entry):
             yield _extra(name)
-        elif "fit" in store.document.stages:  # else the same fit goes on from it
+        elif fitted:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
@@ -138,21 +136,13 @@ def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[F
         try:
             store.read_array(name)
             metadata: ArrayMetadata = read_json(folder / name / "zarr.json", MOST_METADATA_BYTES, ArrayMetadata)
-            counts = [-(-side // length) for side, length in zip(metadata.shape, metadata.chunks, strict=True)]
-            wanted = {"zarr.json"}
-            if math.prod(metadata.shape):
-                wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
-            yield from _files(folder, name, wanted)
+            wanted = {"zarr.json", *chunk_names(metadata.shape, metadata.chunks[0])}
+            there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
+            if wanted - there:
+                yield Fault("array", name, f"{min(wanted - there)} is missing")
+            yield from (_extra(f"{name}/{extra}") for extra in sorted(there - wanted))
         except (ScalemaniError, DamagedStoreError, MemoryError) as error:
             yield Fault("array", name, cause(error, folder))
-
-
-def _files(folder: Location, name: str, wanted: set[str]) -> Iterator[Fault]:
-    there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
-    if wanted - there:
-        yield Fault("array", name, f"{min(wanted - there)} is missing")
-    for extra in sorted(there - wanted):
-        yield _extra(f"{name}/{extra}")
 
 
 def _extra(name: str) -> Fault:

@@ -89,15 +89,13 @@ class FilePath(PosixPath):
         return os.path.lexists(self)
 
     def is_begun(self) -> bool:
-        """Whether an array was begun here: never, since arrays are made at scratch names."""
+        """Whether a part of an array has this name: never, since arrays are made at scratch names."""
         return False
 
     def size(self) -> int:
-        """Bytes of the file."""
         return self.stat().st_size
 
     def names(self) -> set[str]:
-        """Names of the entries."""
         return set(os.listdir(self))
 
     def identity(self) -> bytes:
@@ -108,9 +106,7 @@ class FilePath(PosixPath):
     def strange_entries(self, levels: int) -> Iterator[tuple[str, str]]:
         """Entries that are neither folders nor plain files, and what they are; the folder itself may be a link.
 
-        One entry costs no more than its name: kinds come with the listing.
-
-        levels: Of folders that are listed.
+        levels: Of folders that are listed. One entry costs no more than its name: kinds come with the listing.
         """
         left = [(str(self), levels - 1)]
         while left:

@@ -1,10 +1,10 @@
 """Distances on the disk: matrices of float32 in tiles, and a ledger that says which rows of tiles are whole.
 
 Two kinds of matrices are kept so: D, which is symmetric, by its tiles (I, J) with I <= J; and the distances to
-landmarks, by all of their tiles. A tile is a chunk of a Zarr array and a file or object of its own: float32 in C order,
-inf where there is no path, NaN where the last blocks have nothing, uncompressed unless asked otherwise (Zarr's default
-codec is 4 times slower and saves 19 %). Any Zarr reader reads it. It is read here into memory of the caller's, which
-is faster than Zarr's own way by more than a checksum of the file takes.
+landmarks, by all of their tiles. A tile is a chunk of a Zarr array, which any Zarr reader reads, and a file or object
+of its own: float32 in C order, inf where there is no path, NaN where the last blocks have nothing, uncompressed unless
+asked otherwise (Zarr's default codec is 4 times slower and saves 19 %). It is read here into memory of the caller's,
+which is faster than Zarr's own way by more than a checksum of the file takes.
 
 A row of tiles is done when its line, `<row>.json` in the ledger, is there and is this run's: it is put after the tiles
 are in place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what
@@ -60,8 +60,7 @@ class Blocks:
 
     def length(self, block: int) -> int:
         """Items in one block."""
-        part = self[block]
-        return int(part.stop - part.start)
+        return int(self[block].stop - self[block].start)
 
     def tiles(self) -> list[tuple[int, int]]:
         """Every upper tile (I, J), I <= J, row by row."""
@@ -77,8 +76,7 @@ class Blocks:
     def tile_runs(self, most: int) -> list[list[tuple[int, int]]]:
         """The upper tiles in at most `most` consecutive runs of nearly equal number.
 
-        The runs depend on `n`, `size` and `most` alone, never on workers, so that a sum over runs in
-        this order has the same bits wherever it is computed.
+        They depend on `n`, `size` and `most` alone, so that a sum over runs in this order has the same bits anywhere.
         """
         tiles = self.tiles()
         count = max(1, min(most, len(tiles)))
