@@ -27,9 +27,7 @@ from scalemani.progress import Progress
 from scalemani.storage.forks import CLIENT, forked, is_of_parent
 
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
-
 _AT_THE_END = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
-
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
 _lock = threading.Lock()  # of the two below
 _quiet = 0  # clusters of ours that are open
@@ -137,7 +135,9 @@ class DaskCluster(Cluster):
         if isinstance(self._scheduler, Client):
             self._take(self._scheduler)
         elif active is not None:
-            self._leave_the_pool()
+            if hasattr(thread_state, "execution_state"):
+                secede()  # inside a task: give its thread back, or the tasks it waits for might never get one
+                self._ours.callback(rejoin)
             self._take(active)
         elif self._scheduler is None:
             self._embed()
@@ -163,12 +163,6 @@ class DaskCluster(Cluster):
             self.client = client
         else:
             self._connect(client.scheduler.address, client.security)
-
-    def _leave_the_pool(self) -> None:
-        """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
-        if hasattr(thread_state, "execution_state"):
-            secede()
-            self._ours.callback(rejoin)
 
     def _embed(self) -> None:
         self._ours.enter_context(quiet_logs())
@@ -264,10 +258,10 @@ class DaskCluster(Cluster):
         self._folder.check()
 
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
-        """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
+        """See :meth:`Cluster.map`; `shared` is sent to each worker once.
 
-        At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
-        each worker once. An error in a task is raised here, after the others in flight are cancelled.
+        At most two tasks a thread and four more are in flight, more of them as workers come. An error in a task is
+        raised here, after the others in flight are cancelled.
 
         Raises ClusterLostError: As the class says, or if a task's workers died `health.TRIES` times.
         """

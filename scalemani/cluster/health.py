@@ -23,6 +23,7 @@ SCHEDULER_SECONDS = 45.0  # a scheduler answers in milliseconds; one that was cu
 ASK_SECONDS = 30.0  # for a worker's answer about itself; one that is stopped or cut off gives none
 TRIES = 5  # of a task whose workers die, or whose operand was lost with them
 AGAIN = "what is finished is in the store: give the same command again to go on"
+Workers = Mapping[str, Mapping[str, Any]]  # by address, as the scheduler's ``identity`` gives them
 Cancelled = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
@@ -74,15 +75,14 @@ class Watch:
         """Whether it is time to look at the workers."""
         return self._clock() - self._looked >= LOOK_SECONDS
 
-    def look(self, workers: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Judge the workers as the scheduler's ``identity`` gives them; a line if the run can't go on.
+    def look(self, workers: Workers) -> str | None:
+        """Judge the workers; a line if the run can't go on.
 
         A worker that takes no further tasks may still be at one, which counts as going on.
         """
         now = self._looked = self._clock()
         if any(worker.get("status") == "running" or _busy(worker) for worker in workers.values()):
             self._since = now
-            return None
         waited = now - self._since
         if waited < self._patience:
             return None
@@ -165,8 +165,8 @@ class Calls:
         if self.client.status != "running" or getattr(error, "reason", None) == "scheduler-connection-lost":
             raise self.lost() from error
 
-    def workers(self) -> Mapping[str, Mapping[str, Any]]:
-        """The workers by address, as the scheduler knows them now.
+    def workers(self) -> Workers:
+        """The workers as the scheduler knows them now.
 
         Raises ClusterLostError: If it gives no answer for `SCHEDULER_SECONDS`.
         """
@@ -179,14 +179,12 @@ class Calls:
 
         self.check()
         try:
-            return self._count(self._wait(self.client.scheduler.identity(n_workers=-1), look)["workers"])
+            found: Workers = self._wait(self.client.scheduler.identity(n_workers=-1), look)["workers"]
         except (OSError, *Cancelled) as error:
             raise self.lost() from error
-
-    def _count(self, workers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        seeing = (about for address, about in workers.items() if address not in self.without_store)
+        seeing = (about for address, about in found.items() if address not in self.without_store)
         self._counted, self._threads = time.monotonic(), sum(int(about["nthreads"]) for about in seeing)
-        return workers
+        return found
 
     def threads(self) -> int:
         """Threads of the workers that see the store; the scheduler is asked now and then, or once where it is ours."""

@@ -41,21 +41,14 @@ def free_memory(system: str = "/") -> int:
     Pages of cached files are given up when memory is asked for, and a run's own tiles fill the cache:
     they count as free. A large number where the system says nothing.
     """
-    available = _available(Path(system, "proc/meminfo"))
+    said = [line.split()[1] for line in _lines(Path(system, "proc/meminfo")) if line.startswith("MemAvailable:")]
+    available = int(said[0]) << 10 if said else None
     if available is None:
         try:
             available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
             available = 1 << 40
     return min([available, *_group_room(Path(system))])
-
-
-def _available(meminfo: Path) -> int | None:
-    """MemAvailable in bytes."""
-    for line in _lines(meminfo):
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    return None
 
 
 def _group_room(system: Path) -> Iterator[int]:

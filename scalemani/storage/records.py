@@ -1,8 +1,8 @@
 """What a store says in JSON, typed: the run's document, a line of a ledger, the writer's file, an array's metadata.
 
-Each is a `msgspec.Struct`: its types, ranges and words are checked where it is read, and an error says file, key and
-what is wrong in one line. What a step records is a :class:`StepRecord` of its own (:mod:`scalemani.steps.records`); a
-store knows them by name alone.
+Each is a `msgspec.Struct`: types, ranges and words are checked where it is read, and an error says file, key and what
+is wrong in one line. What a step records is a :class:`StepRecord` of its own (:mod:`scalemani.steps.records`); a store
+knows them by name alone.
 
 The document is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and
 once more in `document.json`, so that one damaged byte does not take a run with it. Both are put whole, the copy second:
@@ -145,10 +145,10 @@ class RunDocument:
     def begin(self, document: Document) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
-        begun = create_once(self.folder / ROOT, as_group(sealed))
-        if begun:
-            (self.folder / COPY).put(canonical(sealed))
-        return begun
+        if not create_once(self.folder / ROOT, as_group(sealed)):
+            return False
+        (self.folder / COPY).put(canonical(sealed))
+        return True
 
     def copy(self) -> Document:
         """What the second file holds."""
@@ -158,7 +158,7 @@ class RunDocument:
     def whole(self) -> list[Document]:
         """Every document that is whole in one of the two files, in whichever form: that of this run first.
 
-        This run's is the one of which more arrays are in place, should another run's have come here.
+        Should another run's have come here, this run's is that of which more arrays are in place.
         """
         found = []
         for place in (self.folder / ROOT, self.folder / COPY):
@@ -221,8 +221,7 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
     """The record of a step."""
     if name not in STEPS:
         importlib.import_module(DECLARED)
-    kind = STEPS.get(name)
-    if kind is None:
+    if (kind := STEPS.get(name)) is None:
         raise ScalemaniError(
             f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
             "another module wrote it; use that, or fit again with overwrite"
@@ -265,9 +264,8 @@ def versions() -> dict[str, str]:
     """The packages that a run is made by, for its document."""
     from importlib.metadata import PackageNotFoundError, version
 
-    names = ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn")
     found = {}
-    for name in names:
+    for name in ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -32,6 +32,7 @@ from scalemani.storage.writer import Writer
 
 DISTANCES = "distances"  # the folder of D
 WITH_DISTANCES = ("first_", PIECES["solve"])  # how the names begin of what was read of D, which goes with it
+ALSO_MADE = "another fit is making a run at {!r}: wait for it, or give another path"
 LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 
 
@@ -88,7 +89,7 @@ class RunStore:
                 start.remove()
             raise
         if not begun:
-            raise _also_made(path)
+            raise ScalemaniError(ALSO_MADE.format(str(path)))
         return cls(start) if start == target else cls(start).moved_to(target, replace=replace)
 
     def guarded(self, check: Callable[[], None]) -> "RunStore":
@@ -112,7 +113,7 @@ class RunStore:
             self.remove()
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            raise _also_made(path) from error
+            raise ScalemaniError(ALSO_MADE.format(str(path))) from error
         return RunStore(target)
 
     # ---- the document: written by the client alone ----------------------------------------------
@@ -129,7 +130,10 @@ class RunStore:
             self._document.write(document.changed(stages=stages, arrays=arrays))
 
     def _check_right(self) -> None:
-        """Before anything of the run is changed: it is this writer's still, and the run that was opened."""
+        """Before anything of the run is changed: it is this writer's still, and the run that was opened.
+
+        Raises StoreInUseError: If another writer has taken over.
+        """
         self._guard()
         self.check_identity()
 
@@ -155,7 +159,6 @@ class RunStore:
     def finish(self, *records: StepRecord) -> None:
         """Record steps as done, and the arrays that were written.
 
-        Raises StoreInUseError: If another writer has taken over.
         Raises DamagedStoreError: If a record holds what can't be read back.
         """
         self._check_right()
@@ -179,10 +182,7 @@ class RunStore:
     # ---- arrays --------------------------------------------------------------------------------
 
     def write_array(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array whole; see :mod:`scalemani.storage.arrays`.
-
-        Raises TypeError: If it holds anything but numbers.
-        """
+        """Write an array of numbers whole; see :mod:`scalemani.storage.arrays`."""
         self._forget_arrays(lambda other: other == name)
         self._written[name] = arrays.write(open_location(self.path), name, array)
 
@@ -327,13 +327,9 @@ class RunStore:
         sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(LEFT_OUT)}
         return blake2b(canonical(sums), digest_size=16).hexdigest()
 
-    def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
+    def state_of(self, prefix: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
-        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefixes)))
-
-
-def _also_made(path: AnyPath) -> ScalemaniError:
-    return ScalemaniError(f"another fit is making a run at {str(path)!r}: wait for it, or give another path")
+        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefix)))
 
 
 Made = TypeVar("Made")
@@ -370,13 +366,10 @@ class OncePerProcess(Generic[Made]):
     def __init__(self, make: Callable[[str, str], Made], prefix: str) -> None:
         self.__wrapped__, self.__doc__, self._prefix = make, make.__doc__, prefix
         self._kept = lru_cache(maxsize=2)(lambda path, identity, state: make(path, identity))
+        self.cache_clear = self._kept.cache_clear
 
     def __call__(self, path: str, identity: str) -> Made:
         return self._kept(path, identity, shared_run(path, identity).state_of(self._prefix))
-
-    def cache_clear(self) -> None:
-        """Forget what is kept."""
-        self._kept.cache_clear()
 
 
 def once_per_process(prefix: str) -> Callable[[Callable[[str, str], Made]], OncePerProcess[Made]]:

@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -193,11 +194,11 @@ class Writer:
         """Who is said to write; None where nobody is."""
         try:
             found: WriterRecord = read_json(self._object, MOST_WRITER_BYTES, WriterRecord)
+            return found
         except DamagedStoreError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
             raise
-        return found
 
     def _beats(self) -> None:
         while not self._ended.wait(BEAT):
@@ -208,24 +209,18 @@ class Writer:
             except StoreInUseError:
                 return  # the next check of the work itself says so
             except DiskFullError:
-                self._beat_in_place()
+                with suppress(OSError, ValueError):
+                    self._object.write_in_place(self._text())
             except (OSError, StoreUnreachableError):
                 continue  # a file system or a network that is away for a moment
-
-    def _beat_in_place(self) -> None:
-        try:
-            self._object.write_in_place(self._text())
-        except (OSError, ValueError):
-            return
 
 
 def who_writes(path: AnyPath) -> str | None:
     """Who is at work at a path, for messages, as far as it can be told at once; None where nobody is or may be."""
-    writer = Writer(path)
     try:
-        found = writer._found()
+        found = Writer(path)._found()
     except (DamagedStoreError, OSError):
-        return None
+        found = None
     if found is None:
         return None
     if found.boot != _machine():
