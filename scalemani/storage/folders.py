@@ -1,9 +1,9 @@
 """Paths of this machine, with what a store asks of a place; :mod:`scalemani.storage.files` lists that.
 
 Every file is written to a scratch name, `<name>.<hex>.partial`, and renamed, or linked where the first to come must
-stay. So what has a name is whole, and nothing reads what a killed process leaves. Replacing a folder is two renames:
-the old one to `.old.partial`, the new one into place. If the process dies between them, `recover` renames the old one
-back. Once the new one is in place the old one loses that name before anything of it is removed.
+stay: what has a name is whole. Replacing a folder is two renames: the old one to `.old.partial`, the new one into
+place. If the process dies between them, `recover` renames the old one back. Once the new one is in place the old one
+loses that name before anything of it is removed.
 """
 
 import errno
@@ -55,10 +55,7 @@ class FilePath(PosixPath):
         return FilePath(os.path.realpath(self))
 
     def shared_name(self) -> "FilePath":
-        """Absolute path. Symlinks are resolved so that every process uses the same folder.
-
-        A broken link is returned as it is, and opening it fails.
-        """
+        """As :meth:`real`, so that every process uses the same folder; a broken link as it is: opening it fails."""
         return self.real() if self.exists() else self.normal()
 
     def above(self) -> list["FilePath"]:
@@ -79,7 +76,7 @@ class FilePath(PosixPath):
         return target.with_name(f"{short_name(target.name)}.{uuid.uuid4().hex}{PARTIAL}")
 
     def start_name(self) -> "FilePath":
-        """Where something starts that two processes may begin at once: at a scratch name, since a rename decides."""
+        """Where something starts that two processes may begin at once: a scratch name, since a rename decides."""
         return self.scratch_name()
 
     # ---- what is there ---------------------------------------------------------------------------
@@ -279,10 +276,9 @@ class FilePath(PosixPath):
 
     def remove_scratch(self, *below: str) -> None:
         """Remove what a killed process was making in this folder, and in those below it that match; nothing else."""
-        for at in ("", *below):
-            for left in self.glob(f"{at}*{PARTIAL}"):
-                if LEFT.search(left.name):
-                    left.remove()
+        for left in (found for at in ("", *below) for found in self.glob(f"{at}*{PARTIAL}")):
+            if LEFT.search(left.name):
+                left.remove()
 
     # ---- one thing in the place of another -------------------------------------------------------
 
