@@ -21,6 +21,7 @@ from scalemani.cluster.client import Cluster, cores, tasks_in_flight
 from scalemani.cluster.health import Calls
 from scalemani.cluster.machine import give_back
 from scalemani.cluster.tasks import TaskWindow
+from scalemani.cluster.threads import while_anyone
 from scalemani.cluster.workers import SharedFolder, WorkerInfo, process_name, worker_info
 from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
@@ -29,32 +30,18 @@ from scalemani.storage.forks import CLIENT, forked, is_of_parent
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 _AT_THE_END = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
-_lock = threading.Lock()  # of the two below
-_quiet = 0  # clusters of ours that are open
-_levels: list[tuple[logging.Handler, int]] = []  # of the handlers of Dask's log before the first
 
 
+@while_anyone
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """Keep Dask's log off the terminal while any cluster of ours is open.
-
-    Levels are a whole process's: the first to come sets them, the last to go restores them.
-    """
-    global _quiet, _levels
-    with _lock:
-        if _quiet == 0:
-            _levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
-            for handler, _ in _levels:
-                handler.setLevel(logging.CRITICAL)
-        _quiet += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _quiet -= 1
-            if _quiet == 0:
-                for handler, level in _levels:
-                    handler.setLevel(level)
+    """Keep Dask's log off the terminal while any cluster of ours is open."""
+    levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
+    for handler, _ in levels:
+        handler.setLevel(logging.CRITICAL)
+    yield
+    for handler, level in levels:
+        handler.setLevel(level)
 
 
 def be_quiet_in(loop: Any) -> None:

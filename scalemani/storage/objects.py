@@ -164,14 +164,8 @@ class ObjectPath:
         return iter(())  # there are no links and no devices
 
     def glob(self, pattern: str) -> Iterator["ObjectPath"]:
-        """Entries below whose names match, part by part."""
-        first, _, rest = pattern.partition("/")
-        if not any(sign in first for sign in "*?["):
-            found = [self / first] if rest or (self / first).exists() else []
-        else:
-            found = [entry for entry in self.iterdir() if fnmatch.fnmatchcase(entry.name, first)]
-        for entry in found:
-            yield from entry.glob(rest) if rest else [entry]
+        """Entries right below whose names match."""
+        return (entry for entry in self.iterdir() if fnmatch.fnmatchcase(entry.name, pattern))
 
     def rglob(self, pattern: str = "*") -> Iterator["ObjectPath"]:
         """All objects below, at any depth, whose names match."""

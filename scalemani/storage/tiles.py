@@ -220,10 +220,6 @@ class Tiles:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
-    def _inside(self, entry: str) -> Location:
-        """Where an entry of the run is, unless a link leads there."""
-        return check_inside(self.path, entry)
-
     def _part(self, row: int, column: int, buffer: F32) -> F32:
         """The part of a buffer that is the tile."""
         return buffer[: self.rows.length(row), : self.columns.length(column)]
@@ -256,7 +252,7 @@ class Tiles:
         rows, columns = self._part(row, column, buffer).shape
         buffer[rows:], buffer[:, columns:] = np.nan, np.nan
         content = buffer if self._codec is None else self._codec.encode(buffer)
-        file = self._inside(f"{self.name}/c/{row}/{column}")
+        file = check_inside(self.path, f"{self.name}/c/{row}/{column}")
         with room_for(file, buffer.nbytes):
             file.parent.make_folder()
         file.put(content)
@@ -282,7 +278,10 @@ class Tiles:
 
         Raises DamagedStoreError: Naming the tile.
         """
-        file, wanted = self._inside(f"{self.name}/c/{row}/{column}"), line.crc32c[column - self.columns_of(row).start]
+        file, wanted = (
+            check_inside(self.path, f"{self.name}/c/{row}/{column}"),
+            line.crc32c[column - self.columns_of(row).start],
+        )
         try:
             content: Any = self._content(file, buffer)
             if checksum_of(content) != wanted:
@@ -340,7 +339,10 @@ class Tiles:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self._check()
         self._lines.pop(row, None)
-        line, file = Line(run=self.identity, row=row, crc32c=sums), self._inside(f"{self._ledger}/{row}.json")
+        line, file = (
+            Line(run=self.identity, row=row, crc32c=sums),
+            check_inside(self.path, f"{self._ledger}/{row}.json"),
+        )
         self.ledger.make_folder()
         if not create_once(file, canonical(line)) and self.line(row) != line:
             file.put(canonical(line))
