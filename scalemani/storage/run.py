@@ -1,8 +1,8 @@
 """One run in its store: takes arrays and records of steps, gives them back whole, and copies itself without D.
 
-A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the package versions, a checksum of
-each array's metadata, and a record for each finished step. Small arrays are in :mod:`scalemani.storage.arrays`, D is
-one matrix of :mod:`scalemani.storage.tiles`. Nothing here is ever unpickled, nothing outside the folder is followed to.
+A run is one Zarr v3 group: its document (:mod:`scalemani.storage.records`), small arrays
+(:mod:`scalemani.storage.arrays`), and D, one matrix of :mod:`scalemani.storage.tiles`. Nothing here is ever unpickled,
+nothing outside the folder is followed to.
 
 Workers live longer than what they opened: D is dropped and made again with other tiles, a graph is repaired under the
 same id. So what a process keeps of a run is compared with the run's document each time that it is asked for.
@@ -42,8 +42,7 @@ class RunStore:
     path: The folder, made absolute, or a URL.
     identity: The run's id.
     Raises ScalemaniError: If there is no run at `path`, or one of another format version.
-    Raises DamagedStoreError: If a link leads out of it, as far as two folders down; what is below is looked at when it
-        is used.
+    Raises DamagedStoreError: If a link leads out of it, two folders down at most; what is below is looked at when used.
     """
 
     def __init__(self, path: AnyPath) -> None:

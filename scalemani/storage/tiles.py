@@ -278,10 +278,8 @@ class Tiles:
 
         Raises DamagedStoreError: Naming the tile.
         """
-        file, wanted = (
-            check_inside(self.path, f"{self.name}/c/{row}/{column}"),
-            line.crc32c[column - self.columns_of(row).start],
-        )
+        file = check_inside(self.path, f"{self.name}/c/{row}/{column}")
+        wanted = line.crc32c[column - self.columns_of(row).start]
         try:
             content: Any = self._content(file, buffer)
             if checksum_of(content) != wanted:
@@ -296,8 +294,8 @@ class Tiles:
         except StoreUnreachableError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
-            why = str(getattr(error, "strerror", None) or error)
-            why = "its file is missing" if isinstance(error, FileNotFoundError) else why
+            missing = isinstance(error, FileNotFoundError)
+            why = "its file is missing" if missing else getattr(error, "strerror", None) or error
             raise DamagedStoreError(
                 f"{self.path!r}: tile ({row}, {column}) of {self._title} is damaged ({why}); {REMEDY}"
             ) from error
@@ -339,10 +337,8 @@ class Tiles:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self._check()
         self._lines.pop(row, None)
-        line, file = (
-            Line(run=self.identity, row=row, crc32c=sums),
-            check_inside(self.path, f"{self._ledger}/{row}.json"),
-        )
+        line = Line(run=self.identity, row=row, crc32c=sums)
+        file = check_inside(self.path, f"{self._ledger}/{row}.json")
         self.ledger.make_folder()
         if not create_once(file, canonical(line)) and self.line(row) != line:
             file.put(canonical(line))
@@ -367,14 +363,12 @@ class Tiles:
         return self.line(row) is not None
 
     def missing(self) -> list[int]:
-        """Rows of tiles that the ledger does not have.
-
-        Its folder is listed: a host that asked for a line before there was one may be told so for a while after.
-        """
-        there, rows = self._listed(), range(len(self.rows))
-        return [row for row in rows if f"{row}.json" not in there or not self.done(row)]
+        """Rows of tiles that the ledger does not have."""
+        there = self._listed()
+        return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
 
     def _listed(self) -> set[str]:
+        """Names in the ledger: a host that asked for a line before there was one may be told so for a while after."""
         try:
             return self.ledger.names()
         except OSError:
@@ -384,7 +378,7 @@ class Tiles:
         """The line of a row, read once."""
         if row not in self._lines:
             found = self.line(row)
-            if found is None and f"{row}.json" in self._listed():  # a network's directory may be remembered without it
+            if found is None and f"{row}.json" in self._listed():
                 found = self.line(row)
             if found is None:
                 raise DamagedStoreError(

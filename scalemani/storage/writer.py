@@ -4,8 +4,8 @@ Locks of files fail on network file systems and object stores have none, so a wr
 writes, `.<name>.writer.json`, and puts it again with a higher beat every few seconds. One that comes later takes the
 path over where the first is dead: at once if it was a process of the same machine that is surely gone, else when the
 object did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long
-that it was taken over notices (:meth:`Writer.check`), and must stop. The right brings what a killed writer left beside
-the path into order (`recover`, of either kind of place: :mod:`scalemani.storage.files`).
+that it was taken over notices (:meth:`Writer.check`), and must stop. What a killed writer left beside the path is
+brought into order on entering (`recover`, of either kind of place: :mod:`scalemani.storage.files`).
 """
 
 import os
