@@ -107,12 +107,6 @@ class _ForgivingCache(NullCache):  # type: ignore[misc, unused-ignore]
         if self._reason is not None:
             _say(self._reason)
 
-    def enable(self) -> None:
-        self._inner.enable()
-
-    def disable(self) -> None:
-        self._inner.disable()
-
     def flush(self) -> None:
         self._inner.flush()
 

@@ -239,18 +239,18 @@ def open_member(path: AnyPath, member: str | None) -> Any:
         to be trusted.
     """
     name = f"{path}:{member}" if member else str(path)
-    folder = root = open_location(path)
+    folder = open_location(path)
     try:
-        found = kind_of_node(root)
+        found = kind_of_node(folder)
         if found is not None and found[1] == "group":
-            names = [member] if member is not None else arrays_in(root)
+            names = [member] if member is not None else arrays_in(folder)
             if len(names) != 1:
                 listed = ", ".join(names) or "none at its top level"
                 raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
             name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
             if not all(part not in ("", ".", "..") for part in parts):
                 raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
-            folder = root / "/".join(parts)
+            folder = folder / "/".join(parts)
             found = kind_of_node(folder)
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
