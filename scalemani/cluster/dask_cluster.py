@@ -186,10 +186,7 @@ class DaskCluster(Cluster):
             self.client.close(timeout=CLOSING_SECONDS)
 
     def _meet_the_workers(self) -> None:
-        """Ask each worker what it is.
-
-        Raises ScalemaniError: If there are none, or one lacks this version of the package: another may give other bits.
-        """
+        """Ask each worker what it is; refuse none, and another version of the package, which may give other bits."""
         if not self._calls.workers():
             raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
         remedy = f"install scalemani {__version__} in the workers' Python too"

@@ -36,10 +36,7 @@ def lost_task(tries: int) -> str:
 
 
 def no_worker_seconds() -> float:
-    """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual.
-
-    Raises ScalemaniError: If that is no time.
-    """
+    """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -56,10 +53,7 @@ def no_worker_seconds() -> float:
 
 
 class Watch:
-    """The time since anything last went on.
-
-    clock: Seconds, of which only differences count.
-    """
+    """The time since anything last went on, by a clock of which only differences count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

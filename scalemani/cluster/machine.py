@@ -17,10 +17,7 @@ FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here
 
 
 def parse_memory(limit: int | float | str | None) -> int:
-    """Bytes a process may hold: a number, text such as "4GB", or None for half of what is free.
-
-    Raises ScalemaniError: If it is neither, or not positive.
-    """
+    """Bytes a process may hold: a positive number, text such as "4GB", or None for half of what is free."""
     if limit is None:
         return free_memory() // 2
     if isinstance(limit, str):

@@ -62,10 +62,7 @@ def _controller() -> Any:
 
 
 def _let_any_thread_lift_it() -> None:
-    """threadpoolctl 3.8 ignores, in silence, every thread but the one that set OpenBLAS's limit last.
-
-    The count above is what keeps two threads from fighting over it.
-    """
+    """threadpoolctl 3.8 ignores, in silence, every thread but the one that set OpenBLAS's limit last."""
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
     if clear is not None:
         clear()

@@ -37,10 +37,7 @@ class SharedFolder:
         self.token = uuid.uuid4().hex
 
     def check(self) -> None:
-        """Ask all workers.
-
-        Raises ScalemaniError: If one doesn't see it, saying how many don't.
-        """
+        """Ask all workers; refuse, saying how many, where some don't see it."""
         if not self._writing and not read_text(str(self._path / ROOT)):
             return  # it is not here either, which the caller says
         seen = self.show()

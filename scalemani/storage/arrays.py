@@ -135,10 +135,7 @@ EXPECTED = {
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
-    """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
-
-    stages: Records of the run's steps by name. A size that no finished step says is any.
-    """
+    """What is wrong with an array by the records of the run's steps; None of one that is right, or not in the table."""
     expected = EXPECTED.get(name)
     if expected is None:
         return None
@@ -221,10 +218,7 @@ MOST_BYTES = 1 << 50
 
 
 def write(folder: Location, name: str, array: NDArray[Any]) -> int:
-    """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
-
-    Raises TypeError: If it holds anything but numbers.
-    """
+    """Write an array of numbers whole, in the place of one that is there; the CRC32C of its metadata."""
     data = np.ascontiguousarray(array)
     if data.dtype.kind not in "biuf":
         raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")

@@ -78,10 +78,7 @@ def at_home(path: str) -> str:
 
 
 def named(path: Any, argument: str) -> str:
-    """The text of a path or URL that a user gave for an argument.
-
-    Raises ScalemaniError: If it is something else.
-    """
+    """The text of a path or URL that a user gave for an argument; a ScalemaniError where it is something else."""
     said = str(path) if isinstance(path, str | Location) else path
     said = os.fspath(said) if isinstance(said, str | os.PathLike) else None
     if isinstance(said, str) and said:

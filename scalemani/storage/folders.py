@@ -123,10 +123,7 @@ class FilePath(PosixPath):
                 yield at, f"can't be listed: {error.strerror or error}"
 
     def bytes_below(self) -> int:
-        """Bytes of all files below; links are followed, each folder once.
-
-        Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
-        """
+        """Bytes of all files below; links are followed, each folder once. What is no file is refused."""
         total, left, seen = 0, [str(self)], set[str]()
         while left:
             at = os.path.realpath(left.pop())
@@ -142,7 +139,7 @@ class FilePath(PosixPath):
                         state = entry.stat()
                     except OSError:
                         continue  # a link to nothing is a chunk that isn't there
-                    if not stat.S_ISREG(state.st_mode):
+                    if not stat.S_ISREG(state.st_mode):  # a pipe, a socket or a device: reading it might never end
                         raise ScalemaniError(f"{entry.path!r} is neither a folder nor a plain file; remove it")
                     total += state.st_size
         return total
@@ -300,10 +297,7 @@ class FilePath(PosixPath):
                 raise
 
     def take(self, new: Any) -> None:
-        """Give a folder that is whole this name, which nothing but an empty folder has.
-
-        Raises OSError: Something is there.
-        """
+        """Give a folder that is whole this name, which nothing but an empty folder has; else an OSError."""
         os.rename(new, self)
 
     def take_back(self, new: Any) -> bool:
@@ -311,10 +305,7 @@ class FilePath(PosixPath):
         return False
 
     def replace_with(self, new: Any) -> None:
-        """Give a file or folder that is whole this name, in place of what has that.
-
-        Raises OSError: What was there is there again.
-        """
+        """Give a file or folder that is whole this name, in place of what has that, which an OSError leaves there."""
         folders = new.is_dir() or (self.is_dir() and not self.is_symlink())
         if not folders or not os.path.lexists(self):
             os.replace(new, self)
@@ -376,10 +367,7 @@ class FilePath(PosixPath):
         return shutil.disk_usage(self.nearest_folder()).free
 
     def check_writable(self) -> None:
-        """Make a folder beside it, or above it, and remove it.
-
-        Raises OSError: No folder can be made there, or the name is too long.
-        """
+        """Make a folder beside it, or above it, and remove it; OSError where that can't be, or the name is too long."""
         parent = self.parent
         while not os.path.lexists(parent):
             parent = parent.parent

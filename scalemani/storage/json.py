@@ -53,10 +53,7 @@ def read_json(path: AnyPath, most_bytes: int, kind: Any = Any) -> Any:
 
 
 def parsed(content: bytes, where: str, kind: Any = Any) -> Any:
-    """The JSON value of bytes that were read; `where` names them in errors.
-
-    Raises DamagedStoreError: As :func:`read_json`.
-    """
+    """The JSON value of bytes that were read, refused as by :func:`read_json`; `where` names them in errors."""
     with refused(where):
         return msgspec.json.decode(content, type=kind)
 
@@ -77,10 +74,7 @@ def refused(where: str) -> Iterator[None]:
 
 
 def check_no_links(folder: AnyPath, levels: int = DEPTH) -> None:
-    """Refuse a store that holds anything but folders and plain files, down to so many levels; it may be a link itself.
-
-    Raises DamagedStoreError: Naming the first that is found.
-    """
+    """Refuse a store with anything but folders and plain files, so many levels down; it may be a link itself."""
     for entry, what in open_location(folder).strange_entries(levels):
         raise damaged(repr(entry), what)
 

@@ -285,10 +285,7 @@ class ObjectPath:
                 mark.unlink()
 
     def take(self, new: Any) -> None:
-        """Have the server copy what is whole to this place, its own metadata last; `new` stays where it is.
-
-        Raises FileExistsError: Something is there.
-        """
+        """Have the server copy what is whole to this place, where nothing is, its own metadata last; `new` stays."""
         if self.exists():
             raise FileExistsError(17, "something is there", str(self))
         self._copy(new)
@@ -302,10 +299,7 @@ class ObjectPath:
         return True
 
     def replace_with(self, new: Any) -> None:
-        """Bring what is whole to this place, whatever is there.
-
-        Raises StoreUnreachableError: The next to open it goes on from there.
-        """
+        """Bring what is whole to this place, whatever is there; where that fails, the next to open it goes on."""
         (self.workshop() / JOURNAL).put(json.dumps({"comes": new.name}).encode())
         self._bring(new)
 

@@ -132,10 +132,7 @@ class RunDocument:
         return self._found
 
     def write(self, document: Document) -> None:
-        """Put a document in place of the one that is there.
-
-        Raises DiskFullError: The one that is there stays.
-        """
+        """Put a document in place of the one that is there, which stays where the disk is full."""
         sealed, self._content = seal(document), None
         content = as_group(sealed)
         (self.folder / ROOT).put(content)
@@ -231,10 +228,7 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
 
 
 def read_back(record: Step) -> Step:
-    """A record as it will be read, so that nothing is written that can't be.
-
-    Raises DamagedStoreError: If it holds NaN, a number out of range, or half of a surrogate pair.
-    """
+    """A record as it will be read; one that can't be, with NaN or half of a surrogate pair, is refused."""
     with refused(f"the step {record.STEP!r}"):
         return msgspec.json.decode(canonical(record), type=type(record))
 
@@ -323,6 +317,6 @@ def array_metadata(content: bytes, where: str, largest_bytes: int, *, tiles: boo
         raise damaged(where, f"distances of shape {shape} in tiles of {chunks}: both must be square")
     count = math.prod(-(-side // length) for side, length in zip(shape, chunks, strict=True))
     most = MOST_BLOCKS**2 if tiles else 2 + 2 * whole // LEAST_CHUNK
-    if count > most or (tiles and -(-shape[0] // chunks[0]) > MOST_BLOCKS):
+    if count > most:
         raise damaged(where, f"{whole:,} bytes are cut into {count:,} chunks, where at most {most:,} are expected")
     return found

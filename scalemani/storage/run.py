@@ -101,10 +101,7 @@ class RunStore:
         open_location(self.path).remove()
 
     def moved_to(self, path: AnyPath, *, replace: bool) -> "RunStore":
-        """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
-
-        Raises ScalemaniError: If another process makes a run there at this moment.
-        """
+        """Move this run to `path`; with `replace`, a run that is there goes then. Refused where another comes first."""
         here, target = open_location(self.path), open_location(path).absolute()
         try:
             (target.replace_with if replace and kind_of(target) != "other" else target.take)(here)
@@ -129,10 +126,7 @@ class RunStore:
             self._document.write(document.changed(stages=stages, arrays=arrays))
 
     def _check_right(self) -> None:
-        """Before anything of the run is changed: it is this writer's still, and the run that was opened.
-
-        Raises StoreInUseError: If another writer has taken over.
-        """
+        """Before anything of the run is changed: refuse it where another writer, or another run, has come."""
         self._guard()
         self.check_identity()
 
@@ -146,20 +140,14 @@ class RunStore:
         return self.document.stages.get(kind.STEP)
 
     def needed(self, kind: type[Step]) -> Step:
-        """What a step recorded that has to be finished.
-
-        Raises DamagedStoreError: If it is not.
-        """
+        """What a step recorded; a DamagedStoreError where it is not finished."""
         found = self.record(kind)
         if found is None:
             raise DamagedStoreError(f"the run at {self.path!r} lacks its step {kind.STEP!r}; {REMEDY}")
         return found
 
     def finish(self, *records: StepRecord) -> None:
-        """Record steps as done, and the arrays that were written.
-
-        Raises DamagedStoreError: If a record holds what can't be read back.
-        """
+        """Record steps as done, and the arrays that were written; refuses a record that can't be read back."""
         self._check_right()
         found = {record.STEP: read_back(record) for record in records}
         self._change({**self.document.stages, **found}, {**self.document.arrays, **self._written})
@@ -345,10 +333,7 @@ _opened = lru_cache(maxsize=4)(opened_anew)
 
 
 def shared_run(path: str, identity: str) -> RunStore:
-    """The run at a path, opened once in each process.
-
-    Raises DamagedStoreError: If another run is at the path by now.
-    """
+    """The run at a path, opened once in each process; a DamagedStoreError if another run is there by now."""
     store = _opened(path, identity)
     store.check_identity()
     store.refresh()

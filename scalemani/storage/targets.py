@@ -39,10 +39,7 @@ class StoreFolder:
 
 
 def kind_of(path: AnyPath) -> str:
-    """What is at a path: "nothing", "run" (a store of this package) or "other".
-
-    An empty folder is "nothing": a run may be made there.
-    """
+    """What is at a path: "run" (a store of this package), "other", or "nothing", which an empty folder is too."""
     there = open_location(path)
     if not there.is_there() or (there.is_dir() and not any(there.iterdir())):
         return "nothing"
@@ -102,10 +99,7 @@ def check_writable(path: AnyPath, *, replacing: bool = False) -> None:
 
 
 def put_back(path: AnyPath) -> None:
-    """Finish at a path what a kill interrupted: the run that was being replaced is there again, or the new one is.
-
-    Raises StoreInUseError: If a fit is replacing it now.
-    """
+    """Finish at a path what a kill interrupted: the old run or the new one is there. Refused where a fit is at it."""
     if open_location(path).interrupted() is None:
         return
     try:

@@ -34,10 +34,7 @@ RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 
 @dataclass(frozen=True)
 class Blocks:
-    """`n` items in aligned blocks of `size`.
-
-    Raises ValueError: If `n` is negative or `size` is below 1.
-    """
+    """`n` items in aligned blocks of `size`, 1 or more."""
 
     n: int
     size: int
@@ -274,10 +271,7 @@ class Tiles:
         return self.read(row, column, buffer)  # the row was made again since
 
     def read_as(self, line: Line, row: int, column: int, buffer: F32) -> F32:
-        """One tile, into a buffer, as a line of the ledger has it.
-
-        Raises DamagedStoreError: Naming the tile.
-        """
+        """One tile, into a buffer, as a line of the ledger has it; else a DamagedStoreError that names it."""
         file = check_inside(self.path, f"{self.name}/c/{row}/{column}")
         wanted = line.crc32c[column - self.columns_of(row).start]
         try:

@@ -63,10 +63,7 @@ def arrays_in(folder: Location) -> list[str]:
 
 
 def check_array(folder: Location, zarr_format: Literal[2, 3]) -> None:
-    """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
-
-    Raises ScalemaniError: In one line, before a chunk is read.
-    """
+    """Refuse, before a chunk is read, what is not numbers or text, an unlisted codec, or a size that can't be."""
     metadata = _read(folder / ("zarr.json" if zarr_format == 3 else ".zarray"))
     item = (_check_format_3 if zarr_format == 3 else _check_format_2)(folder, metadata)
     if zarr_format == 2 and (folder / ".zattrs").is_there():

@@ -30,7 +30,7 @@ from scalemani.errors import (
 )
 from scalemani.storage.files import AnyPath, Location, create_once, open_location
 from scalemani.storage.folders import short_name
-from scalemani.storage.json import read_json, read_plain
+from scalemani.storage.json import parsed, read_plain
 from scalemani.storage.records import MOST_WRITER_BYTES, WriterRecord, canonical
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
@@ -192,13 +192,11 @@ class Writer:
 
     def _found(self) -> WriterRecord | None:
         """Who is said to write; None where nobody is."""
-        try:
-            found: WriterRecord = read_json(self._object, MOST_WRITER_BYTES, WriterRecord)
-            return found
-        except DamagedStoreError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                return None
-            raise
+        content = self._content()
+        if content is None:
+            return None
+        found: WriterRecord = parsed(content, repr(str(self._object)), WriterRecord)
+        return found
 
     def _beats(self) -> None:
         while not self._ended.wait(BEAT):
