@@ -47,8 +47,7 @@ def quiet_logs() -> Iterator[None]:
 def be_quiet_in(loop: Any) -> None:
     """Have a loop of ours say nothing of what nobody waits for any more when a cluster ends.
 
-    A batched send that is closed while it waits leaves a timeout behind, now and then, and asyncio would
-    print it to the user's terminal.
+    A batched send that is closed while it waits may leave a timeout behind, and asyncio would print it.
     """
 
     def pass_over(asyncio_loop: Any, context: dict[str, Any]) -> None:

@@ -152,18 +152,12 @@ class Calls:
         )
 
     def check(self, error: BaseException | None = None) -> None:
-        """Raise that the scheduler is gone, where it is, or where an error says that it was for a moment.
-
-        After a connection is made anew the scheduler knows nothing of what was asked before.
-        """
+        """Raise that the scheduler is gone, or was for a moment, as an error says: then it has forgotten all tasks."""
         if self.client.status != "running" or getattr(error, "reason", None) == "scheduler-connection-lost":
             raise self.lost() from error
 
     def workers(self) -> Workers:
-        """The workers as the scheduler knows them now.
-
-        Raises ClusterLostError: If it gives no answer for `SCHEDULER_SECONDS`.
-        """
+        """The workers as the scheduler knows them now; it is lost if it gives no answer for `SCHEDULER_SECONDS`."""
         until = time.monotonic() + SCHEDULER_SECONDS
 
         def look() -> None:

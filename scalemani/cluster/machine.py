@@ -35,8 +35,7 @@ def parse_memory(limit: int | float | str | None) -> int:
 def free_memory(system: str = "/") -> int:
     """Bytes that can still be used: what is available, caches included, within the control groups' limits.
 
-    Pages of cached files are given up when memory is asked for, and a run's own tiles fill the cache:
-    they count as free. A large number where the system says nothing.
+    Cached files count as free: a run's own tiles are among them. A large number where the system says nothing.
     """
     said = [line.split()[1] for line in _lines(Path(system, "proc/meminfo")) if line.startswith("MemAvailable:")]
     available = int(said[0]) << 10 if said else None

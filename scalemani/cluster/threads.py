@@ -51,10 +51,7 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def _controller() -> Any:
-    """The BLAS libraries of this process; to look for them takes 4 ms, which is much for a task.
-
-    They come with modules: they are looked for again where there are others than before.
-    """
+    """The BLAS libraries of this process, looked for (4 ms, much for a task) where modules have come."""
     global _libraries
     if _libraries[0] != len(sys.modules):
         _libraries = (len(sys.modules), threadpoolctl.ThreadpoolController())

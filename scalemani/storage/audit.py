@@ -11,21 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.storage import records
 from scalemani.storage.arrays import PIECES, chunk_names, is_own, is_partial
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.pieces import SUFFIX, is_whole
-from scalemani.storage.records import (
-    COPY,
-    MOST_DOCUMENT_BYTES,
-    MOST_LINE_BYTES,
-    MOST_METADATA_BYTES,
-    ROOT,
-    ArrayMetadata,
-    Document,
-    RunDocument,
-    canonical,
-)
+from scalemani.storage.records import COPY, ROOT, ArrayMetadata, Document, RunDocument, canonical
 from scalemani.storage.run import DISTANCES, RunStore, opened_anew
 from scalemani.storage.tiles import LEDGER, Tiles, Use
 
@@ -64,7 +55,7 @@ def document_faults(folder: Location) -> list[Fault]:
     for kind, name, read in (("document", ROOT, document.read), ("copy", COPY, document.copy)):
         try:
             found[kind] = read()
-            text = read_plain(folder / name, MOST_DOCUMENT_BYTES)
+            text = read_plain(folder / name, records.MOST_DOCUMENT_BYTES)
             if canonical(parsed(text, name)) != text:
                 raise DamagedStoreError("its text is not as it was written")
         except DamagedStoreError as error:
@@ -121,7 +112,7 @@ def _piece_faults(folder: Location, finished: bool) -> Iterator[Fault]:
 def _written_here(entry: Location) -> bool:
     """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
     try:
-        return "crc32c" in read_json(entry / "zarr.json", MOST_METADATA_BYTES)["attributes"]
+        return "crc32c" in read_json(entry / "zarr.json", records.MOST_METADATA_BYTES)["attributes"]
     except (DamagedStoreError, KeyError, TypeError) as error:
         return isinstance(error, DamagedStoreError)
 
@@ -135,7 +126,7 @@ def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[F
     for name in sorted(names - {*TILES, *elsewhere}):
         try:
             store.read_array(name)
-            metadata: ArrayMetadata = read_json(folder / name / "zarr.json", MOST_METADATA_BYTES, ArrayMetadata)
+            metadata: ArrayMetadata = read_json(folder / name / "zarr.json", records.MOST_METADATA_BYTES, ArrayMetadata)
             wanted = {"zarr.json", *chunk_names(metadata.shape, metadata.chunks[0])}
             there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
             if wanted - there:
@@ -211,7 +202,7 @@ def row_problem(tiles: Tiles, row: int, *, finished: bool, use: Use | None = Non
     if line is None:
         return "its line in the ledger is damaged, or another run's"
     text = canonical(line)
-    if read_plain(tiles.line_file(row), MOST_LINE_BYTES) != text:
+    if read_plain(tiles.line_file(row), records.MOST_LINE_BYTES) != text:
         return "its line in the ledger is not as it was written"
     buffer = tiles.new_buffer()
     for column in tiles.columns_of(row):

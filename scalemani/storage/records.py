@@ -110,10 +110,7 @@ class WriterRecord(Record, frozen=True, kw_only=True):
 
 
 class RunDocument:
-    """The two files of a run's document.
-
-    held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
-    """
+    """The two files of a run's document; `held` where nobody else changes it: a bucket is not asked for it again."""
 
     def __init__(self, folder: Location) -> None:
         self.folder, self.held = folder, False

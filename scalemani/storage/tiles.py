@@ -118,10 +118,9 @@ class Form:
 
 
 def read_form(folder: Location, wanted: int | None) -> tuple[Form, int]:
-    """The form of D's matrix at a folder, and the CRC32C of its `zarr.json`.
+    """The form of D's matrix at a folder, and the CRC32C of its `zarr.json`, which has to be `wanted` if that is known.
 
-    wanted: That CRC32C, where it is known.
-    Raises DamagedStoreError: If the text is another one, or not that of square float32 tiles.
+    Raises DamagedStoreError: If it is not, or not that of square float32 tiles.
     """
     file = folder / "zarr.json"
     content = read_plain(file, MOST_METADATA_BYTES)

@@ -41,10 +41,7 @@ _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 
 
 def kind_of_node(folder: Location) -> tuple[Literal[2, 3], str] | None:
-    """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
-
-    Raises ScalemaniError: If its metadata can't be read.
-    """
+    """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node."""
     if (folder / "zarr.json").is_there():
         kind = _read(folder / "zarr.json").get("node_type")
         if kind not in ("array", "group"):
@@ -160,8 +157,7 @@ def _in_zarr(path: Location) -> Any:
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
-    folder: Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on
-        with if it has that form, else replaced.
+    folder: Of kept results, beside the output. An unfinished array there is gone on with if it has that form.
     chunk_rows: Rows of a chunk, which are written together; by default those of 8 MiB.
     """
 
@@ -201,10 +197,7 @@ class NewOutput:
             self._array[start : start + len(rows)] = rows
 
     def finish(self, path: AnyPath) -> None:
-        """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
-
-        Raises ScalemaniError: If something has come to be there.
-        """
+        """Give the array its name, if nothing has come to be there; in object storage what was copied goes later."""
         refuse_existing(path)
         name_next(self._partial.parent, self._partial)
         open_location(path).normal().take(self._partial)
