@@ -131,7 +131,7 @@ class RunStore:
         self.check_identity()
 
     def check_identity(self) -> None:
-        """Refuse to write into another run than the one that was opened."""
+        """Refuse another run than the one that was opened."""
         if self.document.id != self.identity:
             raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 
