@@ -144,7 +144,7 @@ def store_of(D, tile, path):
     store = RunStore.create(path)
     store.create_distances(len(D), tile)
     for row, here in enumerate(store.blocks):
-        store.write_tile_row(row, np.asarray(D[here, here.start :], np.float32))
+        store.tiles.write(row, np.asarray(D[here, here.start :], np.float32))
     return store
 
 

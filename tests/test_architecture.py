@@ -97,7 +97,6 @@ def test_a_module_imports_its_own_folder_and_those_before_it(name):
     assert not later
 
 
-
 def test_only_the_program_knows_the_command_line():
     assert {name for name in users_of("scalemani.terminal") if room(name) != "terminal"} <= {"__main__"}
 

@@ -41,7 +41,7 @@ from scalemani.steps.cuts import (
 from scalemani.steps.distances import RowWork, _tile_row
 from scalemani.steps.inputs import read_input
 from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import Blocks, disk_bytes
+from scalemani.storage.tiles import Blocks, Tiles, disk_bytes
 
 STEPS = IsomapMethod().steps(Parameters())
 
@@ -217,7 +217,7 @@ def test_disk_bytes_are_the_bytes_of_all_chunks(tmp_path, n, tile):
     store = RunStore.create(tmp_path / "run")
     store.create_distances(n, tile)
     for row, here in enumerate(store.blocks):
-        store.write_tile_row(row, np.ones((here.stop - here.start, n - here.start), np.float32))
+        store.tiles.write(row, np.ones((here.stop - here.start, n - here.start), np.float32))
     files = (tmp_path / "run" / "distances" / "c").rglob("*")
     assert sum(p.stat().st_size for p in files if p.is_file()) == disk_bytes(n, tile)
 
@@ -285,7 +285,7 @@ def test_a_geodesic_task_stays_within_its_projection(tmp_path, n, tile, monkeypa
     store, graph = empty_run(tmp_path / "run", n, tile), line_graph(n)
     save_graph(store, graph, 1.0)
     answers = cycle([False, True])  # it is asked before the work and after it
-    monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: next(answers))
+    monkeypatch.setattr(Tiles, "done", lambda self, row: next(answers))
     reader = first_reader(np.ones((n, 16)), "float64")
     measured = peak(lambda: _tile_row(store.path, store.identity, 0, RowWork({"first": reader})))
     rows.shared_graph.cache_clear()
@@ -309,7 +309,7 @@ def test_the_check_of_rows_may_search_again_in_float64():
 def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, precision):
     """Both kinds of read: the first one takes sums as well."""
     store = empty_run(tmp_path / "run", n, tile)
-    store.write_tile_row(0, np.ones((tile, n), np.float32))
+    store.tiles.write(0, np.ones((tile, n), np.float32))
     size = np.dtype(precision).itemsize
     projected = sweep_task_bytes(n, tile, columns, size)
     for make, sums in ((later_reader, 0), (first_reader, SUMS)):

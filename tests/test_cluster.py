@@ -276,7 +276,7 @@ def test_two_processes_give_the_bits_of_the_embedded_cluster(tmp_path):
     ours, theirs = RunStore(here.store_), RunStore(there.store_)
     assert len(ours.blocks) > 4
     for row, column in ours.blocks.tiles():
-        np.testing.assert_array_equal(theirs.read_tile(row, column), ours.read_tile(row, column))
+        np.testing.assert_array_equal(theirs.tiles.read(row, column), ours.tiles.read(row, column))
     assert there.additive_constant_ == here.additive_constant_
     np.testing.assert_array_equal(there.embedding_, here.embedding_)
     np.testing.assert_array_equal(projected, here.transform(roll(40, seed=1)))

@@ -26,7 +26,7 @@ def compressed(D, path, compression):
     store = RunStore.create(path)
     store.create_distances(len(D), TILE, compression)
     for row, here in enumerate(store.blocks):
-        store.write_tile_row(row, np.asarray(D[here, here.start :], np.float32))
+        store.tiles.write(row, np.asarray(D[here, here.start :], np.float32))
     return store
 
 
@@ -45,8 +45,8 @@ def test_tiles_come_back_with_their_bits_from_fewer_bytes(distances, tmp_path, n
     """The ledger's checksums are of the files."""
     plain, small = store_of(distances, TILE, tmp_path / "plain"), compressed(distances, tmp_path / name, name)
     for row, column in plain.blocks.tiles():
-        tile = small.read_tile(row, column)
-        np.testing.assert_array_equal(tile, plain.read_tile(row, column))
+        tile = small.tiles.read(row, column)
+        np.testing.assert_array_equal(tile, plain.tiles.read(row, column))
         for store in (plain, small):
             line = json.loads(Path(store.path, "ledger", f"{row}.json").read_bytes())
             assert line["crc32c"][column - row] == checksum_of(store.tiles.file(row, column).read_bytes())
@@ -68,9 +68,9 @@ def test_tiles_of_zeros_of_inf_and_of_the_fill_are_still_written(tmp_path, name)
     for value in (0.0, np.inf, np.nan):
         store = RunStore.create(tmp_path / f"{value}")
         store.create_distances(TILE, TILE, name)
-        store.write_tile_row(0, np.full((TILE, TILE), value, np.float32))
+        store.tiles.write(0, np.full((TILE, TILE), value, np.float32))
         assert disk_of(store.path) > 0
-        np.testing.assert_array_equal(store.read_tile(0, 0), np.full((TILE, TILE), value, np.float32))
+        np.testing.assert_array_equal(store.tiles.read(0, 0), np.full((TILE, TILE), value, np.float32))
 
 
 @pytest.mark.parametrize("name", COMPRESSIONS)
@@ -83,7 +83,7 @@ def test_a_flipped_byte_anywhere_is_an_error(distances, tmp_path, name, place):
     data[place] ^= 0x11
     file.write_bytes(data)
     with pytest.raises(DamagedStoreError, match=r"tile \(0, 1\)"):
-        store.read_tile(0, 1)
+        store.tiles.read(0, 1)
 
 
 @pytest.mark.parametrize("name", COMPRESSIONS)
@@ -94,10 +94,10 @@ def test_a_cut_tile_is_an_error(distances, tmp_path, name, left):
     data = file.read_bytes()
     file.write_bytes(data[: int(left * len(data)) if isinstance(left, float) else left])
     with pytest.raises(DamagedStoreError, match=r"tile \(0, 1\)"):
-        store.read_tile(0, 1)
+        store.tiles.read(0, 1)
     file.unlink()
     with pytest.raises(DamagedStoreError, match=r"tile \(0, 1\)"):
-        store.read_tile(0, 1)
+        store.tiles.read(0, 1)
 
 
 # ---- a fit ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from scalemani.steps.distances import TileDistances
 from scalemani.steps.records import DistancesRecord, GraphRecord
 from scalemani.storage.records import StepRecord
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 X, LABELS = roll(150), np.arange(150) % 4
 SEEN = {}
@@ -172,7 +173,7 @@ def test_any_number_of_workers_and_a_stop_give_the_same_bits(tmp_path, workers):
         with pytest.raises(KeyboardInterrupt):
             watched(tmp_path / "stopped", scheduler=client, progress=stopper(2)).fit(X)
         assert "squares" not in SEEN
-        assert 2 <= len(RunStore(tmp_path / "stopped").blocks) - len(RunStore(tmp_path / "stopped").missing_rows())
+        assert 2 <= len(RunStore(tmp_path / "stopped").blocks) - len(RunStore(tmp_path / "stopped").tiles.missing())
         watched(tmp_path / "stopped", scheduler=client).fit(X)
         np.testing.assert_array_equal(SEEN["squares"], expected)
 
@@ -182,9 +183,9 @@ def test_of_a_d_that_is_whole_it_is_read_back_and_no_row_is_written(tmp_path, mo
     watched(tmp_path / "run").fit(X)
     expected = SEEN.pop("squares")
     store = RunStore(tmp_path / "run")
-    written, real = [], RunStore.write_tile_row
+    written, real = [], Tiles.write
     monkeypatch.setattr(
-        RunStore, "write_tile_row", lambda self, row, *more: (written.append(row), real(self, row, *more))[1]
+        Tiles, "write", lambda self, row, *more: (written.append(row), real(self, row, *more))[1]
     )
     store.forget("solve", "fit")
     watched(tmp_path / "run").fit(X)

@@ -23,7 +23,7 @@ from scalemani.errors import RankWarning, ScalemaniError
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels
 from scalemani.parameters import CORRECTIONS
-from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 
@@ -266,8 +266,8 @@ def test_the_stored_model_and_its_export_place_points_as_the_fitted_one_does(cop
 
 def test_another_correction_is_solved_for_on_the_same_distances(base, copied, monkeypatch):
     """No geodesic is computed again, the answers are a fresh fit's to the last bit, and c* comes back as it was."""
-    written, real = [], RunStore.write_tile_row
-    monkeypatch.setattr(RunStore, "write_tile_row", lambda *a, **k: (written.append(a), real(*a, **k))[1])
+    written, real = [], Tiles.write
+    monkeypatch.setattr(Tiles, "write", lambda *a, **k: (written.append(a), real(*a, **k))[1])
     again = {correction: solved(copied, correction) for correction in ALL[1:]}
     back = solved(copied, "cailliez")
     assert not written

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from scalemani.integrity import repair, verify
-from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
@@ -30,13 +30,13 @@ class Written:
 
     def __init__(self, monkeypatch):
         self.rows = []
-        real = RunStore.write_tile_row
+        real = Tiles.write
 
         def write(store, row, *args, **kwargs):
             self.rows.append(row)
             return real(store, row, *args, **kwargs)
 
-        monkeypatch.setattr(RunStore, "write_tile_row", write)
+        monkeypatch.setattr(Tiles, "write", write)
 
 
 class Examples:

@@ -20,6 +20,7 @@ from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, CentredKernels, FirstRead, first_reader
 from scalemani.steps.distances import compute_distances, write_given
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -70,19 +71,30 @@ def totals(found):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The tiles that are read, and how often rows are gathered from them."""
-    seen, real, gather = Counter(), RunStore.read_tile, RunStore.read_rows
+    """The tiles that are read, but for those of the self-check's columns, and how often rows are gathered from them."""
+    seen, inside, real = Counter(), [], {name: getattr(RunStore, name) for name in ("read_rows", "read_columns")}
+    read = Tiles.read
 
     def counted(self, row, column, buffer=None):
-        seen[row, column] += 1
-        return real(self, row, column, buffer)
+        if not inside:
+            seen[row, column] += 1
+        return read(self, row, column, buffer)
 
-    def gathered(self, vertices):
-        seen["rows"] += 1
-        return gather(self, vertices)
+    def gathering(name):
+        def gathered(self, *what):
+            if name == "read_rows":
+                seen["rows"] += 1
+            inside.append(name)
+            try:
+                return real[name](self, *what)
+            finally:
+                inside.pop()
 
-    monkeypatch.setattr(RunStore, "read_tile", counted)
-    monkeypatch.setattr(RunStore, "read_rows", gathered)
+        return gathered
+
+    monkeypatch.setattr(Tiles, "read", counted)
+    for name in real:
+        monkeypatch.setattr(RunStore, name, gathering(name))
     return seen
 
 
@@ -165,7 +177,7 @@ def test_a_run_that_was_stopped_anywhere_finds_the_same_bits(
     D = reference[0].read_rows(np.arange(N))
     for row in finished:
         here = store.blocks[row]
-        store.write_tile_row(row, D[here, here.start :])
+        store.tiles.write(row, D[here, here.start :])
     reads.clear()
     found = first_found(cluster, store, first_reader(block))
     np.testing.assert_array_equal(found, reference[1])

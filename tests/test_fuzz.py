@@ -173,11 +173,11 @@ def tiles_body(world, place, faults, commands):
         row = data.draw(st.integers(0, len(store.blocks) - 1))
         here = store.blocks[row]
         upper = store.read_rows(np.arange(here.start, here.stop))[:, here.start :]
-        store.unfinish(row)
+        store.tiles.unfinish(row)
         new = data.draw(spoiled_array(upper))
         with np.errstate(over="ignore"):
             upper = new if new.shape == upper.shape else upper * np.float32(data.draw(FACTORS))
-        store.write_tile_row(row, upper)
+        store.tiles.write(row, upper)
         if data.draw(st.booleans()):
             store.forget("fit", "solve", *data.draw(st.sampled_from([(), ("geodesics",)])))
         for command in commands:

@@ -205,7 +205,7 @@ def test_a_directed_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_path)
     store = run_of(upper, 64, tmp_path / "run")
     with pytest.raises(DamagedStoreError, match="not symmetric"):
         compute_distances(cluster, store)
-    assert store.missing_rows() == [0]
+    assert store.tiles.missing() == [0]
 
 
 def test_an_edge_that_is_a_little_longer_one_way_is_refused(cluster, tmp_path):
@@ -259,14 +259,14 @@ def test_a_disconnected_graph_is_refused_and_nothing_is_confirmed(cluster, tmp_p
     store = run_of(graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4), 2, tmp_path / "run")
     with pytest.raises(DamagedStoreError, match="infinite distances"):
         compute_distances(cluster, store)
-    assert 0 in store.missing_rows()
+    assert 0 in store.tiles.missing()
 
 
 def test_honest_rounding_over_many_hops_is_not_refused(cluster, tmp_path):
     """float32 sums from the two ends of 2,000 hops of 0.1 differ; the tile takes the upper half."""
     store = run_of(line_graph(2000, 0.1), 2000, tmp_path / "run")
     compute_distances(cluster, store)
-    D = store.read_tile(0, 0)
+    D = store.tiles.read(0, 0)
     np.testing.assert_array_equal(D, D.T)
     np.testing.assert_allclose(D, 0.1 * np.abs(np.arange(2000)[:, None] - np.arange(2000)), rtol=1e-4)
 

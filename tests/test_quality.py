@@ -23,7 +23,6 @@ from scalemani.embedding.quality import (
     trustworthiness,
 )
 from scalemani.errors import ScalemaniError
-from scalemani.storage.run import RunStore
 
 
 def dense(D, Y):
@@ -272,7 +271,7 @@ def test_a_sample_holds_few_rows_reads_no_tile_and_is_near_the_whole(model, monk
     monkeypatch.setattr(
         type(model), "geodesics", lambda self, rows, **how: asked.append(len(rows)) or real(self, rows, **how)
     )
-    monkeypatch.setattr(RunStore, "read_tile", None)
+    monkeypatch.setattr("scalemani.geodesics.reads.read_tiles", None)
     monkeypatch.setattr(quality, "ENTRIES", 160 * 7)
     found = quality_account(model, 40)
     assert asked == [7, 7, 7, 7, 7, 5]

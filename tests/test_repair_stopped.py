@@ -11,6 +11,7 @@ from scalemani.methods.base import method_of
 from scalemani.steps.distances import stored_histogram
 from scalemani.steps.records import NamesRecord, RedoRecord
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -66,13 +67,13 @@ def test_another_graph_never_goes_with_the_old_distances(undisturbed, marked, mo
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         Stop(patch, name, count)
         fitted(marked)
-    made, real = [], RunStore.write_tile_row
+    made, real = [], Tiles.write
 
     def write(store, row, upper, use=None):
         made.append(row)
         return real(store, row, upper, use)
 
-    monkeypatch.setattr(RunStore, "write_tile_row", write)
+    monkeypatch.setattr(Tiles, "write", write)
     same(fitted(marked), undisturbed)
     assert sorted(made) == list(range(7)), "distances of another graph were kept"
 
@@ -130,8 +131,8 @@ def test_distances_that_the_graph_contradicts_are_dropped_once(undisturbed, run)
     store.forget("fit", "solve")
     for row, here in enumerate(store.blocks):
         upper = store.read_rows(np.arange(here.start, here.stop))[:, here.start :]
-        store.unfinish(row)
-        store.write_tile_row(row, upper * np.float32(1.5))
+        store.tiles.unfinish(row)
+        store.tiles.write(row, upper * np.float32(1.5))
     assert {fault.kind for fault in verify(str(run)).faults} == {"model"}
     done, left = mend(str(run))
     assert len(done) == 1 and "dropped" in done[0] and not left.damaged

@@ -21,7 +21,7 @@ from stored_models import T, X, fitted, same
 
 from scalemani import KernelIsomap, load
 from scalemani.errors import ScalemaniError, StoreMismatchError
-from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -30,9 +30,9 @@ pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConst
 def work(monkeypatch):
     """Tiles that were read or written."""
     seen = []
-    for name in ("write_tile_row", "read_tile"):
-        real = getattr(RunStore, name)
-        monkeypatch.setattr(RunStore, name, lambda *a, real=real, name=name, **k: (seen.append(name), real(*a, **k))[1])
+    for name in ("write", "read"):
+        real = getattr(Tiles, name)
+        monkeypatch.setattr(Tiles, name, lambda *a, real=real, name=name, **k: (seen.append(name), real(*a, **k))[1])
     return seen
 
 

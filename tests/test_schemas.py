@@ -284,7 +284,7 @@ def test_metadata_of_an_array_that_no_run_writes_are_refused(tmp_path, at, new):
     store = store_of(random_distances(9), 3, tmp_path / "run")
     store.write_array("vectors", np.eye(9)[:, :2])
     store.finish()
-    reads = {"distances": lambda store: store.read_tile(0, 1), "vectors": lambda store: store.read_array("vectors")}
+    reads = {"distances": lambda store: store.tiles.read(0, 1), "vectors": lambda store: store.read_array("vectors")}
     for name, read in reads.items():
         file = tmp_path / "run" / name / "zarr.json"
         text = json.dumps(replaced(json.loads(file.read_text()), at, new), indent=2).encode()

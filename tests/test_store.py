@@ -51,8 +51,8 @@ def tree(path):
 def test_tiles_are_read_as_written(run, distances):
     for row, column in run.blocks.tiles():
         part = distances[run.blocks[row], run.blocks[column]]
-        np.testing.assert_array_equal(run.read_tile(row, column), part)
-        np.testing.assert_array_equal(run.read_tile(row, column), part)
+        np.testing.assert_array_equal(run.tiles.read(row, column), part)
+        np.testing.assert_array_equal(run.tiles.read(row, column), part)
 
 
 def test_rows_are_gathered_from_upper_tiles_alone(run, distances):
@@ -68,8 +68,8 @@ def test_the_diagonal_tile_is_made_symmetric_from_its_upper_half(tmp_path):
     store = RunStore.create(tmp_path / "run")
     store.create_distances(4, 3)
     used = []
-    store.write_tile_row(0, upper, use=lambda row, column, tile: used.append((row, column, tile.tolist())))
-    assert store.read_tile(0, 0).tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+    store.tiles.write(0, upper, use=lambda row, column, tile: used.append((row, column, tile.tolist())))
+    assert store.tiles.read(0, 0).tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
     assert used == [(0, 0, [[0, 1, 2], [1, 0, 3], [2, 3, 0]]), (0, 1, [[6], [7], [8]])]
 
 
@@ -80,17 +80,17 @@ def test_what_is_used_while_it_is_written_is_confirmed_after_it(distances, tmp_p
     used = {}
 
     def use(row, column, tile):
-        assert not store.tile_row_done(row)
+        assert not store.tiles.done(row)
         used[row, column] = tile.copy()
         if (row, column) == (1, 3):
             raise KeyboardInterrupt
 
-    store.write_tile_row(0, distances[:TILE], use)
+    store.tiles.write(0, distances[:TILE], use)
     with pytest.raises(KeyboardInterrupt):
-        store.write_tile_row(1, distances[TILE : 2 * TILE, TILE:], use)
-    assert store.missing_rows() == [1, 2, 3, 4]
+        store.tiles.write(1, distances[TILE : 2 * TILE, TILE:], use)
+    assert store.tiles.missing() == [1, 2, 3, 4]
     for column in range(5):
-        np.testing.assert_array_equal(used[0, column], store.read_tile(0, column))
+        np.testing.assert_array_equal(used[0, column], store.tiles.read(0, column))
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_a_chunk_that_equals_the_fill_or_zero_is_still_written(tmp_path):
 def test_a_tile_row_is_done_when_the_ledger_says_so_and_not_before(distances, tmp_path):
     store = RunStore.create(tmp_path / "run")
     store.create_distances(N, TILE)
-    assert store.missing_rows() == [0, 1, 2, 3, 4]
+    assert store.tiles.missing() == [0, 1, 2, 3, 4]
     for row in (3, 0):
         here = store.blocks[row]
-        store.write_tile_row(row, distances[here, here.start :])
-    assert store.missing_rows() == [1, 2, 4]
+        store.tiles.write(row, distances[here, here.start :])
+    assert store.tiles.missing() == [1, 2, 4]
     for path in Path(store.path, "distances", "c", "0").iterdir():  # chunks that a stopped task left
         shutil.copytree(path.parent, path.parent.with_name("1"), dirs_exist_ok=True)
-    assert store.missing_rows() == [1, 2, 4]
+    assert store.tiles.missing() == [1, 2, 4]
 
 
 def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch):
@@ -205,8 +205,8 @@ def test_the_ledger_line_follows_the_last_tile(distances, tmp_path, monkeypatch)
 
     monkeypatch.setattr(tiles, "checksum", stop)
     with pytest.raises(KeyboardInterrupt):
-        store.write_tile_row(0, distances[:TILE])
-    assert not store.tile_row_done(0)
+        store.tiles.write(0, distances[:TILE])
+    assert not store.tiles.done(0)
 
 
 def test_the_ledger_keeps_the_first_line(run):
@@ -252,8 +252,8 @@ DAMAGES = [flip, truncate, empty, delete]
 def test_a_damaged_tile_is_an_error_that_names_the_store(run, damage):
     damage(chunk(run, 1, 3))
     with pytest.raises(DamagedStoreError, match=r"tile.*1, 3"):
-        run.read_tile(1, 3)
-    np.testing.assert_array_equal(run.read_tile(1, 2).shape, (TILE, TILE))
+        run.tiles.read(1, 3)
+    np.testing.assert_array_equal(run.tiles.read(1, 2).shape, (TILE, TILE))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -288,7 +288,7 @@ def test_a_missing_or_damaged_ledger_line_is_an_error(run, text):
     if text is not None:
         line.write_text(text)
     with pytest.raises(DamagedStoreError, match=r"tile row 1|ledger"):
-        run.read_tile(1, 2)
+        run.tiles.read(1, 2)
 
 
 # ---- what is at a path -------------------------------------------------------------------------
@@ -434,7 +434,7 @@ def test_dropping_distances_leaves_the_model(run):
 def test_a_process_takes_a_d_that_was_made_again_for_what_it_is(run, distances, compression):
     """Dropped and made again by another object, as a repair or another process does: other tiles, another codec."""
     mine = shared_run(run.path, run.identity)
-    mine.read_tile(0, 0)
+    mine.tiles.read(0, 0)
     loaded = RunStore(run.path)
     loaded.read_rows(np.array([3]))
     run.drop_distances()
@@ -442,11 +442,11 @@ def test_a_process_takes_a_d_that_was_made_again_for_what_it_is(run, distances, 
     again = shared_run(run.path, run.identity)
     assert again is mine and len(again.blocks) == 3
     for row, here in enumerate(again.blocks):
-        again.write_tile_row(row, distances[here, here.start :])
+        again.tiles.write(row, distances[here, here.start :])
     for row, column in run.blocks.tiles():
         part = distances[run.blocks[row], run.blocks[column]]
-        np.testing.assert_array_equal(RunStore(run.path).read_tile(row, column), part)
-        np.testing.assert_array_equal(again.read_tile(row, column), part)
+        np.testing.assert_array_equal(RunStore(run.path).tiles.read(row, column), part)
+        np.testing.assert_array_equal(again.tiles.read(row, column), part)
     np.testing.assert_array_equal(loaded.read_rows(np.array([3, 30])), distances[[3, 30]])
 
 
@@ -467,7 +467,7 @@ def test_a_process_takes_a_graph_that_was_made_again_for_what_it_is(run):
 
 def test_a_process_asks_for_a_run_with_one_reading_of_its_document(run, monkeypatch):
     """Work is counted: tasks are many."""
-    shared_run(run.path, run.identity).read_tile(0, 0)
+    shared_run(run.path, run.identity).tiles.read(0, 0)
     opened, real = [], os.open
     monkeypatch.setattr(os, "open", lambda path, *more: (opened.append(os.path.basename(path)), real(path, *more))[1])
     shared_run(run.path, run.identity)
@@ -488,8 +488,8 @@ def test_nothing_is_written_into_another_run_that_came_to_the_path(run, distance
         lambda: run.remove_arrays("a"),
         run.drop_distances,
         lambda: run.create_distances(N, TILE),
-        lambda: run.write_tile_row(0, distances[:TILE]),
-        lambda: run.unfinish(0),
+        lambda: run.tiles.write(0, distances[:TILE]),
+        lambda: run.tiles.unfinish(0),
     ):
         with pytest.raises(DamagedStoreError, match="was replaced while it was in use"):
             change()
@@ -503,14 +503,14 @@ def test_lines_that_are_not_there_are_not_asked_for(distances, tmp_path, monkeyp
     """A host that asked is told so for half a minute after another has put the line; the folder is listed once."""
     store = RunStore.create(tmp_path / "run")
     store.create_distances(N, TILE)
-    store.write_tile_row(2, distances[16:24, 16:])
+    store.tiles.write(2, distances[16:24, 16:])
     asked, listed, real, names = [], [], store.tiles.line, os.listdir
     monkeypatch.setattr(store.tiles, "line", lambda row: (asked.append(row), real(row))[1])
     monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), names(path))[1])
-    assert store.missing_rows() == [0, 1, 3, 4]
+    assert store.tiles.missing() == [0, 1, 3, 4]
     assert asked == [2] and len(listed) == 1
     monkeypatch.setattr(store.tiles, "line", lambda row: real(row) if len(listed) > 1 else None)  # as it was remembered
-    assert store.read_tile(2, 3).shape == (TILE, TILE)
+    assert store.tiles.read(2, 3).shape == (TILE, TILE)
 
 
 # ---- a store that leads out of its folder ------------------------------------------------------
@@ -537,10 +537,10 @@ def test_what_is_deeper_is_refused_where_it_is_used_and_never_written_through(ru
     place.symlink_to(outside) if kind == "link" else os.mkfifo(place)
     store, before = RunStore(run.path), tree(tmp_path / "outside") or outside.read_bytes()
     with pytest.raises(DamagedStoreError):
-        store.read_tile(1, 3) if "distances" in where else store.read_array("vectors")
+        store.tiles.read(1, 3) if "distances" in where else store.read_array("vectors")
     if kind == "link" and "distances" in where:
         with pytest.raises(DamagedStoreError, match="leads out of the store"):
-            store.write_tile_row(1, distances[8:16, 8:])
+            store.tiles.write(1, distances[8:16, 8:])
     store.write_array("vectors", np.ones((3, 3)))
     assert (tree(tmp_path / "outside") or outside.read_bytes()) == before
 

@@ -10,7 +10,7 @@ from data import random_distances, store_of
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import DamagedStoreError
 from scalemani.geodesics.reads import Reader, sweep
-from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 N = 61
 
@@ -58,13 +58,13 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path, distances, operand)
 def test_d_is_read_exactly_once(cluster, tmp_path, distances, operand, monkeypatch):
     store = store_of(distances, 8, tmp_path / "run")
     seen = Counter()
-    read = RunStore.read_tile
+    read = Tiles.read
 
     def counted(self, row, column, buffer=None):
         seen[row, column] += 1
         return read(self, row, column, buffer)
 
-    monkeypatch.setattr(RunStore, "read_tile", counted)
+    monkeypatch.setattr(Tiles, "read", counted)
     sweep(cluster, store, Reader(product, operand, 3))
     assert seen == Counter(store.blocks.tiles())
 

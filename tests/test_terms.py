@@ -36,8 +36,7 @@ from scalemani.steps import rows as scattered_rows
 from scalemani.steps.cuts import given_task_bytes, scattered_task_bytes, sweep_task_bytes
 from scalemani.steps.distances import write_given
 from scalemani.steps.rows import _some_rows
-from scalemani.storage.run import RunStore
-from scalemani.storage.tiles import Blocks
+from scalemani.storage.tiles import Blocks, Tiles
 
 pytestmark = pytest.mark.slow  # memory is measured, term by term
 
@@ -117,7 +116,7 @@ def stored(tmp_path_factory):
     """A D of 6,000 points in tiles of 750."""
     store = empty_run(tmp_path_factory.mktemp("terms") / "run", 6_000, 750)
     for row, here in enumerate(store.blocks):
-        store.write_tile_row(row, np.ones((here.stop - here.start, 6_000 - here.start), np.float32))
+        store.tiles.write(row, np.ones((here.stop - here.start, 6_000 - here.start), np.float32))
     return store
 
 
@@ -140,7 +139,7 @@ def test_a_given_matrix_on_its_way_into_tiles(tmp_path, monkeypatch):
     where = np.arange(n, dtype=float)
     matrix = DistanceMatrix(np.abs(where[:, None] - where))
     reader, store = first_reader(np.ones((n, columns)), "float64"), empty_run(tmp_path / "run", n, tile)
-    monkeypatch.setattr(RunStore, "tile_row_done", lambda self, row: False)
+    monkeypatch.setattr(Tiles, "done", lambda self, row: False)
 
     def read(here):
         return matrix.part(where.astype(int)[here], where.astype(int)[here.start :])

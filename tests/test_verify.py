@@ -76,8 +76,8 @@ def test_each_kind_of_fault_is_said_in_a_line_and_mended(kind, undisturbed, run,
     assert len(faults) == 1 and name in faults[0] and re.search(problem, faults[0])
     assert str(run) not in faults[0]
     assert bool(err) == (not harmless) == (f"{run}: whole" not in out[-1])
-    rows, real = [], RunStore.write_tile_row
-    monkeypatch.setattr(RunStore, "write_tile_row", lambda self, row, *a: rows.append(row) or real(self, row, *a))
+    rows, real = [], Tiles.write
+    monkeypatch.setattr(Tiles, "write", lambda self, row, *a: rows.append(row) or real(self, row, *a))
     code, out, err = said(capsys, run, "--repair")
     assert (code, err) == (0, []) and "whole" in out[-1]
     assert any(line.startswith("repair: ") for line in out) == (kind != "stray")
@@ -122,7 +122,7 @@ def test_several_faults_are_in_columns_and_in_json(undisturbed, run, capsys):
 def test_a_run_that_goes_on_is_neither_damaged_nor_finished(run, capsys):
     store = RunStore(run)
     store.forget("fit", "solve", "geodesics")
-    store.unfinish(3)
+    store.tiles.unfinish(3)
     code, out, err = said(capsys, run)
     assert (code, err) == (0, []) and "row that was not finished" in out[0] and "same one goes on" in out[-1]
 

@@ -80,11 +80,9 @@ class Cluster:
         return report
 
     def check_shared(self, path: str, *, writing: bool = True) -> None:
-        """Refuse a store's path that not every worker sees; where it is only read, nothing is written.
+        """Refuse a store's path that not every worker sees, saying how many don't; nothing is written to one only read.
 
         A worker that joins later must see it before its first task; one that can't gets no tasks.
-
-        Raises ScalemaniError: Saying how many workers don't see it.
         """
 
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:

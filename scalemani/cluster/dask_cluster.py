@@ -21,49 +21,33 @@ from scalemani.cluster.client import Cluster, cores, tasks_in_flight
 from scalemani.cluster.health import Calls
 from scalemani.cluster.machine import give_back
 from scalemani.cluster.tasks import TaskWindow
+from scalemani.cluster.threads import while_anyone
 from scalemani.cluster.workers import SharedFolder, WorkerInfo, process_name, worker_info
 from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
 from scalemani.storage.forks import CLIENT, forked, is_of_parent
 
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
-
 _AT_THE_END = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
-
 _starting = threading.Lock()  # a process's first scheduler imports its pages: two at once trip over them
-_lock = threading.Lock()  # of the two below
-_quiet = 0  # clusters of ours that are open
-_levels: list[tuple[logging.Handler, int]] = []  # of the handlers of Dask's log before the first
 
 
+@while_anyone
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """Keep Dask's log off the terminal while any cluster of ours is open.
-
-    Levels are a whole process's: the first to come sets them, the last to go restores them.
-    """
-    global _quiet, _levels
-    with _lock:
-        if _quiet == 0:
-            _levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
-            for handler, _ in _levels:
-                handler.setLevel(logging.CRITICAL)
-        _quiet += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _quiet -= 1
-            if _quiet == 0:
-                for handler, level in _levels:
-                    handler.setLevel(level)
+    """Keep Dask's log off the terminal while any cluster of ours is open."""
+    levels = [(handler, handler.level) for handler in logging.getLogger("distributed").handlers]
+    for handler, _ in levels:
+        handler.setLevel(logging.CRITICAL)
+    yield
+    for handler, level in levels:
+        handler.setLevel(level)
 
 
 def be_quiet_in(loop: Any) -> None:
     """Have a loop of ours say nothing of what nobody waits for any more when a cluster ends.
 
-    A batched send that is closed while it waits leaves a timeout behind, now and then, and asyncio would
-    print it to the user's terminal.
+    A batched send that is closed while it waits may leave a timeout behind, and asyncio would print it.
     """
 
     def pass_over(asyncio_loop: Any, context: dict[str, Any]) -> None:
@@ -137,7 +121,9 @@ class DaskCluster(Cluster):
         if isinstance(self._scheduler, Client):
             self._take(self._scheduler)
         elif active is not None:
-            self._leave_the_pool()
+            if hasattr(thread_state, "execution_state"):
+                secede()  # inside a task: give its thread back, or the tasks it waits for might never get one
+                self._ours.callback(rejoin)
             self._take(active)
         elif self._scheduler is None:
             self._embed()
@@ -163,12 +149,6 @@ class DaskCluster(Cluster):
             self.client = client
         else:
             self._connect(client.scheduler.address, client.security)
-
-    def _leave_the_pool(self) -> None:
-        """Called from inside a task: give its thread back, or the tasks it waits for might never get one."""
-        if hasattr(thread_state, "execution_state"):
-            secede()
-            self._ours.callback(rejoin)
 
     def _embed(self) -> None:
         self._ours.enter_context(quiet_logs())
@@ -205,10 +185,7 @@ class DaskCluster(Cluster):
             self.client.close(timeout=CLOSING_SECONDS)
 
     def _meet_the_workers(self) -> None:
-        """Ask each worker what it is.
-
-        Raises ScalemaniError: If there are none, or one lacks this version of the package: another may give other bits.
-        """
+        """Ask each worker what it is; refuse none, and another version of the package, which may give other bits."""
         if not self._calls.workers():
             raise ScalemaniError("the Dask scheduler has no workers: start some, or leave scheduler out")
         remedy = f"install scalemani {__version__} in the workers' Python too"
@@ -264,10 +241,10 @@ class DaskCluster(Cluster):
         self._folder.check()
 
     def map(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], shared: Any = None) -> Iterator[Any]:
-        """Yield ``function(*task)`` for each task, in order; ``function(*task, shared)`` if `shared` is given.
+        """See :meth:`Cluster.map`; `shared` is sent to each worker once.
 
-        At most two tasks a thread and four more are in flight, more of them as workers come; `shared` is sent to
-        each worker once. An error in a task is raised here, after the others in flight are cancelled.
+        At most two tasks a thread and four more are in flight, more of them as workers come. An error in a task is
+        raised here, after the others in flight are cancelled.
 
         Raises ClusterLostError: As the class says, or if a task's workers died `health.TRIES` times.
         """

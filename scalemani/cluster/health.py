@@ -23,6 +23,7 @@ SCHEDULER_SECONDS = 45.0  # a scheduler answers in milliseconds; one that was cu
 ASK_SECONDS = 30.0  # for a worker's answer about itself; one that is stopped or cut off gives none
 TRIES = 5  # of a task whose workers die, or whose operand was lost with them
 AGAIN = "what is finished is in the store: give the same command again to go on"
+Workers = Mapping[str, Mapping[str, Any]]  # by address, as the scheduler's ``identity`` gives them
 Cancelled = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
@@ -35,10 +36,7 @@ def lost_task(tries: int) -> str:
 
 
 def no_worker_seconds() -> float:
-    """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual.
-
-    Raises ScalemaniError: If that is no time.
-    """
+    """How long a run goes on without a worker: what Dask's configuration says, such as "2h", or the usual."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -55,10 +53,7 @@ def no_worker_seconds() -> float:
 
 
 class Watch:
-    """The time since anything last went on.
-
-    clock: Seconds, of which only differences count.
-    """
+    """The time since anything last went on, by a clock of which only differences count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -74,15 +69,14 @@ class Watch:
         """Whether it is time to look at the workers."""
         return self._clock() - self._looked >= LOOK_SECONDS
 
-    def look(self, workers: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Judge the workers as the scheduler's ``identity`` gives them; a line if the run can't go on.
+    def look(self, workers: Workers) -> str | None:
+        """Judge the workers; a line if the run can't go on.
 
         A worker that takes no further tasks may still be at one, which counts as going on.
         """
         now = self._looked = self._clock()
         if any(worker.get("status") == "running" or _busy(worker) for worker in workers.values()):
             self._since = now
-            return None
         waited = now - self._since
         if waited < self._patience:
             return None
@@ -158,18 +152,12 @@ class Calls:
         )
 
     def check(self, error: BaseException | None = None) -> None:
-        """Raise that the scheduler is gone, where it is, or where an error says that it was for a moment.
-
-        After a connection is made anew the scheduler knows nothing of what was asked before.
-        """
+        """Raise that the scheduler is gone, or was for a moment, as an error says: then it has forgotten all tasks."""
         if self.client.status != "running" or getattr(error, "reason", None) == "scheduler-connection-lost":
             raise self.lost() from error
 
-    def workers(self) -> Mapping[str, Mapping[str, Any]]:
-        """The workers by address, as the scheduler knows them now.
-
-        Raises ClusterLostError: If it gives no answer for `SCHEDULER_SECONDS`.
-        """
+    def workers(self) -> Workers:
+        """The workers as the scheduler knows them now; it is lost if it gives no answer for `SCHEDULER_SECONDS`."""
         until = time.monotonic() + SCHEDULER_SECONDS
 
         def look() -> None:
@@ -179,14 +167,12 @@ class Calls:
 
         self.check()
         try:
-            return self._count(self._wait(self.client.scheduler.identity(n_workers=-1), look)["workers"])
+            found: Workers = self._wait(self.client.scheduler.identity(n_workers=-1), look)["workers"]
         except (OSError, *Cancelled) as error:
             raise self.lost() from error
-
-    def _count(self, workers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        seeing = (about for address, about in workers.items() if address not in self.without_store)
+        seeing = (about for address, about in found.items() if address not in self.without_store)
         self._counted, self._threads = time.monotonic(), sum(int(about["nthreads"]) for about in seeing)
-        return workers
+        return found
 
     def threads(self) -> int:
         """Threads of the workers that see the store; the scheduler is asked now and then, or once where it is ours."""

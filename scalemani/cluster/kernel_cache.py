@@ -1,7 +1,8 @@
 """Compiled kernels, kept on disk between processes where that can be done.
 
 Numba's own ``cache=True`` raises while a module is imported if it finds no directory to write to, and in the
-middle of a run if the disk is full when a kernel has been compiled. Here both cost a compilation and one warning.
+middle of a run if the disk is full when a kernel has been compiled. Here both cost one warning and a compilation in
+each process.
 Where there is nothing to compile for, since NUMBA_DISABLE_JIT is set, kernels refuse: as Python they would overflow.
 """
 
@@ -17,20 +18,15 @@ from numba.core.caching import NullCache
 
 from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
 
-__all__ = ["announce", "check_compiler", "compiled"]
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-#: Said once a process, however many kernels it is true of.
-_said = False
+_said = False  # the warning below: once a process, however many kernels it is true of
 
 
 def compiled(**options: Any) -> Callable[[Kernel], Kernel]:
     """Decorate a kernel: ``numba.njit`` that releases the GIL and keeps its machine code on disk.
 
     Numba keeps it beside the module, else in the user's cache directory; the environment variable
-    ``NUMBA_CACHE_DIR`` goes before both. Where nothing can be kept, the first kernel that is compiled gives one
-    :class:`~scalemani.errors.ScalemaniWarning`, and each process compiles for itself.
+    ``NUMBA_CACHE_DIR`` goes before both.
 
     A kernel may use functions and constants of other kernel files in its directory and in those beside it: all of
     these files are part of what the kept code is valid for. (Numba alone looks at the decorated function's own
@@ -42,17 +38,16 @@ def compiled(**options: Any) -> Callable[[Kernel], Kernel]:
     def decorate(function: Kernel) -> Kernel:
         kernel: Any = njit(**{"nogil": True, **options})(function)
         if not _is_compiled(kernel):
-            refusing: Kernel = cast(Any, _refuse)
-            return refusing
+            return cast(Any, _refuse)  # type: ignore[no-any-return]
         try:
             kernel.enable_caching()
         except (RuntimeError, OSError) as error:
             kernel._cache = _ForgivingCache(kernel._cache, error)
         else:
-            _bind_to_kernel_files(kernel._cache, Path(function.__code__.co_filename))
+            kept = kernel._cache._cache_file  # the other kernel files are a part of what a kept kernel is valid for
+            kept._source_stamp = (kept._source_stamp, _hash_of_kernels(Path(function.__code__.co_filename).parents[1]))
             kernel._cache = _ForgivingCache(kernel._cache)
-        made: Kernel = kernel
-        return made
+        return kernel  # type: ignore[no-any-return]
 
     return decorate
 
@@ -112,12 +107,6 @@ class _ForgivingCache(NullCache):  # type: ignore[misc, unused-ignore]
         if self._reason is not None:
             _say(self._reason)
 
-    def enable(self) -> None:
-        self._inner.enable()
-
-    def disable(self) -> None:
-        self._inner.disable()
-
     def flush(self) -> None:
         self._inner.flush()
 
@@ -133,12 +122,6 @@ def _say(reason: Exception) -> None:
         "NUMBA_CACHE_DIR to a directory that can be written",
         ScalemaniWarning,
     )
-
-
-def _bind_to_kernel_files(cache: Any, file: Path) -> None:
-    """Make the other kernel files of the package part of what a kept kernel is valid for."""
-    kept = cache._cache_file
-    kept._source_stamp = (kept._source_stamp, _hash_of_kernels(file.parents[1]))
 
 
 @functools.cache

@@ -17,10 +17,7 @@ FIRST_USE = 160 << 20  # an embedded cluster and compiled kernels, compiled here
 
 
 def parse_memory(limit: int | float | str | None) -> int:
-    """Bytes a process may hold: a number, text such as "4GB", or None for half of what is free.
-
-    Raises ScalemaniError: If it is neither, or not positive.
-    """
+    """Bytes a process may hold: a positive number, text such as "4GB", or None for half of what is free."""
     if limit is None:
         return free_memory() // 2
     if isinstance(limit, str):
@@ -38,24 +35,16 @@ def parse_memory(limit: int | float | str | None) -> int:
 def free_memory(system: str = "/") -> int:
     """Bytes that can still be used: what is available, caches included, within the control groups' limits.
 
-    Pages of cached files are given up when memory is asked for, and a run's own tiles fill the cache:
-    they count as free. A large number where the system says nothing.
+    Cached files count as free: a run's own tiles are among them. A large number where the system says nothing.
     """
-    available = _available(Path(system, "proc/meminfo"))
+    said = [line.split()[1] for line in _lines(Path(system, "proc/meminfo")) if line.startswith("MemAvailable:")]
+    available = int(said[0]) << 10 if said else None
     if available is None:
         try:
             available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
             available = 1 << 40
     return min([available, *_group_room(Path(system))])
-
-
-def _available(meminfo: Path) -> int | None:
-    """MemAvailable in bytes."""
-    for line in _lines(meminfo):
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    return None
 
 
 def _group_room(system: Path) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """Tasks in a bounded window, whose results come in the order of the tasks from workers that may die or come later.
 
 Dask runs a dead worker's tasks on another. An operand that was scattered to workers that have all died is lost to it,
-and so are the tasks that need it: both are sent again here, and nothing else is. A result waits in the worker that made
-it; this process fetches one at a time.
+and so are the tasks that need it: both are sent again here. A result waits in the worker that made it; this process
+fetches one at a time.
 """
 
 import contextlib
@@ -90,8 +90,7 @@ class TaskWindow:
     def _fill(self) -> None:
         """Submit tasks until as many are in flight as may be."""
         for _ in range(self._room()):
-            task = next(self._tasks, None) if self._tasks is not None else None
-            if task is None:
+            if self._tasks is None or (task := next(self._tasks, None)) is None:
                 self._tasks = None
                 return
             self._pieces.append(self._submitted(_Piece(task)))

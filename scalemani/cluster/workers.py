@@ -3,9 +3,8 @@
 A task of ours runs with one BLAS thread, in a process that has seen the store; afterwards BLAS has what it had before.
 So a worker that joins late, or is started again, needs no preparing, and a client that is killed leaves nothing behind.
 
-To see the store is to read a file there as the client does. A client that writes puts a file beside the store for that
-moment, so that a folder of the same name on another machine is none. One that only reads compares the store's own
-document.
+To see the store is to read a file there as the client does: the store's own document or, where the client writes, a
+file that it puts beside the store for that moment, so that a folder of the same name on another machine is none.
 """
 
 import os
@@ -38,10 +37,7 @@ class SharedFolder:
         self.token = uuid.uuid4().hex
 
     def check(self) -> None:
-        """Ask all workers.
-
-        Raises ScalemaniError: If one doesn't see it, saying how many don't.
-        """
+        """Ask all workers; refuse, saying how many, where some don't see it."""
         if not self._writing and not read_text(str(self._path / ROOT)):
             return  # it is not here either, which the caller says
         seen = self.show()

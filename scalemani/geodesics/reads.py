@@ -227,7 +227,7 @@ def read_tiles(store: RunStore, run: list[tuple[int, int]], use: Use) -> None:
     """Hand on tiles that are read from the store, in memory that is used again."""
     buffer = store.tiles.new_buffer()
     for row, column in run:
-        use(row, column, store.read_tile(row, column, buffer))
+        use(row, column, store.tiles.read(row, column, buffer))
 
 
 def _read(path: str, identity: str, run: list[tuple[int, int]], reader: Reader) -> F64:

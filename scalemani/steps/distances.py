@@ -78,7 +78,7 @@ def _added_up(
     store: RunStore, report: Progress, consumers: Mapping[str, Consumer], rows: Iterable[tuple[dict[str, Any], bool]]
 ) -> dict[str, Any]:
     """The consumers' totals over rows of tiles, which are written as they are iterated over."""
-    missing, total, remade = set(store.missing_rows()), len(store.blocks), list[int]()
+    missing, total, remade = set(store.tiles.missing()), len(store.blocks), list[int]()
     done, found = total - len(missing), {name: one.begin(store, 0).result for name, one in consumers.items()}
     for row, (parts, again) in enumerate(rows):
         for name, part in parts.items():
@@ -100,15 +100,15 @@ def _finished_row(
     store: RunStore, consumers: Mapping[str, Consumer], row: int, make: Callable[[], F32]
 ) -> tuple[dict[str, Any], bool]:
     """What consumers take of a row, which is made where it is missing or damaged; whether it was damaged."""
-    done = store.tile_row_done(row)
+    done = store.tiles.done(row)
     if done:
         try:
             return row_results(store, consumers, row), False
         except DamagedStoreError:
             pass  # it is made again below
     upper = make()
-    found = row_results(store, consumers, row, lambda use: store.write_tile_row(row, upper, use))
-    if not store.tile_row_done(row):
+    found = row_results(store, consumers, row, lambda use: store.tiles.write(row, upper, use))
+    if not store.tiles.done(row):
         raise DamagedStoreError(f"{store.path!r}: tile row {row} of D was not written; {REMEDY}")
     return found, done
 
@@ -140,7 +140,7 @@ def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> F32:
 def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Progress) -> None:
     """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had."""
     for row in rows:
-        store.unfinish(row)
+        store.tiles.unfinish(row)
     tasks = [(store.path, store.identity, row) for row in rows]
     for done, _ in enumerate(cluster.map(_tile_row, tasks, shared=RowWork({})), 1):
         report("geodesics", done, len(rows))
@@ -201,7 +201,7 @@ class TileDistances(Step):
             if work.consumers and store.has_distances:
                 work.made |= self._fed(work, work.consumers)
             return
-        work.report(self.name, len(store.blocks) - len(store.missing_rows()), len(store.blocks))
+        work.report(self.name, len(store.blocks) - len(store.tiles.missing()), len(store.blocks))
         block = work.made.pop("start")
         work.made |= self._fed(work, consumers_of(block) | work.consumers)
         save_found(store, work.made)
@@ -222,7 +222,7 @@ class TileDistances(Step):
         if not store.has_distances:
             return []
         rows = len(store.blocks)
-        return [f"{rows - len(store.missing_rows()):,} of {rows:,} rows of tiles"]
+        return [f"{rows - len(store.tiles.missing()):,} of {rows:,} rows of tiles"]
 
     # ---- what is damaged ----
 
@@ -256,7 +256,7 @@ class TileDistances(Step):
         if work.given or waiting or not store.has_distances:
             store.forget(self.name)  # at once
             for row in rows:
-                store.unfinish(row)
+                store.tiles.unfinish(row)
                 store.tiles.file(row, row).parent.remove()
             store.remove_array(DISTANCE_COUNTS)
             store.remove_arrays("first_")
@@ -357,7 +357,7 @@ def drop_contradicting(store: RunStore) -> list[str]:
 
 def _metadata(store: RunStore) -> list[str]:
     """Write D's metadata again: they follow from the sides of D and its tiles and one of three ways to compress."""
-    state, wanted = store.record(DistancesRecord), store.metadata_sum()
+    state, wanted = store.record(DistancesRecord), store.metadata_sum
     if wanted is not None and state is not None:
         metadata = open_location(store.path) / "distances" / "zarr.json"
         for compression in (None, *COMPRESSIONS):

@@ -38,9 +38,9 @@ from scalemani.steps.sources import (
     landmark_count,
     symmetric_square,
 )
-from scalemani.storage.audit import Fault, fault_of_row, folder_faults, opened_anew, row_of, row_problem
+from scalemani.storage.audit import Fault, fault_of_row, folder_faults, row_of, row_problem
 from scalemani.storage.files import Location, open_location
-from scalemani.storage.run import RunStore, shared_run
+from scalemani.storage.run import RunStore, opened_anew, shared_run
 from scalemani.storage.tiles import Tiles
 from scalemani.words import bytes_in_words
 

@@ -1,20 +1,16 @@
-"""Arrays of a run that are read whole: takes a folder, a name and numbers, gives them back with their bits or an error.
+"""Arrays of a run that are read whole, what each has to be, and which names below a run's place are its own.
 
-Each is written as plain files, or objects, in the layout of a Zarr array, chunks of whole rows with Zarr's codec crc32c
-behind each (Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all of its numbers is in its
-attributes, and that of its metadata's text goes into the run's document. The array's name is there, too, so that none
-stands for another, even of those that the document does not know yet.
-
-The names below a run's place: takes one, says whether this package's own stages make it.
-
-Whatever else lies there is somebody's: `repair` says so and leaves it alone, and `overwrite` refuses to remove it.
-
-What each array of a run has to be: takes its name, its numbers and the document's stages, says what is wrong.
+:func:`write` and :func:`read` use plain files, or objects, in the layout of a Zarr array, chunks of whole rows with
+Zarr's codec crc32c behind each (Zarr itself takes 6 ms an array, a third of a small fit). The CRC32C of all numbers and
+the array's name are in its attributes, so that none stands for another; that of its metadata's text goes into the run's
+document.
 
 Checksums say that an array is what was written, not who wrote it: a stranger makes them anew. Kernels and indexing
-trust the arrays of a run, and an index that is out of range ends the process. So every array that is read is held
-against this table, by what the document says of the run's size. Nothing is copied: the least and the largest number
-tell, and NaN is both.
+trust the arrays of a run, and an index that is out of range ends the process. So :func:`fault_of` holds every array
+that is read against `EXPECTED`, by what the document says of the run's size. Nothing is copied: the least and the
+largest number tell, and NaN is both.
+
+What is not :func:`is_own` is somebody's: `repair` says so and leaves it alone, and `overwrite` refuses to remove it.
 """
 
 import json
@@ -141,10 +137,7 @@ EXPECTED = {
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
-    """What is wrong with an array, in a few words; None of one that is right, or that the table has not.
-
-    stages: Records of the run's steps by name. A size that no finished step says is any.
-    """
+    """What is wrong with an array by the records of the run's steps; None of one that is right, or not in the table."""
     expected = EXPECTED.get(name)
     if expected is None:
         return None
@@ -202,14 +195,6 @@ def _number(bound: Bound, sizes: Mapping[str, int | None]) -> float | None:
     return None if size is None else size + int(more or 0)
 
 
-def checked_array(path: str, name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> NDArray[Any]:
-    """An array of the run at `path`, unless something is wrong with it."""
-    fault = fault_of(name, array, stages)
-    if fault is not None:
-        raise DamagedStoreError(f"{path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
-    return array
-
-
 def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
     """Refuse distances of another number of vertices than the graph's."""
     vertices = _sizes(stages)["vertices"]
@@ -235,21 +220,17 @@ MOST_BYTES = 1 << 50
 
 
 def write(folder: Location, name: str, array: NDArray[Any]) -> int:
-    """Write an array whole, in the place of one that is there; the CRC32C of its metadata.
-
-    Raises TypeError: If it holds anything but numbers.
-    """
+    """Write an array of numbers whole, in the place of one that is there; the CRC32C of its metadata."""
     data = np.ascontiguousarray(array)
     if data.dtype.kind not in "biuf":
         raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
     data = data.astype(data.dtype.newbyteorder("<"), copy=False)
     rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
     target, text = folder / name, metadata_text(name, data.shape, data.dtype, rows, checksum(data))
-    parts = list(enumerate(range(0, len(data), rows) if data.size else ()))
     with target.built(data.nbytes, replace=True) as folder:
-        for number, at in parts:
-            whole = _filled(data[at : at + rows], rows)
-            _chunk(folder, number, data.ndim).write(whole.data, checksum(whole).to_bytes(4, "little"))
+        for number, chunk in enumerate(chunk_names(data.shape, rows)):
+            whole = _filled(data[number * rows : (number + 1) * rows], rows)
+            (folder / chunk).write(whole.data, checksum(whole).to_bytes(4, "little"))
         (folder / "zarr.json").write(text)  # last: in object storage there is no array without
     return checksum_of(text)
 
@@ -259,7 +240,8 @@ def metadata_text(name: str, shape: tuple[int, ...], dtype: Any, rows: int, tota
     order = {"configuration": {"endian": "little"}} if dtype.itemsize > 1 else {}
     zero = {"b": False, "f": 0.0}.get(dtype.kind, 0)
     codecs: list[dict[str, Any]] = [{"name": "bytes", **order}, {"name": "crc32c"}]
-    return zarr_text(shape, dtype.name, _chunk_shape(shape, rows), zero, codecs, {"crc32c": total, "name": name})
+    chunk = [rows, *(max(1, side) for side in shape[1:])]
+    return zarr_text(shape, dtype.name, chunk, zero, codecs, {"crc32c": total, "name": name})
 
 
 def zarr_text(
@@ -286,12 +268,10 @@ def zarr_text(
     return json.dumps(said, indent=2).encode()
 
 
-def _chunk_shape(shape: tuple[int, ...], rows: int) -> list[int]:
-    return [rows, *(max(1, side) for side in shape[1:])]
-
-
-def _chunk(place: Location, number: int, axes: int) -> Any:
-    return place / "c" / "/".join([str(number), *["0"] * (axes - 1)])
+def chunk_names(shape: Sequence[int], rows: int) -> list[str]:
+    """The files of an array in chunks of so many rows, below its own place."""
+    numbers = range(-(-shape[0] // rows) if 0 not in shape else 0)
+    return ["/".join(["c", str(number), *["0"] * (len(shape) - 1)]) for number in numbers]
 
 
 def _filled(part: NDArray[Any], rows: int) -> NDArray[Any]:
@@ -323,8 +303,7 @@ def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
     if metadata_sum is not None and checksum_of(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")
-    where = str(place / "zarr.json")
-    metadata = array_metadata(content, where, MOST_BYTES)
+    metadata = array_metadata(content, str(place / "zarr.json"), MOST_BYTES)
     shape, rows, dtype = tuple(metadata.shape), metadata.chunks[0], np.dtype(metadata.data_type).newbyteorder("<")
     if metadata.attributes.get("name", name) != name:
         raise ValueError("it is another array")
@@ -332,7 +311,7 @@ def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     if content != metadata_text(name, shape, dtype, rows, total):
         raise ValueError("its metadata is not what was written")
     size = math.prod(metadata.chunks) * dtype.itemsize + 4
-    files = [_chunk(place, number, len(shape)) for number in range(-(-shape[0] // rows) if 0 not in shape else 0)]
+    files = [place / chunk for chunk in chunk_names(shape, rows)]
     there = sum(file.size() for file in files)
     if there != len(files) * size:  # before memory is taken for it
         raise ValueError(f"{there:,} bytes in {len(files)} files of {size:,}")

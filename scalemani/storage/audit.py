@@ -4,32 +4,20 @@ Every byte is looked at: the document's text and its copy's, each array with its
 line of the ledgers, and the names of all files. What the files say together is for the steps to check.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterator
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.arrays import PIECES, is_own, is_partial
-from scalemani.storage.distances import DISTANCES
+from scalemani.storage import records
+from scalemani.storage.arrays import PIECES, chunk_names, is_own, is_partial
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.pieces import SUFFIX, is_whole
-from scalemani.storage.records import (
-    COPY,
-    MOST_DOCUMENT_BYTES,
-    MOST_LINE_BYTES,
-    MOST_METADATA_BYTES,
-    ROOT,
-    ArrayMetadata,
-    Document,
-    RunDocument,
-    canonical,
-)
-from scalemani.storage.run import RunStore
+from scalemani.storage.records import COPY, ROOT, ArrayMetadata, Document, RunDocument, canonical
+from scalemani.storage.run import DISTANCES, RunStore, opened_anew
 from scalemani.storage.tiles import LEDGER, Tiles, Use
 
 TILES = (DISTANCES, LEDGER)  # the folders of D
@@ -67,7 +55,7 @@ def document_faults(folder: Location) -> list[Fault]:
     for kind, name, read in (("document", ROOT, document.read), ("copy", COPY, document.copy)):
         try:
             found[kind] = read()
-            text = read_plain(folder / name, MOST_DOCUMENT_BYTES)
+            text = read_plain(folder / name, records.MOST_DOCUMENT_BYTES)
             if canonical(parsed(text, name)) != text:
                 raise DamagedStoreError("its text is not as it was written")
         except DamagedStoreError as error:
@@ -87,7 +75,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
     finished: Name of an array -> whether it is of a stage that is finished: the document ought to have it.
     elsewhere: Folders that are the run's and are looked at elsewhere.
     """
-    known = {ROOT, COPY, *elsewhere, *store.document.arrays}
+    known, fitted = {ROOT, COPY, *elsewhere, *store.document.arrays}, "fit" in store.document.stages
     for entry in in_order(open_location(store.path).iterdir()):
         name = entry.name
         if name in known or (name in TILES and store.has_distances):
@@ -95,7 +83,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
         if not is_own(name):
             yield _extra(name)
         elif name in PIECES.values():
-            yield from _piece_faults(entry, "fit" in store.document.stages)
+            yield from _piece_faults(entry, fitted)
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")
         elif is_partial(name) or not store.has_array(name):
@@ -104,7 +92,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             yield Fault("array", name, "the run's document lacks it: it was being written")
         elif not _written_here(entry):
             yield _extra(name)
-        elif "fit" in store.document.stages:  # else the same fit goes on from it
+        elif fitted:  # else the same fit goes on from it
             yield Fault("leftover", name, "an array of a stage that was not finished")
 
 
@@ -124,7 +112,7 @@ def _piece_faults(folder: Location, finished: bool) -> Iterator[Fault]:
 def _written_here(entry: Location) -> bool:
     """Whether an array has the checksum that all of a run have; of one whose metadata can't be read nobody knows."""
     try:
-        return "crc32c" in read_json(entry / "zarr.json", MOST_METADATA_BYTES)["attributes"]
+        return "crc32c" in read_json(entry / "zarr.json", records.MOST_METADATA_BYTES)["attributes"]
     except (DamagedStoreError, KeyError, TypeError) as error:
         return isinstance(error, DamagedStoreError)
 
@@ -138,22 +126,14 @@ def array_faults(store: RunStore, elsewhere: Collection[str] = ()) -> Iterator[F
     for name in sorted(names - {*TILES, *elsewhere}):
         try:
             store.read_array(name)
-            metadata: ArrayMetadata = read_json(folder / name / "zarr.json", MOST_METADATA_BYTES, ArrayMetadata)
-            counts = [-(-side // length) for side, length in zip(metadata.shape, metadata.chunks, strict=True)]
-            wanted = {"zarr.json"}
-            if math.prod(metadata.shape):
-                wanted |= {"/".join(["c", *map(str, at)]) for at in product(*map(range, counts))}
-            yield from _files(folder, name, wanted)
+            metadata: ArrayMetadata = read_json(folder / name / "zarr.json", records.MOST_METADATA_BYTES, ArrayMetadata)
+            wanted = {"zarr.json", *chunk_names(metadata.shape, metadata.chunks[0])}
+            there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
+            if wanted - there:
+                yield Fault("array", name, f"{min(wanted - there)} is missing")
+            yield from (_extra(f"{name}/{extra}") for extra in sorted(there - wanted))
         except (ScalemaniError, DamagedStoreError, MemoryError) as error:
             yield Fault("array", name, cause(error, folder))
-
-
-def _files(folder: Location, name: str, wanted: set[str]) -> Iterator[Fault]:
-    there = {below(file, folder / name) for file in (folder / name).rglob("*") if not file.is_dir()}
-    if wanted - there:
-        yield Fault("array", name, f"{min(wanted - there)} is missing")
-    for extra in sorted(there - wanted):
-        yield _extra(f"{name}/{extra}")
 
 
 def _extra(name: str) -> Fault:
@@ -222,7 +202,7 @@ def row_problem(tiles: Tiles, row: int, *, finished: bool, use: Use | None = Non
     if line is None:
         return "its line in the ledger is damaged, or another run's"
     text = canonical(line)
-    if read_plain(tiles.line_file(row), MOST_LINE_BYTES) != text:
+    if read_plain(tiles.line_file(row), records.MOST_LINE_BYTES) != text:
         return "its line in the ledger is not as it was written"
     buffer = tiles.new_buffer()
     for column in tiles.columns_of(row):
@@ -245,10 +225,3 @@ def row_faults(path: str, identity: str, row: int, finished: bool) -> list[Fault
     tiles = opened_anew(path, identity).tiles
     problem = row_problem(tiles, row, finished=finished)
     return [] if problem is None else [fault_of_row(tiles, row, problem)]
-
-
-def opened_anew(path: str, identity: str) -> RunStore:
-    """A run, for a task: what a process remembers of the ledger may be older than the damage."""
-    store = RunStore(path)
-    store.identity = identity
-    return store

@@ -5,9 +5,8 @@ and a result would be where nobody looks for it. No message repeats user info: a
 
 obstore and not fsspec: it has the conditional put that the ledger and the one writer stand on (``If-None-Match: *``),
 takes buffers as they are, gives up Python's lock while it waits, retries by itself, and reads the credentials from the
-environment that people have set already (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``, or the machine's own role), so that none
-pass through here. It is one wheel without dependencies for s3, gs, az and memory, where fsspec takes a package of its
-own for each and promises no conditional put. ``memory://`` lives in one process, as long as that.
+environment that people have set already. It is one wheel without dependencies for s3, gs, az and memory. ``memory://``
+lives in one process, as long as that.
 """
 
 import os
@@ -115,10 +114,9 @@ class Bucket:
         if first:
             settings["client_options"] = {"timeout": seconds, "connect_timeout": seconds}
             settings["retry_config"] = {"max_retries": FIRST_TRIES, "retry_timeout": seconds}
-        begin = SETTINGS[self.scheme]
         for option in OF_CLIENTS:  # obstore takes them from the environment where it is given none
-            if f"{begin}{option.upper()}" in os.environ:
-                settings["client_options"][option] = os.environ[f"{begin}{option.upper()}"]
+            if (name := f"{SETTINGS[self.scheme]}{option.upper()}") in os.environ:
+                settings["client_options"][option] = os.environ[name]
         try:
             found: ObjectStore = from_url(self.root, **settings)
             return found
@@ -203,5 +201,5 @@ def _bucket(scheme: str, name: str, settings: tuple[tuple[str, str], ...]) -> Bu
 def bucket_of(scheme: str, name: str) -> Bucket:
     """A bucket as the environment says now."""
     begin = SETTINGS[scheme]
-    found = tuple(sorted(item for item in os.environ.items() if item[0].startswith(begin))) if begin else ()
+    found = tuple(sorted(item for item in os.environ.items() if begin and item[0].startswith(begin)))
     return _bucket(scheme, name, found)

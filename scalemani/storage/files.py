@@ -78,10 +78,7 @@ def at_home(path: str) -> str:
 
 
 def named(path: Any, argument: str) -> str:
-    """The text of a path or URL that a user gave for an argument.
-
-    Raises ScalemaniError: If it is something else.
-    """
+    """The text of a path or URL that a user gave for an argument; a ScalemaniError where it is something else."""
     said = str(path) if isinstance(path, str | Location) else path
     said = os.fspath(said) if isinstance(said, str | os.PathLike) else None
     if isinstance(said, str) and said:
@@ -93,9 +90,9 @@ def named(path: Any, argument: str) -> str:
 def create_once(location: Location, content: bytes) -> bool:
     """Write a file whole unless one is there, which stays; whether this content is what is there now.
 
-    Whoever put the same has done the same: it may have been this call, whose answer was lost on its way from a server
-    of objects or files, so that the request was sent again. What only one may have put names who did. A reader that
-    finds a part of a file (:meth:`FilePath.put_new`) finds no whole JSON, and may replace what a kill left.
+    Whoever put the same has done the same: it may have been this call, whose answer was lost on its way, so that the
+    request was sent again. What only one may have put names who did. A reader that finds a part of a file
+    (:meth:`FilePath.put_new`) finds no whole JSON, and may replace what a kill left.
     """
     for _ in range(TRIES):
         if location.put_new(content):

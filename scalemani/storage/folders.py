@@ -1,9 +1,9 @@
 """Paths of this machine, with what a store asks of a place; :mod:`scalemani.storage.files` lists that.
 
 Every file is written to a scratch name, `<name>.<hex>.partial`, and renamed, or linked where the first to come must
-stay. So what has a name is whole, and nothing reads what a killed process leaves. Replacing a folder is two renames:
-the old one to `.old.partial`, the new one into place. If the process dies between them, `recover` renames the old one
-back. Once the new one is in place the old one loses that name before anything of it is removed.
+stay: what has a name is whole. Replacing a folder is two renames: the old one to `.old.partial`, the new one into
+place. If the process dies between them, `recover` renames the old one back. Once the new one is in place the old one
+loses that name before anything of it is removed.
 """
 
 import errno
@@ -55,10 +55,7 @@ class FilePath(PosixPath):
         return FilePath(os.path.realpath(self))
 
     def shared_name(self) -> "FilePath":
-        """Absolute path. Symlinks are resolved so that every process uses the same folder.
-
-        A broken link is returned as it is, and opening it fails.
-        """
+        """As :meth:`real`, so that every process uses the same folder; a broken link as it is: opening it fails."""
         return self.real() if self.exists() else self.normal()
 
     def above(self) -> list["FilePath"]:
@@ -79,7 +76,7 @@ class FilePath(PosixPath):
         return target.with_name(f"{short_name(target.name)}.{uuid.uuid4().hex}{PARTIAL}")
 
     def start_name(self) -> "FilePath":
-        """Where something starts that two processes may begin at once: at a scratch name, since a rename decides."""
+        """Where something starts that two processes may begin at once: a scratch name, since a rename decides."""
         return self.scratch_name()
 
     # ---- what is there ---------------------------------------------------------------------------
@@ -89,15 +86,13 @@ class FilePath(PosixPath):
         return os.path.lexists(self)
 
     def is_begun(self) -> bool:
-        """Whether an array was begun here: never, since arrays are made at scratch names."""
+        """Whether a part of an array has this name: never, since arrays are made at scratch names."""
         return False
 
     def size(self) -> int:
-        """Bytes of the file."""
         return self.stat().st_size
 
     def names(self) -> set[str]:
-        """Names of the entries."""
         return set(os.listdir(self))
 
     def identity(self) -> bytes:
@@ -108,9 +103,7 @@ class FilePath(PosixPath):
     def strange_entries(self, levels: int) -> Iterator[tuple[str, str]]:
         """Entries that are neither folders nor plain files, and what they are; the folder itself may be a link.
 
-        One entry costs no more than its name: kinds come with the listing.
-
-        levels: Of folders that are listed.
+        levels: Of folders that are listed. One entry costs no more than its name: kinds come with the listing.
         """
         left = [(str(self), levels - 1)]
         while left:
@@ -130,10 +123,7 @@ class FilePath(PosixPath):
                 yield at, f"can't be listed: {error.strerror or error}"
 
     def bytes_below(self) -> int:
-        """Bytes of all files below; links are followed, each folder once.
-
-        Raises ScalemaniError: If a pipe, a socket or a device is there: reading it might never end.
-        """
+        """Bytes of all files below; links are followed, each folder once. What is no file is refused."""
         total, left, seen = 0, [str(self)], set[str]()
         while left:
             at = os.path.realpath(left.pop())
@@ -149,7 +139,7 @@ class FilePath(PosixPath):
                         state = entry.stat()
                     except OSError:
                         continue  # a link to nothing is a chunk that isn't there
-                    if not stat.S_ISREG(state.st_mode):
+                    if not stat.S_ISREG(state.st_mode):  # a pipe, a socket or a device: reading it might never end
                         raise ScalemaniError(f"{entry.path!r} is neither a folder nor a plain file; remove it")
                     total += state.st_size
         return total
@@ -283,10 +273,9 @@ class FilePath(PosixPath):
 
     def remove_scratch(self, *below: str) -> None:
         """Remove what a killed process was making in this folder, and in those below it that match; nothing else."""
-        for at in ("", *below):
-            for left in self.glob(f"{at}*{PARTIAL}"):
-                if LEFT.search(left.name):
-                    left.remove()
+        for left in (found for at in ("", *below) for found in self.glob(f"{at}*{PARTIAL}")):
+            if LEFT.search(left.name):
+                left.remove()
 
     # ---- one thing in the place of another -------------------------------------------------------
 
@@ -308,10 +297,7 @@ class FilePath(PosixPath):
                 raise
 
     def take(self, new: Any) -> None:
-        """Give a folder that is whole this name, which nothing but an empty folder has.
-
-        Raises OSError: Something is there.
-        """
+        """Give a folder that is whole this name, which nothing but an empty folder has; else an OSError."""
         os.rename(new, self)
 
     def take_back(self, new: Any) -> bool:
@@ -319,10 +305,7 @@ class FilePath(PosixPath):
         return False
 
     def replace_with(self, new: Any) -> None:
-        """Give a file or folder that is whole this name, in place of what has that.
-
-        Raises OSError: What was there is there again.
-        """
+        """Give a file or folder that is whole this name, in place of what has that, which an OSError leaves there."""
         folders = new.is_dir() or (self.is_dir() and not self.is_symlink())
         if not folders or not os.path.lexists(self):
             os.replace(new, self)
@@ -384,10 +367,7 @@ class FilePath(PosixPath):
         return shutil.disk_usage(self.nearest_folder()).free
 
     def check_writable(self) -> None:
-        """Make a folder beside it, or above it, and remove it.
-
-        Raises OSError: No folder can be made there, or the name is too long.
-        """
+        """Make a folder beside it, or above it, and remove it; OSError where that can't be, or the name is too long."""
         parent = self.parent
         while not os.path.lexists(parent):
             parent = parent.parent

@@ -1,9 +1,9 @@
 """Files of a store, read as if a stranger wrote them: takes a path, gives its bytes or its JSON, or says what is off.
 
 The size is bounded before a byte is read. What is no plain file (a link, a pipe, a device) is never read, so that
-nothing hangs and no path leads out of the store. JSON is read by msgspec, which refuses what a run never writes: NaN,
-infinities, half surrogates, text that is not UTF-8, and lists a hundred thousand deep. A repeated key passes: what it
-would change has a checksum.
+nothing hangs and no path leads out of the store. msgspec refuses what a run never writes: NaN, infinities, half
+surrogates, text that is not UTF-8, and lists a hundred thousand deep. A repeated key passes: what it would change has a
+checksum.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,6 @@ def read_plain(path: AnyPath, most_bytes: int) -> bytes:
 def read_json(path: AnyPath, most_bytes: int, kind: Any = Any) -> Any:
     """The value in a JSON file of a store.
 
-    most_bytes: A larger file is refused before it is read.
     kind: What it has to be: a type as msgspec takes them.
     Raises DamagedStoreError: As :func:`read_plain`; or it is no JSON, or none of that kind.
 
@@ -54,10 +53,7 @@ def read_json(path: AnyPath, most_bytes: int, kind: Any = Any) -> Any:
 
 
 def parsed(content: bytes, where: str, kind: Any = Any) -> Any:
-    """The JSON value of bytes that were read; `where` names them in errors.
-
-    Raises DamagedStoreError: As :func:`read_json`.
-    """
+    """The JSON value of bytes that were read, refused as by :func:`read_json`; `where` names them in errors."""
     with refused(where):
         return msgspec.json.decode(content, type=kind)
 
@@ -78,11 +74,7 @@ def refused(where: str) -> Iterator[None]:
 
 
 def check_no_links(folder: AnyPath, levels: int = DEPTH) -> None:
-    """Refuse a store that holds anything but folders and plain files; the folder itself may be a link.
-
-    levels: Of folders that are listed.
-    Raises DamagedStoreError: Naming the first that is found.
-    """
+    """Refuse a store with anything but folders and plain files, so many levels down; it may be a link itself."""
     for entry, what in open_location(folder).strange_entries(levels):
         raise damaged(repr(entry), what)
 

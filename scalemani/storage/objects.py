@@ -1,14 +1,13 @@
 """Paths in object storage, with what a store asks of a place; :mod:`scalemani.storage.files` lists that.
 
-There are no folders: what has no object below it is not there, and making one does nothing. A put is whole or not at
-all, and seen at once by all; nothing is renamed, copies are made by the server.
+There are no folders: what has no object below it is not there. A put is whole or not at all, and seen at once by all;
+nothing is renamed, copies are made by the server.
 
-What is to take the place of something else is made whole beside it, in ``.<name>.scalemani/<hex>``, and copied to it
-by the server. Before that a journal is put, ``.<name>.scalemani/replacing.json``, which names it: from there on the
-old one is given up, and whoever opens the place or works there next finishes the copy (:meth:`ObjectPath.recover`).
-Without a journal, what is beside the place was left by a process that was killed before, and goes: the old one was
-never touched. What is made in its place, metadata last, says so in the same folder first (`making.json`), and what a
-kill leaves of it is removed in the same way.
+What is to take the place of something else is made whole beside it, in ``.<name>.scalemani/<hex>``. Then a journal is
+put, ``.<name>.scalemani/replacing.json``, which names it, and the server copies it. From the journal on the old one is
+given up, and whoever opens the place or works there next finishes the copy (:meth:`ObjectPath.recover`). What a killed
+process left there without a journal goes: the old one was never touched. What is made in its place, metadata last, says
+so in the same folder first (`making.json`), and what a kill leaves of it is removed in the same way.
 """
 
 import fnmatch
@@ -33,7 +32,7 @@ MOST_JOURNAL_BYTES = 4096
 
 @total_ordering
 class ObjectPath:
-    """A key in a bucket, with those of pathlib's methods that stores use.
+    """A key in a bucket, with those of pathlib's methods, and of FilePath's, that stores use.
 
     It is no ``os.PathLike``: what would take it for a path of this machine fails at once.
 
@@ -79,21 +78,17 @@ class ObjectPath:
 
     @property
     def name(self) -> str:
-        """The last of the names."""
         return self.key.rpartition("/")[2]
 
     @property
     def parent(self) -> "ObjectPath":
-        """What it is below."""
         return ObjectPath(self.bucket, self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> "ObjectPath":
-        """Beside this one."""
         return self.parent / name
 
     def absolute(self) -> "ObjectPath":
-        """Itself: there are no links, and no folder that a process is in."""
-        return self
+        return self  # there are no links, and no folder that a process is in
 
     normal = real = shared_name = absolute
 
@@ -103,7 +98,7 @@ class ObjectPath:
         return [ObjectPath(self.bucket, "/".join(names[:count])) for count in range(len(names), 0, -1)]
 
     def nearest_folder(self) -> Path:
-        """A folder of this machine: that of temporary files."""
+        """A folder of this machine."""
         return Path(tempfile.gettempdir())
 
     def workshop(self) -> "ObjectPath":
@@ -125,11 +120,9 @@ class ObjectPath:
     # ---- what is there ---------------------------------------------------------------------------
 
     def size(self) -> int:
-        """Bytes of the object."""
         return int(self.bucket.ask("head", self.key)["size"])
 
     def is_file(self) -> bool:
-        """Whether there is an object."""
         if self._is_object is None:
             try:
                 self.size()
@@ -139,11 +132,9 @@ class ObjectPath:
         return self._is_object
 
     def is_dir(self) -> bool:
-        """Whether there are objects below."""
         return not self._is_object and next(self._below(2), None) is not None
 
     def exists(self) -> bool:
-        """Whether there is an object, or any below."""
         return self.is_file() or self.is_dir()
 
     is_there = exists
@@ -153,7 +144,6 @@ class ObjectPath:
         return self.is_dir() and self.names() == {"c"}
 
     def is_symlink(self) -> bool:
-        """There are none."""
         return False
 
     def iterdir(self) -> Iterator["ObjectPath"]:
@@ -165,26 +155,17 @@ class ObjectPath:
             yield ObjectPath(self.bucket, entry["path"], is_object=True)
 
     def names(self) -> set[str]:
-        """Names of the entries."""
         return {entry.name for entry in self.iterdir()}
 
     def identity(self) -> bytes:
-        """Objects are copied, and are what their name says."""
-        return b"copied"
+        return b"copied"  # objects are what their name says
 
     def strange_entries(self, levels: int) -> Iterator[tuple[str, str]]:
-        """There are no links and no devices."""
-        return iter(())
+        return iter(())  # there are no links and no devices
 
     def glob(self, pattern: str) -> Iterator["ObjectPath"]:
-        """Entries below whose names match, part by part."""
-        first, _, rest = pattern.partition("/")
-        if not any(sign in first for sign in "*?["):
-            found = [self / first] if rest or (self / first).exists() else []
-        else:
-            found = [entry for entry in self.iterdir() if fnmatch.fnmatchcase(entry.name, first)]
-        for entry in found:
-            yield from entry.glob(rest) if rest else [entry]
+        """Entries right below whose names match."""
+        return (entry for entry in self.iterdir() if fnmatch.fnmatchcase(entry.name, pattern))
 
     def rglob(self, pattern: str = "*") -> Iterator["ObjectPath"]:
         """All objects below, at any depth, whose names match."""
@@ -194,7 +175,6 @@ class ObjectPath:
                 yield found
 
     def bytes_below(self) -> int:
-        """Bytes of all objects below."""
         return sum(int(entry["size"]) for entry in self._below(AT_ONCE))
 
     def _below(self, at_once: int) -> Iterator[dict[str, Any]]:
@@ -209,7 +189,6 @@ class ObjectPath:
     # ---- reading ---------------------------------------------------------------------------------
 
     def read_bytes(self) -> bytes:
-        """The whole object."""
         return self.read(1 << 62)
 
     def read(self, most: int) -> bytes:
@@ -255,15 +234,13 @@ class ObjectPath:
     def write_in_place(self, content: bytes) -> None:
         """Nothing: this is for full disks."""
 
-    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+    def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
         """Nothing: folders are made by what is in them."""
 
-    def make_folder(self) -> None:
-        """Nothing, as :meth:`mkdir`."""
+    make_folder = mkdir
 
     def make_folders(self) -> list[Path]:
-        """Nothing, as :meth:`mkdir`: none had to be made."""
-        return []
+        return []  # none had to be made
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object if there is one: servers don't say, and where an answer was lost it is asked for twice."""
@@ -308,10 +285,7 @@ class ObjectPath:
                 mark.unlink()
 
     def take(self, new: Any) -> None:
-        """Have the server copy what is whole to this place, its own metadata last; `new` stays where it is.
-
-        Raises FileExistsError: Something is there.
-        """
+        """Have the server copy what is whole to this place, where nothing is, its own metadata last; `new` stays."""
         if self.exists():
             raise FileExistsError(17, "something is there", str(self))
         self._copy(new)
@@ -325,10 +299,7 @@ class ObjectPath:
         return True
 
     def replace_with(self, new: Any) -> None:
-        """Bring what is whole to this place, whatever is there.
-
-        Raises StoreUnreachableError: The next to open it goes on from there.
-        """
+        """Bring what is whole to this place, whatever is there; where that fails, the next to open it goes on."""
         (self.workshop() / JOURNAL).put(json.dumps({"comes": new.name}).encode())
         self._bring(new)
 
@@ -369,7 +340,6 @@ class ObjectPath:
     # ---- before any work -------------------------------------------------------------------------
 
     def free_bytes(self) -> int:
-        """More than anybody needs: object storage has no end."""
         return ENDLESS
 
     def check_writable(self) -> None:

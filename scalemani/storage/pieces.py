@@ -1,16 +1,14 @@
 """Unfinished work: pieces that are kept in a folder until the whole is there, and found by a run that starts again.
 
-A piece depends on nothing but what it was made from. It is one file of arrays, put whole or not at all, with its name,
-a digest of what it was made from, and a CRC32C of every byte behind that. Who asks for a piece gives the name and the
-digest: a piece that is missing, damaged, or made from anything else (other rows, another model, other parameters) is
-not there, and is made again; nothing has to be compared beforehand.
+A piece is one file of arrays, put whole or not at all, with its name, a digest of all that it was made from, and a
+CRC32C of every byte behind that. Who asks for a piece gives the name and the digest: one that is missing, damaged, or
+made from anything else (other rows, another model, other parameters) is not there, and is made again.
 
 A stage of a fit keeps its pieces in a folder of the run (:meth:`scalemani.storage.run.RunStore.pieces`), which goes
 when the stage is finished. A projection keeps them in a folder beside its output (:func:`kept_results`), which goes
-when the output is in place. An output appears under its final name only when it is complete. Before that the folder is
-told which file will get the name: so a folder that a kill left behind a complete output is known, and goes
-(:func:`drop_finished`). In object storage an output is copied to its name, its metadata last; a part that a kill left
-there is known by the same word, and goes.
+when the output is in place. An output gets its final name only when it is complete. Before that the folder is told
+which file will get the name: so :func:`drop_finished` knows a folder that a kill left beside a complete output and, in
+object storage, where the server copies an output, a part of one.
 """
 
 import hashlib
@@ -153,16 +151,15 @@ def _unpacked(content: bytes, name: str, of: str) -> list[NDArray[Any]]:
 
 
 @contextmanager
-def kept_results(out: AnyPath, what: str = "projection") -> Iterator[Pieces]:
-    """The pieces of an output, found again by a run that was stopped; removed when the block ends well.
+def kept_results(out: AnyPath) -> Iterator[Pieces]:
+    """The pieces of a projection's output, found again by a run that was stopped; removed when the block ends well.
 
-    what: What is at work, for messages.
     Raises StoreInUseError: If another process works for that output.
     Raises ScalemaniError: If something that is no folder has the name.
     """
     target, folder = open_location(out).absolute(), _folder_of(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with Writer(target, what) as writer:
+    with Writer(target, "projection") as writer:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise ScalemaniError(f"{str(folder)!r} is not a folder of unfinished results: remove it, then try again")
         with room_for(folder, 4096):

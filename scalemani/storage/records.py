@@ -1,8 +1,8 @@
 """What a store says in JSON, typed: the run's document, a line of a ledger, the writer's file, an array's metadata.
 
-Each is a `msgspec.Struct`: its types, ranges and words are checked where it is read, and an error says file, key and
-what is wrong in one line. What a step records is a :class:`StepRecord` of its own (:mod:`scalemani.steps.records`); a
-store knows them by name alone.
+Each is a `msgspec.Struct`: types, ranges and words are checked where it is read, and an error says file, key and what
+is wrong in one line. What a step records is a :class:`StepRecord` of its own (:mod:`scalemani.steps.records`); a store
+knows them by name alone.
 
 The document is in `zarr.json`, where any Zarr reader finds it, under "scalemani", with a CRC32C of its own text; and
 once more in `document.json`, so that one damaged byte does not take a run with it. Both are put whole, the copy second:
@@ -110,10 +110,7 @@ class WriterRecord(Record, frozen=True, kw_only=True):
 
 
 class RunDocument:
-    """The two files of a run's document.
-
-    held: Whether nobody else changes it, so that what was read from a bucket need not be asked for again.
-    """
+    """The two files of a run's document; `held` where nobody else changes it: a bucket is not asked for it again."""
 
     def __init__(self, folder: Location) -> None:
         self.folder, self.held = folder, False
@@ -132,10 +129,7 @@ class RunDocument:
         return self._found
 
     def write(self, document: Document) -> None:
-        """Put a document in place of the one that is there.
-
-        Raises DiskFullError: The one that is there stays.
-        """
+        """Put a document in place of the one that is there, which stays where the disk is full."""
         sealed, self._content = seal(document), None
         content = as_group(sealed)
         (self.folder / ROOT).put(content)
@@ -145,10 +139,10 @@ class RunDocument:
     def begin(self, document: Document) -> bool:
         """Put the first document of a run; whether none was there, which stays."""
         sealed = seal(document)
-        begun = create_once(self.folder / ROOT, as_group(sealed))
-        if begun:
-            (self.folder / COPY).put(canonical(sealed))
-        return begun
+        if not create_once(self.folder / ROOT, as_group(sealed)):
+            return False
+        (self.folder / COPY).put(canonical(sealed))
+        return True
 
     def copy(self) -> Document:
         """What the second file holds."""
@@ -158,7 +152,7 @@ class RunDocument:
     def whole(self) -> list[Document]:
         """Every document that is whole in one of the two files, in whichever form: that of this run first.
 
-        This run's is the one of which more arrays are in place, should another run's have come here.
+        Should another run's have come here, this run's is that of which more arrays are in place.
         """
         found = []
         for place in (self.folder / ROOT, self.folder / COPY):
@@ -221,8 +215,7 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
     """The record of a step."""
     if name not in STEPS:
         importlib.import_module(DECLARED)
-    kind = STEPS.get(name)
-    if kind is None:
+    if (kind := STEPS.get(name)) is None:
         raise ScalemaniError(
             f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
             "another module wrote it; use that, or fit again with overwrite"
@@ -232,10 +225,7 @@ def step_of(name: str, value: Any, where: str) -> StepRecord:
 
 
 def read_back(record: Step) -> Step:
-    """A record as it will be read, so that nothing is written that can't be.
-
-    Raises DamagedStoreError: If it holds NaN, a number out of range, or half of a surrogate pair.
-    """
+    """A record as it will be read; one that can't be, with NaN or half of a surrogate pair, is refused."""
     with refused(f"the step {record.STEP!r}"):
         return msgspec.json.decode(canonical(record), type=type(record))
 
@@ -265,9 +255,8 @@ def versions() -> dict[str, str]:
     """The packages that a run is made by, for its document."""
     from importlib.metadata import PackageNotFoundError, version
 
-    names = ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn")
     found = {}
-    for name in names:
+    for name in ("scalemani", "numpy", "scipy", "zarr", "dask", "numba", "pynndescent", "scikit-learn"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -325,6 +314,6 @@ def array_metadata(content: bytes, where: str, largest_bytes: int, *, tiles: boo
         raise damaged(where, f"distances of shape {shape} in tiles of {chunks}: both must be square")
     count = math.prod(-(-side // length) for side, length in zip(shape, chunks, strict=True))
     most = MOST_BLOCKS**2 if tiles else 2 + 2 * whole // LEAST_CHUNK
-    if count > most or (tiles and -(-shape[0] // chunks[0]) > MOST_BLOCKS):
+    if count > most:
         raise damaged(where, f"{whole:,} bytes are cut into {count:,} chunks, where at most {most:,} are expected")
     return found

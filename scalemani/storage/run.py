@@ -1,8 +1,8 @@
 """One run in its store: takes arrays and records of steps, gives them back whole, and copies itself without D.
 
-A run is one Zarr v3 group. Its document (:mod:`scalemani.storage.records`) holds the package versions, a checksum of
-each array's metadata, and a record for each finished step. Small arrays are in :mod:`scalemani.storage.arrays`, D is in
-:mod:`scalemani.storage.distances`. Nothing here is ever unpickled, nothing outside the folder is followed to.
+A run is one Zarr v3 group: its document (:mod:`scalemani.storage.records`), small arrays
+(:mod:`scalemani.storage.arrays`), and D, one matrix of :mod:`scalemani.storage.tiles`. Nothing here is ever unpickled,
+nothing outside the folder is followed to.
 
 Workers live longer than what they opened: D is dropped and made again with other tiles, a graph is repaired under the
 same id. So what a process keeps of a run is compared with the run's document each time that it is asked for.
@@ -17,56 +17,32 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
+from scalemani.aliases import F32, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import arrays
-from scalemani.storage import arrays as small_arrays
-from scalemani.storage.arrays import PIECES, check_size, checked_array
-from scalemani.storage.distances import Distances
+from scalemani.storage.arrays import PIECES, check_size, fault_of, own_entries
 from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY, check_no_links
 from scalemani.storage.pieces import Pieces, digest
 from scalemani.storage.records import Document, RunDocument, Step, StepRecord, canonical, read_back, versions
 from scalemani.storage.targets import check_writable, kind_of, put_back
+from scalemani.storage.tiles import LEDGER, Blocks, Form, Tiles, drop_matrix, read_form
 from scalemani.storage.writer import Writer
 
-
-def write_copy(
-    target: Location,
-    document: Document,
-    names: Iterable[str],
-    read: Callable[[str], NDArray[Any]],
-    more: Callable[[Location], None],
-) -> None:
-    """Write a run, whole or not at all.
-
-    target: Absolute; folders above it are made.
-    document: Its arrays are replaced by those that are written.
-    read: Name -> array, checked.
-    more: Copies what else belongs to the run, into the folder that it is given, before there is a document.
-    Raises ScalemaniError: If something is at `target`.
-    Raises StoreInUseError: If a fit is at work there.
-    """
-    check_writable(target)
-    with Writer(target):
-        if kind_of(target) != "nothing":
-            raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
-        with target.built(1 << 20) as folder:
-            sums = {name: arrays.write(folder, name, read(name)) for name in names}
-            more(folder)
-            RunDocument(folder).write(document.changed(arrays=sums))
-
-
+DISTANCES = "distances"  # the folder of D
+WITH_DISTANCES = ("first_", PIECES["solve"])  # how the names begin of what was read of D, which goes with it
+ALSO_MADE = "another fit is making a run at {!r}: wait for it, or give another path"
 LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 
 
-class RunStore(Distances):
+class RunStore:
     """A run's folder, open for reading and writing.
 
     path: The folder, made absolute, or a URL.
+    identity: The run's id.
     Raises ScalemaniError: If there is no run at `path`, or one of another format version.
-    Raises DamagedStoreError: If a link leads out of it, as far as two folders down; what is below is looked at when it
-        is used.
+    Raises DamagedStoreError: If a link leads out of it, two folders down at most; what is below is looked at when used.
     """
 
     def __init__(self, path: AnyPath) -> None:
@@ -84,8 +60,8 @@ class RunStore(Distances):
             )
         check_no_links(here, levels=2)
         self._document = RunDocument(here)
-        document = self._document.read()
-        super().__init__(self.path, document.id)
+        self.identity = self._document.read().id
+        self._opened: tuple[Tiles, int] | None = None  # D, with the CRC32C of its metadata
         self._written: dict[str, int] = {}
         self._guard: Callable[[], None] = lambda: None
 
@@ -112,7 +88,7 @@ class RunStore(Distances):
                 start.remove()
             raise
         if not begun:
-            raise _also_made(path)
+            raise ScalemaniError(ALSO_MADE.format(str(path)))
         return cls(start) if start == target else cls(start).moved_to(target, replace=replace)
 
     def guarded(self, check: Callable[[], None]) -> "RunStore":
@@ -125,10 +101,7 @@ class RunStore(Distances):
         open_location(self.path).remove()
 
     def moved_to(self, path: AnyPath, *, replace: bool) -> "RunStore":
-        """Move this run to `path`; with `replace`, a run that is there goes when this one is in its place.
-
-        Raises ScalemaniError: If another process makes a run there at this moment.
-        """
+        """Move this run to `path`; with `replace`, a run that is there goes then. Refused where another comes first."""
         here, target = open_location(self.path), open_location(path).absolute()
         try:
             (target.replace_with if replace and kind_of(target) != "other" else target.take)(here)
@@ -136,7 +109,7 @@ class RunStore(Distances):
             self.remove()
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            raise _also_made(path) from error
+            raise ScalemaniError(ALSO_MADE.format(str(path))) from error
         return RunStore(target)
 
     # ---- the document: written by the client alone ----------------------------------------------
@@ -153,12 +126,12 @@ class RunStore(Distances):
             self._document.write(document.changed(stages=stages, arrays=arrays))
 
     def _check_right(self) -> None:
-        """Before anything of the run is changed: it is this writer's still, and the run that was opened."""
+        """Before anything of the run is changed: refuse it where another writer, or another run, has come."""
         self._guard()
         self.check_identity()
 
     def check_identity(self) -> None:
-        """Refuse to write into another run than the one that was opened."""
+        """Refuse another run than the one that was opened."""
         if self.document.id != self.identity:
             raise DamagedStoreError(f"the run at {self.path!r} was replaced while it was in use")
 
@@ -167,21 +140,14 @@ class RunStore(Distances):
         return self.document.stages.get(kind.STEP)
 
     def needed(self, kind: type[Step]) -> Step:
-        """What a step recorded that has to be finished.
-
-        Raises DamagedStoreError: If it is not.
-        """
+        """What a step recorded; a DamagedStoreError where it is not finished."""
         found = self.record(kind)
         if found is None:
             raise DamagedStoreError(f"the run at {self.path!r} lacks its step {kind.STEP!r}; {REMEDY}")
         return found
 
     def finish(self, *records: StepRecord) -> None:
-        """Record steps as done, and the arrays that were written.
-
-        Raises StoreInUseError: If another writer has taken over.
-        Raises DamagedStoreError: If a record holds what can't be read back.
-        """
+        """Record steps as done, and the arrays that were written; refuses a record that can't be read back."""
         self._check_right()
         found = {record.STEP: read_back(record) for record in records}
         self._change({**self.document.stages, **found}, {**self.document.arrays, **self._written})
@@ -193,25 +159,19 @@ class RunStore(Distances):
         document = self.document
         self._change({key: value for key, value in document.stages.items() if key not in names}, document.arrays)
 
-    def _without(self, gone: Callable[[str], bool]) -> dict[str, int]:
-        """The arrays that are recorded, without some, of which those that were written are forgotten too."""
-        self._written = {name: value for name, value in self._written.items() if not gone(name)}
-        return {name: value for name, value in self.document.arrays.items() if not gone(name)}
-
     def _forget_arrays(self, gone: Callable[[str], bool]) -> None:
         """Before arrays are replaced or removed: a checksum is never that of another one."""
         self._check_right()
-        self._change(self.document.stages, self._without(gone))
+        self._written = {name: value for name, value in self._written.items() if not gone(name)}
+        document = self.document
+        self._change(document.stages, {name: value for name, value in document.arrays.items() if not gone(name)})
 
     # ---- arrays --------------------------------------------------------------------------------
 
     def write_array(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array whole; see :mod:`scalemani.storage.arrays`.
-
-        Raises TypeError: If it holds anything but numbers.
-        """
+        """Write an array of numbers whole; see :mod:`scalemani.storage.arrays`."""
         self._forget_arrays(lambda other: other == name)
-        self._written[name] = small_arrays.write(open_location(self.path), name, array)
+        self._written[name] = arrays.write(open_location(self.path), name, array)
 
     def read_array(self, name: str) -> NDArray[Any]:
         """Read an array whole and check it, also by what it has to be (:mod:`scalemani.storage.arrays`).
@@ -220,8 +180,15 @@ class RunStore(Distances):
         """
         document = self.document
         known = {**document.arrays, **self._written}.get(name)
-        found = small_arrays.read(open_location(self.path), name, known)
-        return checked_array(self.path, name, found, document.stages)
+        found = arrays.read(open_location(self.path), name, known)
+        fault = fault_of(name, found, document.stages)
+        if fault is not None:
+            raise DamagedStoreError(f"{self.path!r}: {name!r} is not of this run ({fault}); {REMEDY}")
+        return found
+
+    def has_array(self, name: str) -> bool:
+        """Whether an array of that name is there, recorded or not."""
+        return (open_location(self.path) / name / "zarr.json").exists()
 
     def remove_array(self, name: str) -> None:
         """Remove one array, if it is there."""
@@ -233,6 +200,11 @@ class RunStore(Distances):
         self._forget_arrays(lambda name: name.startswith(prefix))
         self._remove_own(prefix)
 
+    def _remove_own(self, *beginnings: str) -> None:
+        """Remove what is the run's own, and none else's, of the entries whose names begin so."""
+        for found in [entry for beginning in beginnings for entry in own_entries(open_location(self.path), beginning)]:
+            found.remove()
+
     def pieces(self, stage: str, made_of: Any = None) -> Pieces:
         """What is finished of a stage that is not; see `PIECES` for those that keep any.
 
@@ -240,38 +212,96 @@ class RunStore(Distances):
         """
         return Pieces(open_location(self.path) / PIECES[stage], self._check_right, digest(made_of))
 
-    def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
-        super().create_distances(n, tile, compression)
-        self._written["distances"] = checksum_of(self.tiles.form.text)
-        self.finish()
+    # ---- D ---------------------------------------------------------------------------------------
 
     @property
     def has_distances(self) -> bool:
-        return "distances" in self.document.arrays
+        """Whether D is there (finished or not)."""
+        return self.metadata_sum is not None
 
+    @property
     def metadata_sum(self) -> int | None:
-        return self.document.arrays.get("distances")
+        """CRC32C of the metadata of D, or None where the run has no D."""
+        return self.document.arrays.get(DISTANCES)
 
-    def check_size(self, n: int) -> None:
-        check_size(self.path, n, self.document.stages)
+    def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
+        """Make D of n vertices, empty, in tiles of side `tile`, and an empty ledger.
+
+        compression ({"lz4", "zstd"}): See :class:`Form`.
+        """
+        self.drop_distances()
+        form = Form.of_distances(n, tile, compression)
+        tiles = self._matrix(form)
+        tiles.create()
+        self._opened = tiles, checksum_of(form.text)
+        self._written[DISTANCES] = checksum_of(form.text)
+        self.finish()
+
+    def _matrix(self, form: Form) -> Tiles:
+        return Tiles(self.path, self.identity, DISTANCES, form, symmetric=True, check=self.check_identity)
 
     def drop_distances(self) -> None:
-        self._forget_arrays(self._goes_with_distances)
-        super().drop_distances()
+        """Remove D, its ledger and what was read of it."""
+        self._forget_arrays(lambda name: name == DISTANCES or name.startswith(WITH_DISTANCES))
+        self._opened = None
+        drop_matrix(open_location(self.path) / DISTANCES, open_location(self.path) / LEDGER)
+        self._remove_own(*WITH_DISTANCES)
+
+    @property
+    def tiles(self) -> Tiles:
+        """D itself.
+
+        Raises DamagedStoreError: If its metadata is not what was written, or it is not of the graph's vertices.
+        """
+        if self._opened is None:
+            form, metadata_sum = read_form(open_location(self.path) / DISTANCES, self.metadata_sum)
+            check_size(self.path, form.shape[0], self.document.stages)
+            self._opened = self._matrix(form), metadata_sum
+        return self._opened[0]
+
+    def refresh(self) -> None:
+        """Forget what was opened of a D that is not the run's any more: processes live longer than what they opened."""
+        if self._opened is not None and self._opened[1] != self.metadata_sum:
+            self._opened = None
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks that D was cut into when it was made."""
+        return self.tiles.rows
+
+    def read_columns(self, row: int, vertices: I64) -> F32:
+        """Some columns of one upper tile: D of block `row` and `vertices`, all of one block that is not before it."""
+        column = int(vertices[0]) // self.blocks.size
+        return self.tiles.read(row, column)[:, vertices - self.blocks[column].start]
+
+    def read_rows(self, vertices: I64) -> F32:
+        """Rows of D, shape (l, n); see :meth:`Tiles.read_rows`."""
+        self.refresh()
+        return self.tiles.read_rows(vertices)
+
+    # ---- the model -------------------------------------------------------------------------------
 
     def copy_without_distances(self, path: AnyPath, more: Callable[[Location], None] = lambda folder: None) -> None:
-        """Copy the model: everything but D, its ledger, its first read and the neighbour lists.
+        """Copy the model, whole or not at all: everything but D, its ledger, its first read and the neighbour lists.
 
-        `more` copies into a folder what the model needs besides its arrays.
-
+        more: Copies into a folder what the model needs besides its arrays, before there is a document.
         Raises ScalemaniError: If something is at `path`.
+        Raises StoreInUseError: If a fit is at work there.
         Raises DamagedStoreError: If an array of the model is not what was written.
         """
-        write_copy(open_location(path).absolute(), self.document, self._of_model(), self.read_array, more)
+        target, document = open_location(path).absolute(), self.document
+        check_writable(target)
+        with Writer(target):
+            if kind_of(target) != "nothing":
+                raise ScalemaniError(f"{str(target)!r} exists: give another path, or remove it")
+            with target.built(1 << 20) as folder:
+                sums = {name: arrays.write(folder, name, self.read_array(name)) for name in self._of_model()}
+                more(folder)
+                RunDocument(folder).write(document.changed(arrays=sums))
 
     def _of_model(self) -> list[str]:
         """Names of the arrays that a model needs."""
-        return [name for name in self.document.arrays if not name.startswith(("distances", *LEFT_OUT))]
+        return [name for name in self.document.arrays if not name.startswith((DISTANCES, *LEFT_OUT))]
 
     def bytes_without_distances(self, *more: str) -> int:
         """Bytes of what :meth:`copy_without_distances` copies, with other folders of the run."""
@@ -284,36 +314,29 @@ class RunStore(Distances):
         sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(LEFT_OUT)}
         return blake2b(canonical(sums), digest_size=16).hexdigest()
 
-    def state_of(self, *prefixes: str) -> tuple[tuple[str, int], ...]:
+    def state_of(self, prefix: str) -> tuple[tuple[str, int], ...]:
         """Names and checksums of the arrays that begin so: other arrays, another state."""
-        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefixes)))
-
-
-def _also_made(path: AnyPath) -> ScalemaniError:
-    return ScalemaniError(f"another fit is making a run at {str(path)!r}: wait for it, or give another path")
+        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefix)))
 
 
 Made = TypeVar("Made")
 
 
-@lru_cache(maxsize=4)
-def _opened(path: str, identity: str) -> RunStore:
-    return _same(RunStore(path), identity)
-
-
-def shared_run(path: str, identity: str) -> RunStore:
-    """The run at a path, opened once in each process.
-
-    Raises DamagedStoreError: If another run is at the path by now.
-    """
-    store = _same(_opened(path, identity), identity)
-    store.refresh()
+def opened_anew(path: str, identity: str) -> RunStore:
+    """A run, for a task: what a process remembers of the ledger may be older than the damage."""
+    store = RunStore(path)
+    store.identity = identity
     return store
 
 
-def _same(store: RunStore, identity: str) -> RunStore:
-    if store.document.id != identity:
-        raise DamagedStoreError(f"the run at {store.path!r} was replaced while it was in use")
+_opened = lru_cache(maxsize=4)(opened_anew)
+
+
+def shared_run(path: str, identity: str) -> RunStore:
+    """The run at a path, opened once in each process; a DamagedStoreError if another run is there by now."""
+    store = _opened(path, identity)
+    store.check_identity()
+    store.refresh()
     return store
 
 
@@ -324,16 +347,13 @@ class OncePerProcess(Generic[Made]):
     prefix: How the names of those arrays begin.
     """
 
-    def __init__(self, make: Callable[[str, str], Made], prefix: str, maxsize: int = 2) -> None:
+    def __init__(self, make: Callable[[str, str], Made], prefix: str) -> None:
         self.__wrapped__, self.__doc__, self._prefix = make, make.__doc__, prefix
-        self._kept = lru_cache(maxsize)(lambda path, identity, state: make(path, identity))
+        self._kept = lru_cache(maxsize=2)(lambda path, identity, state: make(path, identity))
+        self.cache_clear = self._kept.cache_clear
 
     def __call__(self, path: str, identity: str) -> Made:
         return self._kept(path, identity, shared_run(path, identity).state_of(self._prefix))
-
-    def cache_clear(self) -> None:
-        """Forget what is kept."""
-        self._kept.cache_clear()
 
 
 def once_per_process(prefix: str) -> Callable[[Callable[[str, str], Made]], OncePerProcess[Made]]:

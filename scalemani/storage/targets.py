@@ -39,10 +39,7 @@ class StoreFolder:
 
 
 def kind_of(path: AnyPath) -> str:
-    """What is at a path: "nothing", "run" (a store of this package) or "other".
-
-    An empty folder is "nothing": a run may be made there.
-    """
+    """What is at a path: "run" (a store of this package), "other", or "nothing", which an empty folder is too."""
     there = open_location(path)
     if not there.is_there() or (there.is_dir() and not any(there.iterdir())):
         return "nothing"
@@ -63,10 +60,7 @@ def _is_run(there: Location) -> bool:
 
 
 def check_outside(path: AnyPath) -> None:
-    """Refuse a path that lies in a run, where repair and overwrite would take it for a part of that.
-
-    Raises ScalemaniError: Naming the run.
-    """
+    """Refuse a path that lies in a run, where repair and overwrite would take it for a part of that."""
     for parent in open_location(path).normal().above():
         try:
             found = _is_run(parent)
@@ -77,10 +71,7 @@ def check_outside(path: AnyPath) -> None:
 
 
 def check_replaceable(path: AnyPath) -> None:
-    """Refuse to overwrite a run with something in it that no run makes: it would go with that.
-
-    Raises ScalemaniError: Naming the first such entry.
-    """
+    """Refuse to overwrite a run with something in it that no run makes, naming that: it would go with the run."""
     there = open_location(path).normal()
     stray = first_stray(there) if kind_of(there) == "run" else None
     if stray is not None:
@@ -99,22 +90,16 @@ def check_writable(path: AnyPath, *, replacing: bool = False) -> None:
     target = open_location(path).absolute()
     try:
         target.check_writable()
-    except StoreUnreachableError as error:
-        raise ScalemaniError(f"the store {str(path)!r} can't be written: {error}") from error
-    except OSError as error:
-        raise ScalemaniError(
-            f"the store {str(path)!r} can't be written: {error.strerror}; give another path"
-        ) from error
+    except (OSError, StoreUnreachableError) as error:
+        why = f"{error.strerror}; give another path" if isinstance(error, OSError) else error
+        raise ScalemaniError(f"the store {str(path)!r} can't be written: {why}") from error
     check_outside(target)
     if replacing:
         check_replaceable(target)
 
 
 def put_back(path: AnyPath) -> None:
-    """Finish at a path what a kill interrupted: the run that was being replaced is there again, or the new one is.
-
-    Raises StoreInUseError: If a fit is replacing it now.
-    """
+    """Finish at a path what a kill interrupted: the old run or the new one is there. Refused where a fit is at it."""
     if open_location(path).interrupted() is None:
         return
     try:

@@ -1,10 +1,10 @@
 """Distances on the disk: matrices of float32 in tiles, and a ledger that says which rows of tiles are whole.
 
 Two kinds of matrices are kept so: D, which is symmetric, by its tiles (I, J) with I <= J; and the distances to
-landmarks, by all of their tiles. A tile is a chunk of a Zarr array and a file or object of its own: float32 in C order,
-inf where there is no path, NaN where the last blocks have nothing, uncompressed unless asked otherwise (Zarr's default
-codec is 4 times slower and saves 19 %). Any Zarr reader reads it. It is read here into memory of the caller's, which
-is faster than Zarr's own way by more than a checksum of the file takes.
+landmarks, by all of their tiles. A tile is a chunk of a Zarr array, which any Zarr reader reads, and a file or object
+of its own: float32 in C order, inf where there is no path, NaN where the last blocks have nothing, uncompressed unless
+asked otherwise (Zarr's default codec is 4 times slower and saves 19 %). It is read here into memory of the caller's,
+which is faster than Zarr's own way by more than a checksum of the file takes.
 
 A row of tiles is done when its line, `<row>.json` in the ledger, is there and is this run's: it is put after the tiles
 are in place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what
@@ -34,10 +34,7 @@ RUN_ENTRIES = 1 << 22  # entries of D that are worth a task of their own
 
 @dataclass(frozen=True)
 class Blocks:
-    """`n` items in aligned blocks of `size`.
-
-    Raises ValueError: If `n` is negative or `size` is below 1.
-    """
+    """`n` items in aligned blocks of `size`, 1 or more."""
 
     n: int
     size: int
@@ -60,8 +57,7 @@ class Blocks:
 
     def length(self, block: int) -> int:
         """Items in one block."""
-        part = self[block]
-        return int(part.stop - part.start)
+        return int(self[block].stop - self[block].start)
 
     def tiles(self) -> list[tuple[int, int]]:
         """Every upper tile (I, J), I <= J, row by row."""
@@ -77,8 +73,7 @@ class Blocks:
     def tile_runs(self, most: int) -> list[list[tuple[int, int]]]:
         """The upper tiles in at most `most` consecutive runs of nearly equal number.
 
-        The runs depend on `n`, `size` and `most` alone, never on workers, so that a sum over runs in
-        this order has the same bits wherever it is computed.
+        They depend on `n`, `size` and `most` alone, so that a sum over runs in this order has the same bits anywhere.
         """
         tiles = self.tiles()
         count = max(1, min(most, len(tiles)))
@@ -123,10 +118,9 @@ class Form:
 
 
 def read_form(folder: Location, wanted: int | None) -> tuple[Form, int]:
-    """The form of D's matrix at a folder, and the CRC32C of its `zarr.json`.
+    """The form of D's matrix at a folder, and the CRC32C of its `zarr.json`, which has to be `wanted` if that is known.
 
-    wanted: That CRC32C, where it is known.
-    Raises DamagedStoreError: If the text is another one, or not that of square float32 tiles.
+    Raises DamagedStoreError: If it is not, or not that of square float32 tiles.
     """
     file = folder / "zarr.json"
     content = read_plain(file, MOST_METADATA_BYTES)
@@ -222,10 +216,6 @@ class Tiles:
         """Where a tile is."""
         return self.folder / "c" / str(row) / str(column)
 
-    def _inside(self, entry: str) -> Location:
-        """Where an entry of the run is, unless a link leads there."""
-        return check_inside(self.path, entry)
-
     def _part(self, row: int, column: int, buffer: F32) -> F32:
         """The part of a buffer that is the tile."""
         return buffer[: self.rows.length(row), : self.columns.length(column)]
@@ -258,7 +248,7 @@ class Tiles:
         rows, columns = self._part(row, column, buffer).shape
         buffer[rows:], buffer[:, columns:] = np.nan, np.nan
         content = buffer if self._codec is None else self._codec.encode(buffer)
-        file = self._inside(f"{self.name}/c/{row}/{column}")
+        file = check_inside(self.path, f"{self.name}/c/{row}/{column}")
         with room_for(file, buffer.nbytes):
             file.parent.make_folder()
         file.put(content)
@@ -280,11 +270,9 @@ class Tiles:
         return self.read(row, column, buffer)  # the row was made again since
 
     def read_as(self, line: Line, row: int, column: int, buffer: F32) -> F32:
-        """One tile, into a buffer, as a line of the ledger has it.
-
-        Raises DamagedStoreError: Naming the tile.
-        """
-        file, wanted = self._inside(f"{self.name}/c/{row}/{column}"), line.crc32c[column - self.columns_of(row).start]
+        """One tile, into a buffer, as a line of the ledger has it; else a DamagedStoreError that names it."""
+        file = check_inside(self.path, f"{self.name}/c/{row}/{column}")
+        wanted = line.crc32c[column - self.columns_of(row).start]
         try:
             content: Any = self._content(file, buffer)
             if checksum_of(content) != wanted:
@@ -299,8 +287,8 @@ class Tiles:
         except StoreUnreachableError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # Blosc's are RuntimeErrors
-            why = str(getattr(error, "strerror", None) or error)
-            why = "its file is missing" if isinstance(error, FileNotFoundError) else why
+            missing = isinstance(error, FileNotFoundError)
+            why = "its file is missing" if missing else getattr(error, "strerror", None) or error
             raise DamagedStoreError(
                 f"{self.path!r}: tile ({row}, {column}) of {self._title} is damaged ({why}); {REMEDY}"
             ) from error
@@ -342,7 +330,8 @@ class Tiles:
         """Put a row's line; the same one that is there stays, a damaged one or another run's is replaced."""
         self._check()
         self._lines.pop(row, None)
-        line, file = Line(run=self.identity, row=row, crc32c=sums), self._inside(f"{self._ledger}/{row}.json")
+        line = Line(run=self.identity, row=row, crc32c=sums)
+        file = check_inside(self.path, f"{self._ledger}/{row}.json")
         self.ledger.make_folder()
         if not create_once(file, canonical(line)) and self.line(row) != line:
             file.put(canonical(line))
@@ -367,14 +356,12 @@ class Tiles:
         return self.line(row) is not None
 
     def missing(self) -> list[int]:
-        """Rows of tiles that the ledger does not have.
-
-        Its folder is listed: a host that asked for a line before there was one may be told so for a while after.
-        """
-        there, rows = self._listed(), range(len(self.rows))
-        return [row for row in rows if f"{row}.json" not in there or not self.done(row)]
+        """Rows of tiles that the ledger does not have."""
+        there = self._listed()
+        return [row for row in range(len(self.rows)) if f"{row}.json" not in there or not self.done(row)]
 
     def _listed(self) -> set[str]:
+        """Names in the ledger: a host that asked for a line before there was one may be told so for a while after."""
         try:
             return self.ledger.names()
         except OSError:
@@ -384,7 +371,7 @@ class Tiles:
         """The line of a row, read once."""
         if row not in self._lines:
             found = self.line(row)
-            if found is None and f"{row}.json" in self._listed():  # a network's directory may be remembered without it
+            if found is None and f"{row}.json" in self._listed():
                 found = self.line(row)
             if found is None:
                 raise DamagedStoreError(

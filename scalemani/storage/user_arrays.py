@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import zarr
@@ -29,27 +29,19 @@ from scalemani.storage.json import parsed, read_plain
 from scalemani.storage.pieces import IN_WORK, Pieces, name_next
 from scalemani.words import one_line, short
 
-METADATA = "zarr.json"
 MOST_METADATA = 64 << 20  # bytes; a user's attributes may be long
 MOST_ROWS = 2**31  # as many as a fit can have
 UNQUESTIONED = 1 << 30  # bytes that an array may stand for whatever its files hold
 LARGEST_RATIO = 20_000  # of what it stands for to what its files hold: 255 times is what Blosc can
-_NUMBERS = {f"{kind}{bits}": bits // 8 for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {
-    "bool": 1,
-    "float16": 2,
-    "float32": 4,
-    "float64": 8,
-}
+_INTEGERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NUMBERS = {"bool", "float16", "float32", "float64", *_INTEGERS}
 _CODECS = {"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c", "vlen-utf8", "sharding_indexed"}
 _FILTERS = {"delta", "shuffle", "fixedscaleoffset", "quantize", "bitround", "packbits", "astype", "vlen-utf8", "crc32c"}
 _COMPRESSORS = {"blosc", "zlib", "gzip", "zstd", "lz4", "lzma", "bz2"}
 
 
-def kind_of_node(folder: Location) -> tuple[int, str] | None:
-    """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node.
-
-    Raises ScalemaniError: If its metadata can't be read.
-    """
+def kind_of_node(folder: Location) -> tuple[Literal[2, 3], str] | None:
+    """Zarr format and kind, "array" or "group", of what a folder holds by itself; None if it is no node."""
     if (folder / "zarr.json").is_there():
         kind = _read(folder / "zarr.json").get("node_type")
         if kind not in ("array", "group"):
@@ -63,23 +55,16 @@ def kind_of_node(folder: Location) -> tuple[int, str] | None:
 
 def arrays_in(folder: Location) -> list[str]:
     """Names of the arrays that a group holds at its top level, sorted."""
-    entries = (entry for entry in folder.iterdir() if entry.is_dir())
-    return sorted(entry.name for entry in entries if (kind_of_node(entry) or (0, ""))[1] == "array")
+    kinds = {entry.name: kind_of_node(entry) for entry in folder.iterdir() if entry.is_dir()}
+    return sorted(name for name, kind in kinds.items() if kind is not None and kind[1] == "array")
 
 
-def check_array(folder: Location, zarr_format: int) -> None:
-    """Refuse an array that is not numbers or text, that needs a codec which is not on the list, or can't be so large.
-
-    Raises ScalemaniError: In one line, before a chunk is read.
-    """
-    if zarr_format == 3:
-        metadata = _read(folder / "zarr.json")
-        item = _check_format_3(folder, metadata)
-    else:
-        metadata = _read(folder / ".zarray")
-        item = _check_format_2(folder, metadata)
-        if (folder / ".zattrs").is_there():
-            _read(folder / ".zattrs")
+def check_array(folder: Location, zarr_format: Literal[2, 3]) -> None:
+    """Refuse, before a chunk is read, what is not numbers or text, an unlisted codec, or a size that can't be."""
+    metadata = _read(folder / ("zarr.json" if zarr_format == 3 else ".zarray"))
+    item = (_check_format_3 if zarr_format == 3 else _check_format_2)(folder, metadata)
+    if zarr_format == 2 and (folder / ".zattrs").is_there():
+        _read(folder / ".zattrs")
     shape = metadata.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side for side in shape):
         raise ScalemaniError(f"{folder} has the shape {short(repr(shape))}, which is none")
@@ -102,7 +87,7 @@ def _check_format_3(folder: Location, metadata: dict[str, Any]) -> int:
         raise ScalemaniError(f"{folder} is no Zarr array that can be read; write it again")
     for codec in codecs:
         _check_codec(folder, codec, _CODECS)
-    return _NUMBERS.get(kind, 1)
+    return 1 if kind == "string" else np.dtype(kind).itemsize
 
 
 def _check_codec(folder: Location, codec: Any, allowed: set[str], key: str = "name") -> None:
@@ -172,8 +157,7 @@ def _in_zarr(path: Location) -> Any:
 class NewOutput:
     """A float64 array (rows, axes) that is written in a working folder and comes to its place when it is whole.
 
-    folder: Of kept results, on the disk or in the bucket of the output. An unfinished array that is there is gone on
-        with if it has that form, else replaced.
+    folder: Of kept results, beside the output. An unfinished array there is gone on with if it has that form.
     chunk_rows: Rows of a chunk, which are written together; by default those of 8 MiB.
     """
 
@@ -187,7 +171,7 @@ class NewOutput:
             self._partial.remove()
             with room_for(folder, self._needed):
                 self._partial.make_folder()
-                (self._partial / METADATA).put(metadata)
+                (self._partial / "zarr.json").put(metadata)
         array = zarr.open_array(_in_zarr(self._partial), mode="r+")
         self._array = array.with_config({"write_empty_chunks": True})
 
@@ -196,7 +180,7 @@ class NewOutput:
         if self._partial.is_symlink():
             return False
         try:
-            return read_plain(self._partial / METADATA, len(metadata)) == metadata
+            return read_plain(self._partial / "zarr.json", len(metadata)) == metadata
         except (DamagedStoreError, OSError):
             return False
 
@@ -213,10 +197,7 @@ class NewOutput:
             self._array[start : start + len(rows)] = rows
 
     def finish(self, path: AnyPath) -> None:
-        """Give the array its name; in object storage by a copy, its metadata last, and what was copied goes later.
-
-        Raises ScalemaniError: If something has come to be there.
-        """
+        """Give the array its name, if nothing has come to be there; in object storage what was copied goes later."""
         refuse_existing(path)
         name_next(self._partial.parent, self._partial)
         open_location(path).normal().take(self._partial)
@@ -242,25 +223,24 @@ def open_output(path: AnyPath) -> zarr.Array[Any]:
 def open_member(path: AnyPath, member: str | None) -> Any:
     """A Zarr array by the path of its store and, in a group, its own path; opened for reading.
 
-    Its metadata are checked first (:mod:`scalemani.storage.user_arrays`): no codec that runs code comes to see the
-        data.
+    No codec that runs code comes to see the data: metadata are checked first.
 
     Raises ScalemaniError: If there is no array; the arrays of a group are listed. If its dtype, codecs or sizes are not
         to be trusted.
     """
     name = f"{path}:{member}" if member else str(path)
-    folder = root = open_location(path)
+    folder = open_location(path)
     try:
-        found = kind_of_node(root)
+        found = kind_of_node(folder)
         if found is not None and found[1] == "group":
-            names = [member] if member is not None else arrays_in(root)
+            names = [member] if member is not None else arrays_in(folder)
             if len(names) != 1:
                 listed = ", ".join(names) or "none at its top level"
                 raise ScalemaniError(f"{path} is a group; give one of its arrays, as in {path}:PATH ({listed})")
             name, parts = f"{path}:{names[0]}", names[0].strip("/").split("/")
             if not all(part not in ("", ".", "..") for part in parts):
                 raise ScalemaniError(f"{name}: a path inside the store is needed, such as folder/array")
-            folder = root / "/".join(parts)
+            folder = folder / "/".join(parts)
             found = kind_of_node(folder)
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
@@ -269,7 +249,7 @@ def open_member(path: AnyPath, member: str | None) -> Any:
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
         check_array(folder, found[0])
-        array = zarr.open_array(_in_zarr(folder), mode="r", zarr_format=3 if found[0] == 3 else 2)
+        array = zarr.open_array(_in_zarr(folder), mode="r", zarr_format=found[0])
         return PointsArray(array.async_array)
     except (ScalemaniError, StoreUnreachableError):
         raise
@@ -286,11 +266,7 @@ def write_table(
 ) -> None:
     """Coordinates as an array; with ids, a group of `coordinates` and `ids`. The axes' names are attributes."""
     chunks = _output_chunks((coordinates.shape[0], coordinates.shape[1]))
-    form: dict[str, Any] = {
-        "shape": coordinates.shape,
-        "chunks": chunks,
-        "dtype": coordinates.dtype,
-    }
+    form: dict[str, Any] = {"shape": coordinates.shape, "chunks": chunks, "dtype": coordinates.dtype}
     if ids is None:
         zarr.create_array(str(path), **form, attributes={"axes": heading})[:] = coordinates
     else:
@@ -320,9 +296,9 @@ class Record:
 class KeptGroups:
     """Finished groups of an output's rows.
 
-    While a group is in work each of its blocks is a piece. When it is finished its numbers go into the output, a record
-    of a few bytes a block takes the place of the blocks, and these go: what is kept beside an output is one group's
-    blocks, however many rows there are. Where a record does not fit the numbers, the group is made again.
+    While a group is in work each of its blocks is a piece. When it is finished its numbers go into the output, and a
+    record of a few bytes a block takes the place of the blocks. Where a record does not fit the numbers, the group is
+    made again.
 
     output: Where the numbers go; they are in the record where there is none.
     of: Digest of what all groups are made from besides their rows.

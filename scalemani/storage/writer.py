@@ -4,8 +4,8 @@ Locks of files fail on network file systems and object stores have none, so a wr
 writes, `.<name>.writer.json`, and puts it again with a higher beat every few seconds. One that comes later takes the
 path over where the first is dead: at once if it was a process of the same machine that is surely gone, else when the
 object did not change for `DEAD_AFTER` beats. No clock is compared with another's. A writer that was held up for so long
-that it was taken over notices (:meth:`Writer.check`), and must stop. The right brings what a killed writer left beside
-the path into order (`recover`, of either kind of place: :mod:`scalemani.storage.files`).
+that it was taken over notices (:meth:`Writer.check`), and must stop. What a killed writer left beside the path is
+brought into order on entering (`recover`, of either kind of place: :mod:`scalemani.storage.files`).
 """
 
 import os
@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from scalemani.errors import (
 )
 from scalemani.storage.files import AnyPath, Location, create_once, open_location
 from scalemani.storage.folders import short_name
-from scalemani.storage.json import read_json, read_plain
+from scalemani.storage.json import parsed, read_plain
 from scalemani.storage.records import MOST_WRITER_BYTES, WriterRecord, canonical
 
 BEAT = 5.0  # seconds; a compilation may hold every thread of a process for one or two
@@ -191,12 +192,10 @@ class Writer:
 
     def _found(self) -> WriterRecord | None:
         """Who is said to write; None where nobody is."""
-        try:
-            found: WriterRecord = read_json(self._object, MOST_WRITER_BYTES, WriterRecord)
-        except DamagedStoreError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
-                return None
-            raise
+        content = self._content()
+        if content is None:
+            return None
+        found: WriterRecord = parsed(content, repr(str(self._object)), WriterRecord)
         return found
 
     def _beats(self) -> None:
@@ -208,24 +207,18 @@ class Writer:
             except StoreInUseError:
                 return  # the next check of the work itself says so
             except DiskFullError:
-                self._beat_in_place()
+                with suppress(OSError, ValueError):
+                    self._object.write_in_place(self._text())
             except (OSError, StoreUnreachableError):
                 continue  # a file system or a network that is away for a moment
-
-    def _beat_in_place(self) -> None:
-        try:
-            self._object.write_in_place(self._text())
-        except (OSError, ValueError):
-            return
 
 
 def who_writes(path: AnyPath) -> str | None:
     """Who is at work at a path, for messages, as far as it can be told at once; None where nobody is or may be."""
-    writer = Writer(path)
     try:
-        found = writer._found()
+        found = Writer(path)._found()
     except (DamagedStoreError, OSError):
-        return None
+        found = None
     if found is None:
         return None
     if found.boot != _machine():

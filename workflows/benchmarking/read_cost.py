@@ -26,6 +26,7 @@ from scalemani.kernel.operators import CentredKernels, FirstRead, centred, first
 from scalemani.steps import distances
 from scalemani.steps.cuts import tile_sizes
 from scalemani.storage.run import RunStore
+from scalemani.storage.tiles import Tiles
 
 COLUMNS = 16
 
@@ -33,18 +34,18 @@ COLUMNS = 16
 @contextmanager
 def counted_tiles() -> Iterator[Counter[tuple[int, int]]]:
     """How often each tile is read from here on, in this process."""
-    read, lock, seen = RunStore.read_tile, threading.Lock(), Counter()
+    read, lock, seen = Tiles.read, threading.Lock(), Counter()
 
-    def counting(self: RunStore, row: int, column: int, *buffer: Any) -> Any:
+    def counting(self: Tiles, row: int, column: int, *buffer: Any) -> Any:
         with lock:
             seen[row, column] += 1
         return read(self, row, column, *buffer)
 
-    RunStore.read_tile = counting  # type: ignore[method-assign]
+    Tiles.read = counting  # type: ignore[method-assign]
     try:
         yield seen
     finally:
-        RunStore.read_tile = read  # type: ignore[method-assign]
+        Tiles.read = read  # type: ignore[method-assign]
 
 
 def plain_read(folder: Path, n: int, size: int, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
