@@ -102,6 +102,30 @@ def test_a_landmarks_distances_are_a_column_times_the_scale(page, stores):
     np.testing.assert_allclose(found, model.geodesics([row])[0], rtol=1e-5)
 
 
+def test_lengths_have_the_units_that_the_page_says(stores):
+    """Neighbours' in the user's, edges' in that of the tiles."""
+    run = zarr.open_group(stores["plain"].store, mode="r")
+    points, order, scale = (
+        run["points"][:],
+        run["order"][:],
+        document(stores["plain"].store)["stages"]["graph"]["scale"],
+    )
+    for part, rows, lengths in (("neighbors", points, "distances"), ("graph", points[order] / scale, "weights")):
+        indptr, indices = run[f"{part}_indptr"][:], run[f"{part}_indices"][:]
+        ends = rows[np.repeat(np.arange(len(rows)), np.diff(indptr))], rows[indices]
+        found = np.linalg.norm(ends[0] - ends[1], axis=1)
+        np.testing.assert_allclose(run[f"{part}_{lengths}"][:], found, rtol=1e-6)
+    np.testing.assert_array_equal(run["vertex_of_distinct"][:][order], np.arange(len(order)))
+
+
+def test_the_counts_of_distances_are_by_the_bits_that_the_page_says(stores):
+    run = zarr.open_group(stores["plain"].store, mode="r")
+    D = run["distances"][:]
+    pairs = D[np.triu_indices(len(D), 1)]
+    bins = np.where(pairs == 0, 0, 1 + (pairs.view(np.uint32) >> 20))
+    np.testing.assert_array_equal(run["distance_counts"][:], np.bincount(bins, minlength=2042))
+
+
 def test_the_parameters_are_read(stores):
     said = document(stores["full"].store)["stages"]["fit"]["fields"]
     assert said["n_neighbors"] == K and said["correction"] == "lingoes" and said["disconnected"] == "largest"
