@@ -1,16 +1,19 @@
 """Kernel Isomap out of core: geodesic distances in Zarr, the additive constant, an embedding, projected test sets.
 
-The folders, in the order in which data go through them; each may import those above it:
+The folders and files, in the order in which data go through them; each may import those above it:
 
-    storage, cluster                  how it runs: a run on disk or in a bucket, tasks on a cluster
-    points, neighbors, graph,         the stages: arithmetic on arrays and tiles, which knows no run and no cluster
+    errors, words, aliases, progress  what any of them uses
+    storage, cluster                  how it runs: a run on disk or in a bucket, tasks in this thread or on a cluster
+    points, neighbors, graph,         the stages: arithmetic on arrays; a run is a place for arrays and tiles to them
     geodesics, kernel, embedding,
     projection
+    parameters                        what a user may ask for
     steps                             what a fit makes and its run keeps: a stage over the store and the cluster
+    methods                           which steps make a method, and what places new points by it
     planning                          what a fit will take
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
-    estimators                        what a user calls
-    formats, report, terminal         files, the page of a run, the command line
+    estimators, anndata, xarray       what a user calls
+    formats, report, demo, terminal   files, the page of a run, the demo, the command line
 
 Names are loaded when first used: scikit-learn, Numba and Dask take seconds to import.
 """

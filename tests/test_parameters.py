@@ -24,7 +24,7 @@ def test_the_estimators_take_the_parameters_of_the_list_in_its_order():
     assert KernelIsomap(7, 3, metric="cosine").get_params()["n_components"] == 3
     for one in fields(Arguments):
         assert KernelIsomap().get_params()[one.name] == one.default, one.name
-        assert f"    {one.name} :" in KernelIsomap.__doc__, one.name
+        assert f"\n{one.name} :" in inspect.getdoc(KernelIsomap), one.name
 
 
 @dataclass(eq=False, repr=False)

@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 from benchmarking import checks, children, fits, graphs, machine, rates, reads
 from benchmarking.machine import amount, say, table
-from scalemani.storage.locations import free_disk
 
 from scalemani.steps.cuts import tile_sizes
+from scalemani.storage.files import open_location
 from scalemani.storage.tiles import disk_bytes
 
 SMALL = {"sizes": [800], "hard_size": 600, "stage_size": 700, "threads_size": 500, "fit_sizes": [400], "tile": 256}
@@ -114,7 +114,7 @@ def check_room(options: argparse.Namespace, folder: Path) -> None:
     if wanted:
         file = options.images_rows if options.images and wanted - {"reads"} else 0
         n = max(file, *(sizes[name] for name in wanted))
-        needed, free = disk_bytes(n, options.tile or next(tile_sizes(n))), free_disk(folder)
+        needed, free = disk_bytes(n, options.tile or next(tile_sizes(n))), open_location(folder).free_bytes()
         if needed > free:
             raise SystemExit(
                 f"parts {', '.join(sorted(wanted))}: the distances of {n} points need {needed:,} bytes and {free:,} "

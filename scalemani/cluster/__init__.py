@@ -1,5 +1,5 @@
-"""Where tasks run: a Dask client, a window of tasks, the health of workers, threads, compiled kernels.
+"""Where tasks run: in this thread or on a Dask cluster; windows of tasks, health of workers, threads, compiled kernels.
 
-It knows no stage of the method: it runs functions.
+`choice` is the way in. It knows no stage of the method: it runs functions.
 May import: storage and what that may.
 """

@@ -1,4 +1,4 @@
-"""Stage 7: eigenpairs become coordinates, with what the spectrum says of them and how good they are.
+"""Stage 7: eigenpairs become coordinates; what the spectrum says of them, how good they are, which dimension to take.
 
 `coordinates` is the way in.
 May import: kernel and what that may.

@@ -1,4 +1,4 @@
-"""Stage 4: shortest paths along the graph: compiled kernels, and reads of the distances D.
+"""Stage 4: shortest paths along the graph by compiled kernels, the points farthest along it, and reads of D.
 
 `paths` is the way in.
 May import: graph and what that may.

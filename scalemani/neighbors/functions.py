@@ -27,6 +27,7 @@ import sys
 import sysconfig
 import threading
 import types
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
@@ -55,6 +56,7 @@ _STATELESS = (
     "__orig_bases__ __type_params__ __dataclass_fields__ __dataclass_params__ __slots__ __classdictcell__"
 )  # of a class
 _BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
+_FIELD = type(vars(namedtuple("_FIELD", "field"))["field"])  # of the class of named tuples: a descriptor written in C
 
 
 def function_digest(function: Any) -> str:
@@ -115,6 +117,8 @@ class _Walk:
             yield self.of(value.func)
         elif kind is property:
             yield from map(self.of, (value.fget, value.fset, value.fdel))
+        elif kind is _FIELD:
+            yield self.of(value.__reduce__()[1])  # its index and its docstring
         elif kind is types.ModuleType:
             if not _installed(value.__name__):
                 raise _refused(f"the module {value.__name__!r} as a whole")
