@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
+from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
@@ -22,6 +23,7 @@ class IsomapMethod(Method):
     """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003."""
 
     projector = "scalemani.methods.isomap:projector"
+    words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
@@ -43,7 +45,7 @@ def projector(store: RunStore, form: str) -> Projector:
     """What places new points by a finished run."""
     embedding = stored_embedding(store)
     if has_landmarks(store):
-        return Projector(store, trained(store), embedding, landmark_placer(store, embedding, form))
+        return Projector(store, trained(store), landmark_placer(store, embedding, form))
     given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
-    return Projector(store, trained(store), embedding, GraphPlacer(graph, embedding, form))
+    return Projector(store, trained(store), GraphPlacer(graph, embedding, form))

@@ -268,7 +268,7 @@ class Placing:
         """Rows of a part, of a chunk and of a group."""
         projector = self._projector
         rows = min(ROWS_A_GROUP, SEEDS_A_GROUP // projector.seeds_a_row)
-        axes = len(projector.embedding.eigenvalues)
+        axes = projector.width
         return sizes(self._total, _piece_rows(self._total), rows, projector.n_features, axes, self.way)
 
     def groups(self, output: NewOutput | None = None) -> Iterator[tuple[int, F64]]:
@@ -358,7 +358,7 @@ class Placing:
     def _placed(self, first: int, attached: Attachments) -> F64:
         """Coordinates of a group whose first row is `first`."""
         order = self._projector.order(attached)
-        coordinates = np.empty((len(order), len(self._projector.embedding.eigenvalues)))
+        coordinates = np.empty((len(order), self._projector.width))
         step = _piece_rows(len(order))
         missing: list[tuple[I64, str, str]] = []
         for at in range(0, len(order), step):
