@@ -20,7 +20,15 @@ from scalemani.storage.run import RunStore
 
 
 class IsomapMethod(Method):
-    """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003."""
+    """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003.
+
+    A plan of it has these numbers. On all points: tile_size, tile_rows (side of a tile, rows of tiles), most_columns
+    (at which the solver's basis restarts), start_vertices (points whose rows of D are found before the others, for the
+    solver's first block), reads (of D that are expected after it is written), tasks_a_read, and disk_solving (bytes
+    more on the disk while it is solved: reads that are kept until then). By landmarks: n_landmarks, landmark_method
+    ("maxmin", "random", or "given" of row numbers), landmarks_a_task, points_a_chunk (rows that a task finds together,
+    points of a chunk), and disk_turning (bytes more while the distances are turned).
+    """
 
     projector = "scalemani.methods.isomap:projector"
     words = IsomapWords()
