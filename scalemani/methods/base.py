@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scalemani.errors import IN_A_SEARCH, StoreMismatchError
 from scalemani.methods import entry_of, named, word_of
 from scalemani.methods.words import Words
 from scalemani.parameters import Parameters
@@ -33,7 +34,16 @@ class Method:
 
 
 def record_method(store: RunStore, estimator: type) -> None:
-    """Record whose steps the run has, for `load`, verify and repair."""
+    """Record whose steps the run has, for `load`, verify and repair.
+
+    Raises StoreMismatchError: If the run is of a method with other steps.
+    """
+    there = store.record(MethodRecord)
+    if there is not None and type(method_of(store)) is not type(method_for(estimator)):
+        raise StoreMismatchError(
+            f"the store {store.path!r} holds a run of the method {there.name!r} where {word_of(estimator)!r} is asked "
+            f"for: give another path, or overwrite=True to replace it{IN_A_SEARCH}"
+        )
     store.finish(MethodRecord(name=word_of(estimator), module=estimator.__module__))
 
 
