@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from data import ring_distances, roll
 
-from scalemani import load
+from scalemani import Isomap, KernelIsomap, load
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreMismatchError
 from scalemani.geodesics import geodesic_rows
 from scalemani.geodesics.rows import shared_graph
@@ -24,8 +24,10 @@ from scalemani.terminal.commands import cli
 from scalemani.terminal.console import run
 from scalemani.terminal.summary import begun_line
 
-HERE = Path(__file__).parent
 X, T = roll(300), roll(40, seed=1)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
 
 
 class Stop(Exception):
@@ -103,6 +105,18 @@ def test_other_parameters_of_its_own_make_its_step_again_and_other_neighbours_ar
         estimator(toy, tmp_path / "r", n_neighbors=8).fit(X)
     with pytest.raises(ScalemaniError, match="was fitted again"):
         first.transform(T)
+
+
+def test_a_run_of_a_method_with_other_steps_is_not_gone_on_with(toy, made, tmp_path):
+    made.export(tmp_path / "r")
+    Isomap(n_neighbors=7, store=tmp_path / "s").fit(X)
+    with pytest.raises(StoreMismatchError, match="of the method 'toy' where 'isomap' is asked for: give another path"):
+        Isomap(n_neighbors=7, store=tmp_path / "r").fit(X)
+    with pytest.raises(StoreMismatchError, match="of the method 'isomap' where 'toy' is asked for"):
+        estimator(toy, tmp_path / "s").fit(X)
+    assert np.array_equal(load(tmp_path / "r").embedding_, made.embedding_)
+    KernelIsomap(n_neighbors=7, store=tmp_path / "s").fit(X)
+    assert type(load(tmp_path / "s")) is KernelIsomap  # its steps are the same, with other axes
 
 
 def test_a_damaged_byte_of_its_array_is_found_and_mended_to_the_same_bits(made, tmp_path):
@@ -206,12 +220,11 @@ def test_distances_that_are_given_do_as_well(toy, tmp_path):
 def test_where_its_module_is_not_imported_one_line_says_which_to_import(made, tmp_path, command):
     np.save(tmp_path / "x.npy", X)
     if command == "load":
-        code = (
-            f"import scalemani\ntry:\n    scalemani.load({made.store_!r})\nexcept ValueError as error:\n    exit(error)"
-        )
+        store = repr(made.store_)
+        code = f"import scalemani\ntry:\n    scalemani.load({store})\nexcept ValueError as error:\n    exit(error)"
         words = ["-c", code]
     else:
-        more = {"report": [made.store_, tmp_path / "r.html"], "fit": [tmp_path / "x.npy", made.store_]}
+        more = {"report": [made.store_, tmp_path / "r.html"], "fit": [tmp_path / "x.npy", made.store_, "-q"]}
         words = ["-m", "scalemani", command, *map(str, more.get(command, [made.store_]))]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode and not done.stdout
