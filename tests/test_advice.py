@@ -133,7 +133,7 @@ def test_shares_are_compared_with_chance_as_far_as_they_tell(changed, shares, wo
 
 def test_one_of_the_answers_is_the_final_word():
     def caution(**changed):
-        return IsomapWords().axes({**QUIET, "share": [0.6, 0.3], **changed}).caution
+        return IsomapWords().caution({**QUIET, **changed})
 
     assert "residual variance has the final word" in which_to_follow(caution(), curve=True)
     assert "--correction none" not in which_to_follow(caution(), curve=True)

@@ -3,14 +3,14 @@
 Shares, traces and bounds are those of :mod:`scalemani.embedding.spectrum`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import I64
 from scalemani.embedding.spectrum import LEAST_GAP, much_negative, said_of_list, side, sides
-from scalemani.methods.words import Account, Axes, Chart, Compared, Notice, Row, Section, Table, Words
+from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
 from scalemani.words import column, count, number, percent, plain_number, two_digits
@@ -37,6 +37,23 @@ _SHARES = (
 )
 
 
+# Numbers that belong to no axis.
+_FACTS = {
+    "trace": "trace: sum of all eigenvalues",
+    "trace_unshifted": "trace without a correction",
+    "next_eigenvalue": "next eigenvalue, which has no axis",
+    "gap": "gap between the last axis and the next, relative",
+    "most_negative_eigenvalue": "lowest eigenvalue without a correction",
+    "negative_mass": "sizes of the negative eigenvalues, sum",
+    "gof": "GOF of R's cmdscale",
+    "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
+}
+_OF_SIZES = {  # where eigenvalues count by their size
+    "share": "the eigenvalue's size over the sum of all sizes",
+    "trace": "sizes of all eigenvalues, sum",
+}
+
+
 class IsomapWords(Words):
     """Of one account, which says itself whether there is a correction and whether there are landmarks."""
 
@@ -54,7 +71,7 @@ class IsomapWords(Words):
         """Landmarks, correction, eigenvalues and shares; by the usual definitions, too, where `everything` is said."""
         return [
             *_landmark_lines(s),
-            ("correction", _correction_line(s)),
+            ("correction", _correction(s, plain_number)),
             ("eigenvalues", _numbers(s["eigenvalues"])),
             ("shares of trace", _bounded(s, "share")),
             *([("  without shift", _numbers(s["share_unshifted"]))] if s["shift"] else []),
@@ -65,12 +82,12 @@ class IsomapWords(Words):
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of traces and shares."""
-        found = {key: sides(s, key) for key in (*_facts(s), "share", "rel_corr_eig") if s.get(key) is not None}
+        found = {key: sides(s, key) for key in (*_FACTS, "share", "rel_corr_eig") if s.get(key) is not None}
         return {key: which for key, which in found.items() if any(which)}
 
     def rows(self, s: Account) -> list[Row]:
         """Landmarks and correction."""
-        correction = ("correction", _correction_cell(s))
+        correction = ("correction", _correction(s, number))
         if not _by_landmarks(s):
             return [correction]
         chosen = ("landmarks", f"{s['n_landmarks']:,}, {_CHOSEN[s['landmark_method']][1]}")
@@ -92,7 +109,7 @@ class IsomapWords(Words):
             **({"missing": _NOT_KEPT} if _by_landmarks(s) else {}),
         )
 
-    def axes(self, s: Account) -> Axes:
+    def axes(self, s: Account) -> Section:
         """Shares beside the pieces of a broken stick."""
         stick, corrected = s.get("broken_stick"), s[_shares_for_the_stick(s)]
         same = bool(np.allclose(corrected, s["share"], rtol=1e-6))
@@ -109,13 +126,12 @@ class IsomapWords(Words):
             caption += ", on a log scale; what is 0 or less is not on it."
             of = [s["share"], unshifted, None if same else corrected, stick]
             charts.append(Chart("shares", of, caption, "A point for the share of each axis, falling."))
-        caution = ""
-        if _mostly_constant(s):
-            caution = (
-                "The constant is above the median distance: judge by the shares without the shift, or by a fit with "
-                "--correction none. "
-            )
-        return Axes(paragraphs=words, charts=charts, caution=caution)
+        return Section("", words, pictures=charts)
+
+    def caution(self, s: Account) -> str:
+        """Shares that are mostly the constant say little."""
+        how = "judge by the shares without the shift, or by a fit with --correction none"
+        return f"The constant is above the median distance: {how}. " if _mostly_constant(s) else ""
 
     def sections(self, s: Account) -> Iterator[Section]:
         """The spectrum and the constant."""
@@ -198,37 +214,22 @@ def _correction_of(s: Account) -> str:
     return str(s["correction"] or "none")
 
 
-def _correction_line(s: Account) -> str:
-    """Which correction it is, and how large its constant, on a terminal."""
+def _correction(s: Account, number: Callable[[Any], str]) -> str:
+    """Which correction it is, and how large its constant; `number` sets numbers for the terminal or the page."""
     kind = _correction_of(s)
     if kind in ("none", "flip"):
         return kind if kind == "none" else "flip: the moduli of the eigenvalues"
     median = f"about {two_digits(s['constant_over_median'])} times the median distance"
     if kind == "lingoes":
-        return f"lingoes: constant s = {plain_number(_lingoes(s))}; sqrt(2s) is {median}"
+        constant = s.get("lingoes_constant", s["shift"])  # a fit of an earlier version lacks it
+        return f"lingoes: constant s = {number(constant)}; sqrt(2s) is {median}"
     at = f"of about {two_digits(s['median_distance'])}"
-    return f"{kind}: constant c = {plain_number(s['additive_constant'])}, {median} {at}"
+    return f"{kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
-def _correction_cell(s: Account) -> str:
-    """The same on a page."""
-    kind = _correction_of(s)
-    if kind in ("none", "flip"):
-        return kind
-    if kind == "lingoes":
-        return f"lingoes, constant {number(_lingoes(s))}"
-    name = "cailliez, c*" if kind == "cailliez" else "a given constant, c"
-    ratio = two_digits(s["constant_over_median"])
-    return f"{name} = {number(s['additive_constant'])}: about {ratio} times the median distance"
-
-
-def _lingoes(s: Account) -> Any:
-    return s.get("lingoes_constant", s["shift"])
-
-
-def _share_is(s: Account, usual: str) -> str:
-    """What the shares are, which are usually something else."""
-    return "the eigenvalue's size over the sum of all sizes" if _correction_of(s) == "flip" else usual
+def _meaning(s: Account, key: str, usual: str) -> str:
+    """What a number is, which is usually something else."""
+    return _OF_SIZES.get(key, usual) if _correction_of(s) == "flip" else usual
 
 
 def _shares_for_the_stick(s: Account) -> str:
@@ -280,29 +281,6 @@ def _correction_in_words(s: Account) -> list[str]:
 
 
 # ---- the spectrum ----------------------------------------------------------------------------------------------------
-
-
-class _Fact(NamedTuple):
-    """What a number of the account is called, and on which side of the true one it is: "at least", "at most" or ""."""
-
-    label: str
-    value: Any
-    side: str
-
-
-def _facts(s: Account) -> dict[str, _Fact]:
-    """The numbers that belong to no axis, by their keys; what an account lacks is left out."""
-    labels = {
-        "trace": "sizes of all eigenvalues, sum" if _correction_of(s) == "flip" else "trace: sum of all eigenvalues",
-        "trace_unshifted": "trace without a correction",
-        "next_eigenvalue": "next eigenvalue, which has no axis",
-        "gap": "gap between the last axis and the next, relative",
-        "most_negative_eigenvalue": "lowest eigenvalue without a correction",
-        "negative_mass": "sizes of the negative eigenvalues, sum",
-        "gof": "GOF of R's cmdscale",
-        "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
-    }
-    return {key: _Fact(label, s[key], side(s, key)) for key, label in labels.items() if s.get(key) is not None}
 
 
 def _mostly_constant(s: Account) -> bool:
@@ -387,14 +365,12 @@ def _tables_of_axes(s: Account) -> list[Table]:
         values.append(column("without the shift", s["eigenvalues_unshifted"]))
     values.append(("residual", [number(v, 2) for v in s["residuals"]]))
     known = [
-        (heading, s[key], words)
+        (key, heading, _meaning(s, key, words))
         for key, heading, words in _SHARES
         if any(value is not None for value in s.get(key) or []) and (s["shift"] or key != "share_unshifted")
     ]
-    known[0] = ("share", s["share"], _share_is(s, known[0][2]))
-    keys = {heading: key for key, heading, _ in _SHARES}
-    shares = [numbers, *(_with_sides(heading, found, sides(s, keys[heading])) for heading, found, _ in known)]
-    meanings = Table(["share", "what it is"], [[heading, words] for heading, _, words in known], words=True)
+    shares = [numbers, *(_with_sides(heading, s[key], sides(s, key)) for key, heading, _ in known)]
+    meanings = Table(["share", "what it is"], [[heading, words] for _, heading, words in known], words=True)
     return [_beside(values), _beside(shares), meanings]
 
 
@@ -414,15 +390,17 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 def _whole_spectrum(s: Account) -> list[Table]:
     """What belongs to no axis."""
     trace, rows = s["trace_unshifted"], []
-    for key, fact in _facts(s).items():
-        values = fact.value if isinstance(fact.value, (list, tuple)) else [fact.value]
-        said = percent(fact.value) if key == "gap" else f"{fact.side} {' and '.join(map(number, values))}".lstrip()
-        if fact.side and not any(values):
+    for key, label in _FACTS.items():
+        value = s.get(key)
+        if value is None or (key == "trace_unshifted" and value == s["trace"]):
+            continue
+        values = value if isinstance(value, (list, tuple)) else [value]
+        said = percent(value) if key == "gap" else f"{side(s, key)} {' and '.join(map(number, values))}".lstrip()
+        if side(s, key) and not any(values):
             said = "none found"
         if key == "negative_mass" and trace > 0:
-            said += f", {percent(fact.value / trace)} of the trace without a correction"
-        if key != "trace_unshifted" or fact.value != s["trace"]:
-            rows.append([fact.label, said])
+            said += f", {percent(value / trace)} of the trace without a correction"
+        rows.append([_meaning(s, key, label), said])
     return [Table([], rows, words=True)]
 
 

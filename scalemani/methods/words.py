@@ -5,7 +5,7 @@ what is said of a method that says nothing itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalemani.aliases import I64
@@ -97,18 +97,6 @@ class Compared:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Axes:
-    """What is to say of how many axes are worth having, beside residual variance and the dimension of the data.
-
-    caution: Before what is said of answers that disagree.
-    """
-
-    paragraphs: Sequence[str] = ()
-    charts: Sequence[Chart] = field(default_factory=list)
-    caution: str = ""
-
-
 class Words:
     """What is said of a fitted model."""
 
@@ -140,9 +128,13 @@ class Words:
         """Of distances in the map and geodesic ones."""
         return Compared()
 
-    def axes(self, s: Account) -> Axes:
-        """Of how many axes are worth having."""
-        return Axes()
+    def axes(self, s: Account) -> Section:
+        """Of how many axes are worth having, beside residual variance and the dimension of the data."""
+        return Section("")
+
+    def caution(self, s: Account) -> str:
+        """What comes before the advice on answers that disagree."""
+        return ""
 
     def sections(self, s: Account) -> Iterator[Section]:
         """Sections of the page that only this method has."""

@@ -227,7 +227,7 @@ def _axes(f: Findings) -> Iterator[Section]:
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
     words += said.paragraphs
-    pictures += map(_drawn, said.charts)
+    pictures += said.drawn(_drawn).pictures
     if f.histogram is not None and f.histogram.counts.sum() >= FEWEST_PAIRS:
         words.append(dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
@@ -238,7 +238,7 @@ def _axes(f: Findings) -> Iterator[Section]:
         alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
         pictures.append(Picture(png(figure), caption, alt))
     if len(words) > 1:
-        words.append(which_to_follow(said.caution, curve=measured))
+        words.append(which_to_follow(f.words.caution(f.spectrum), curve=measured))
     if words or pictures:
         yield Section("How many axes", words, pictures=pictures)
 

@@ -39,8 +39,8 @@ class Fault(NamedTuple):
     """One thing that is wrong.
 
     kind ({"document", "copy", "behind", "array", "metadata", "row", "chunk", "matrix", "model", "stray", "leftover"}):
-        "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of the distances to
-        landmarks and their metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
+        "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of another
+        matrix of distances and its metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
         "behind" a copy of the document that it had not put yet, "stray" a file that no run makes.
     name: The array's, the row's number, or the path below the folder.
     """
