@@ -323,7 +323,7 @@ def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     assert float(first.replace(",", "")) >= float(second.replace(",", "")) > 1e3
     given = {"correction": "number", "additive_constant": 2e3, "constant_over_median": 4.0312, "median_distance": 496.2}
     model.spectrum_.update(given)
-    told = "correction       number: constant c = 2,000, about 4.0 times the median distance of about 500"
+    told = "correction       given: constant c = 2,000, about 4.0 times the median distance of about 500"
     assert told in info_lines(model)
 
 

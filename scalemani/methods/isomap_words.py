@@ -224,7 +224,7 @@ def _correction(s: Account, number: Callable[[Any], str]) -> str:
         constant = s.get("lingoes_constant", s["shift"])  # a fit of an earlier version lacks it
         return f"lingoes: constant s = {number(constant)}; sqrt(2s) is {median}"
     at = f"of about {two_digits(s['median_distance'])}"
-    return f"{kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
+    return f"{'given' if kind == 'number' else kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
 def _meaning(s: Account, key: str, usual: str) -> str:

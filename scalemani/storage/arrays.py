@@ -28,7 +28,7 @@ from scalemani.storage.json import REMEDY, check_inside, read_plain
 from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata, known_steps
 
 DOCUMENTS = (ROOT, COPY)
-PIECES = {"neighbors": "pieces_neighbors", "solve": "pieces_solve"}  # folders of unfinished stages
+PIECES = "pieces_"  # how the folder of an unfinished step's pieces begins; its name follows
 INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
 PIECE = re.compile(r"\w+\.kept")
 OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
@@ -41,9 +41,14 @@ def is_own(name: str) -> bool:
     (True, True, False, False)
     """
     name = LEFT.sub("", name)
-    if name in DOCUMENTS or name in PIECES.values() or expected_of(name) is not None:
+    if name in DOCUMENTS or is_pieces(name) or expected_of(name) is not None:
         return True
     return any(name in kind.FOLDERS for kind in known_steps().values())
+
+
+def is_pieces(name: str) -> bool:
+    """Whether it is the folder of an unfinished step's pieces."""
+    return name.startswith(PIECES) and name.removeprefix(PIECES) in known_steps()
 
 
 def is_partial(name: str) -> bool:
@@ -72,7 +77,7 @@ def _is_stray(name: str) -> bool:
     top, _, rest = name.partition("/")
     if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
         return False
-    inside = PIECE if top in PIECES.values() else INSIDE
+    inside = PIECE if is_pieces(top) else INSIDE
     return not is_own(top) or bool(rest and (top in DOCUMENTS or not inside.fullmatch(LEFT.sub("", rest))))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.arrays import PIECES, is_own, is_partial
+from scalemani.storage.arrays import is_own, is_partial, is_pieces
 from scalemani.storage.distances import DISTANCES
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
@@ -94,7 +94,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             continue
         if not is_own(name):
             yield _extra(name)
-        elif name in PIECES.values():
+        elif is_pieces(name):
             yield from _piece_faults(entry, "fit" in store.document.stages)
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")

@@ -8,7 +8,7 @@ from scalemani.storage.files import checksum_of, open_location
 from scalemani.storage.tiles import LEDGER, Blocks, Form, Tiles, Use, drop_matrix, read_form
 
 DISTANCES = "distances"  # the folder of D
-WITH_DISTANCES = ("first_", PIECES["solve"])  # how the names begin of what was read of D, which goes with it
+WITH_DISTANCES = ("first_", f"{PIECES}solve")  # how the names begin of what was read of D, which goes with it
 
 
 class Distances(ABC):

@@ -234,11 +234,11 @@ class RunStore(Distances):
         self._remove_own(prefix)
 
     def pieces(self, stage: str, made_of: Any = None) -> Pieces:
-        """What is finished of a stage that is not; see `PIECES` for those that keep any.
+        """What is finished of a stage that is not.
 
         made_of: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
         """
-        return Pieces(open_location(self.path) / PIECES[stage], self._check_right, digest(made_of))
+        return Pieces(open_location(self.path) / f"{PIECES}{stage}", self._check_right, digest(made_of))
 
     def create_distances(self, n: int, tile: int, compression: str | None = None) -> None:
         super().create_distances(n, tile, compression)
