@@ -122,7 +122,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             Of text, numbers, dates or tuples of these. None takes back what was recorded.
         """
         check_is_fitted(self)
-        listed = None if names is None else [label_text(name) for name in names]
+        listed = None if names is None else [str(label_text(name)) for name in names]  # NumPy's text is no str to JSON
         self._run.name_features(listed)
         self._take_names(listed)
 
@@ -294,7 +294,7 @@ class KernelIsomap(Embedder):
         Of D on disk, by Blosc: a quarter to a third less disk for more time. A run that is resumed keeps its own.
     landmarks : int or array-like of int, optional
         For clouds beyond about 100,000 points: distances from m landmarks alone to all points, the kernel of these m,
-        and every point placed by its distances to them (:mod:`scalemani.landmarks`). A number, or row numbers of X.
+        and every point placed by its distances to them (:mod:`scalemani.steps.sources`). A number, or row numbers of X.
     landmark_method : {"maxmin", "random"}, default "maxmin"
         How a number of them is chosen: each the point farthest from those before it along the graph, or at random.
 
@@ -409,8 +409,8 @@ def load(path: Any) -> Any:
     Raises
     ------
     ScalemaniError
-        If there is no finished run, or its metric is a function of a module that is not imported yet: a store does not
-        say what is imported.
+        If there is no finished run, or its method or its metric is of a module that is not imported yet: a store does
+        not say what is imported.
     """
     from scalemani.methods.base import estimator_of
     from scalemani.model import Run
