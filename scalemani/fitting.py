@@ -19,7 +19,7 @@ from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
-from scalemani.methods import REGISTRY
+from scalemani.methods import REGISTRY, USUAL
 from scalemani.methods.base import method_for, record_method
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
@@ -37,7 +37,7 @@ from scalemani.steps.records import (
     GraphRecord,
     NeighborsRecord,
 )
-from scalemani.steps.sources import check_landmarks, source_count
+from scalemani.steps.sources import source_count
 from scalemani.storage.files import named, open_location
 from scalemani.storage.records import versions
 from scalemani.storage.run import RunStore
@@ -56,12 +56,13 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
 
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.storage.writer`).
     """
-    estimator = estimator or REGISTRY["kernel-isomap"].load()
+    estimator = estimator or REGISTRY[USUAL].load()
     parameters.check()
     if parameters.store is not None:
         check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
-    limit, points = _read(X, parameters, report)
-    folder, steps = StoreFolder(parameters.store), method_for(estimator).steps(parameters)
+    steps = method_for(estimator).steps(parameters)
+    limit, points = _read(X, parameters, steps, report)
+    folder = StoreFolder(parameters.store)
     try:
         with sole_writer(folder) as writer, _cluster(points, parameters) as cluster:
             cluster.check_shared(folder.path)
@@ -119,8 +120,8 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
     Raises ScalemaniError: What `fit` would raise before it makes a file; a fit that does not fit is a plan with a
         `refusal` where that depends on the graph.
     """
-    limit, given = _read(X, parameters, report)
-    steps = method_for(estimator or REGISTRY["kernel-isomap"].load()).steps(parameters)
+    steps = method_for(estimator or REGISTRY[USUAL].load()).steps(parameters)
+    limit, given = _read(X, parameters, steps, report)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
     with _cluster(given, parameters) as cluster:
@@ -139,14 +140,15 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
-def _read(X: Any, parameters: Parameters, report: Progress) -> tuple[int, Input]:
+def _read(X: Any, parameters: Parameters, steps: Sequence[Step], report: Progress) -> tuple[int, Input]:
     """The bytes that a process may hold, and X as what the metric says it is."""
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
     given = read_input(X, parameters.metric, parameters.metric_params, limit, _folder_of_rows(parameters.store))
     check_sizes(parameters, given)
-    check_landmarks(given, parameters)
+    for step in steps:
+        step.check_before(given, parameters)
     report("points", 1, 1)
     return limit, given
 

@@ -40,10 +40,10 @@ class Verification:
     """What was found.
 
     remedies: What to do about each fault, in a few words.
-    tile_rows, arrays: How many rows of tiles (blocks of distances to landmarks) and arrays were looked at.
+    tile_rows, arrays: How many of `tiles` and of arrays were looked at.
     finished: Whether a fit is recorded; if not, the same fit goes on.
     marked: Whether a repair has left something to the same fit.
-    tiles: What `tile_rows` counts, in words.
+    tiles: What `tile_rows` counts, in words: rows of tiles, or blocks.
     """
 
     path: str
@@ -117,7 +117,8 @@ def _together(work: Work, steps: Sequence[Step], faults: Sequence[Fault], broken
 def recorded_parameters(store: RunStore) -> Parameters:
     """What the fit was asked for, as far as the store says it."""
     fit = store.record(FitRecord)
-    return Parameters() if fit is None else Parameters(**fit.parameters)
+    kind = method_of(store).parameters
+    return kind() if fit is None else kind(**fit.parameters)
 
 
 def kind_of_array(name: str, steps: Sequence[Step]) -> tuple[Step, str]:

@@ -20,7 +20,6 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.dimension import DistanceHistogram
-from scalemani.embedding.spectrum import much_negative
 from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
@@ -31,7 +30,6 @@ from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.steps.distances import stored_histogram
 from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord
-from scalemani.steps.sources import landmark_rows
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.pieces import Pieces, drop_finished, kept_results
@@ -108,16 +106,13 @@ class Run:
         spectrum: dict[str, Any] = {}
         for step in reversed(self.steps):
             spectrum |= step.account(self.store)
-        much = much_negative(spectrum)
-        spectrum["notes"] = [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
+        spectrum["notes"] = self.method.words.notes(spectrum)
         return spectrum
 
     @cached_property
     def distance_histogram(self) -> DistanceHistogram | None:
-        """Pairs of vertices by their distance, for :mod:`scalemani.embedding.dimension`; None where the fit did not
-        count.
-
-        A fit by landmarks does not.
+        """Pairs of vertices by their distance, for :mod:`scalemani.embedding.dimension`; None where the fit did
+        not count.
         """
         return stored_histogram(self.store)
 
@@ -145,11 +140,6 @@ class Run:
         every = (step.coordinates(self.store) for step in reversed(self.steps))
         return self._in_user_order(next(found for found in every if found is not None))
 
-    @property
-    def landmarks(self) -> I64 | None:
-        """The first of the user's rows of each landmark, in the order of their vertices; None where all points are."""
-        return landmark_rows(self.store)
-
     def _in_user_order(self, values: NDArray[Any]) -> F64:
         """Rows by vertex -> rows by user row; NaN where there is no vertex."""
         out = np.full((len(self.vertex), *values.shape[1:]), np.nan)
@@ -161,12 +151,9 @@ class Run:
         """Rows of D in the user's order and unit, shape (len(rows), N); NaN to and from dropped rows.
 
         They are read where D is kept and `stored` is true, else found again from the graph (D that was given is always
-        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits. A model by
-        landmarks keeps no rows of D: they are found from the graph whatever `stored` says, and where D was given, rows
-        that are landmarks are read from the distances to these.
+        read): less work for a few rows of a large D, from whose numbers they may differ in the last bits.
 
-        Raises ScalemaniError: If rows are not row numbers, or D was given, then dropped, or kept to landmarks that
-            these rows are not.
+        Raises ScalemaniError: If rows are not row numbers, or D was given and these rows of it are not kept.
         """
         self._check_current()
         total = len(self.vertex)
@@ -290,7 +277,7 @@ class Run:
         )
 
     def export(self, path: Any) -> None:
-        """Copy the model without D to a new folder; one of landmarks with the distances to these, by which it places.
+        """Copy the model without D to a new folder, with what else it places new points by.
 
         Raises ScalemaniError: If something is at `path`.
         """

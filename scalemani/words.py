@@ -1,6 +1,7 @@
 """Numbers, errors and texts of others in words: one way to say each, for messages, the terminal and the page."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -76,6 +77,28 @@ def percent(share: Any) -> str:
     if size < 0.01:
         return f"{sign}< 0.01 %" if not sign else "> −0.01 %"
     return f"{sign}{size:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f} %"
+
+
+def column(heading: str, values: Sequence[Any]) -> tuple[str, list[str]]:
+    """A table's column of one unit and one number of decimals, so that numbers are compared by their length.
+
+    >>> column("size", [5249556.0, 21717.0, None])
+    ('size, × 10⁶', ['5.2496', '0.0217', '–'])
+    >>> column("size", [12.25, 0.5])
+    ('size', ['12.250', '0.500'])
+    """
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    power = math.floor(math.log10(max(map(abs, known), default=0.0) or 1.0))
+    shown = 0 if -2 <= power < 6 else power
+    decimals = max(0, 4 - (power - shown))
+
+    def cell(value: Any) -> str:
+        if value is None or not math.isfinite(value):
+            return NOTHING
+        return f"{value / 10.0**shown:,.{decimals}f}".replace("-", "−")
+
+    cells = [cell(value) for value in values]
+    return (f"{heading}, × {power_of_ten(shown)}" if shown else heading), cells
 
 
 def count(number_of: int, noun: str, plural: str | None = None) -> str:

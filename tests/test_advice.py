@@ -5,8 +5,8 @@ import pytest
 
 from scalemani import Isomap, KernelIsomap
 from scalemani.embedding.spectrum import much_negative
-from scalemani.report.kinds import about_the_correction
-from scalemani.report.words import beside_the_stick, notices, which_to_follow
+from scalemani.methods.isomap_words import IsomapWords, about_the_correction, beside_the_stick
+from scalemani.report.words import notices, which_to_follow
 
 QUIET = {
     "correction": "cailliez", "additive_constant": 2.0, "shift": 2.0, "median_distance": 4.0,
@@ -18,14 +18,14 @@ QUIET = {
 
 
 def said(residual_variance=0.01, idle=0, **changed):
-    return notices({**QUIET, **changed}, 1e-6, residual_variance, idle)
+    return notices(IsomapWords(), {**QUIET, **changed}, 1e-6, residual_variance, idle, 2)
 
 
 def test_a_sound_fit_is_left_in_peace():
     assert said() == []
     assert said(residual_variance=None, gap=None, knn_recall=None) == []
     older = {name: value for name, value in QUIET.items() if name not in ("gap", "negative_mass", "n_bridges")}
-    assert notices(older, 1e-6, 0.01, 0) == []
+    assert notices(IsomapWords(), older, 1e-6, 0.01, 0, 2) == []
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,11 @@ def test_shares_are_compared_with_chance_as_far_as_they_tell(changed, shares, wo
 
 
 def test_one_of_the_answers_is_the_final_word():
-    assert "residual variance has the final word" in which_to_follow(QUIET, curve=True)
-    assert "--correction none" not in which_to_follow(QUIET, curve=True)
-    above = which_to_follow({**QUIET, "constant_over_median": 4.0}, curve=True)
+    def caution(**changed):
+        return IsomapWords().caution({**QUIET, **changed})
+
+    assert "residual variance has the final word" in which_to_follow(caution(), curve=True)
+    assert "--correction none" not in which_to_follow(caution(), curve=True)
+    above = which_to_follow(caution(constant_over_median=4.0), curve=True)
     assert "shares without the shift" in above and "--correction none" in above
-    assert "a fit with more axes" in which_to_follow(QUIET, curve=False)
+    assert "a fit with more axes" in which_to_follow(caution(), curve=False)

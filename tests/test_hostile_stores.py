@@ -23,7 +23,8 @@ from scalemani.geodesics.rows import shared_graph
 from scalemani.neighbors import functions
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.projection.long import project, shared_projector
-from scalemani.storage.arrays import BINS, EXPECTED, REAL, fault_of
+from scalemani.steps.records import BINS
+from scalemani.storage.arrays import REAL, expected_of, fault_of
 from scalemani.storage.files import checksum_of
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Form
@@ -65,7 +66,7 @@ def copied(stores, tmp_path):
 
 def spoils(name, array):
     """Arrays that can't stand for one: by what the table says of it."""
-    expected = EXPECTED[name]
+    expected = expected_of(name)
     yield array.astype(complex if expected.dtypes == REAL else np.longdouble)
     yield array[None]
     if len(array) and not expected.shape.startswith("*"):

@@ -18,7 +18,7 @@ from scalemani.embedding.spectrum import negative_mass, spectrum_account
 from scalemani.errors import AdditiveConstantWarning, RankWarning, UndeterminedAxesWarning
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels
-from scalemani.terminal.summary import fit_lines, info_lines, info_record
+from scalemani.terminal.summary import fit_lines, info_lines, info_record, result_in
 
 pytestmark = [pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")]
 
@@ -311,9 +311,8 @@ def test_every_key_is_defined_where_users_look_and_is_in_info(tmp_path):
 def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     """Separators of a list are none of a number's."""
     found = account(1000 * ring_distances(320), 2)
-    model = type("Isomap", (SimpleNamespace,), {})(
-        store_="r", get_params=dict, spectrum_={**found, "n_rows": 320, "n_distinct": 320, "n_vertices": 320}
-    )
+    model = type("Fitted", (Isomap,), {"store_": "r"})()
+    model.spectrum_ = {**found, "n_rows": 320, "n_distinct": 320, "n_vertices": 320}
     lines = {line[:17].strip(): line[17:] for line in info_lines(model)}
     assert lines["correction"] == "none"
     assert lines["R cmdscale"].startswith("GOF at most ")
@@ -324,8 +323,16 @@ def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     assert float(first.replace(",", "")) >= float(second.replace(",", "")) > 1e3
     given = {"correction": "number", "additive_constant": 2e3, "constant_over_median": 4.0312, "median_distance": 496.2}
     model.spectrum_.update(given)
-    told = "correction       number: constant c = 2,000, about 4.0 times the median distance of about 500"
+    told = "correction       given: constant c = 2,000, about 4.0 times the median distance of about 500"
     assert told in info_lines(model)
-    assert [line for line in fit_lines(model, "r", ("none", "a")) if line.startswith("replaced")]
-    for lines in (fit_lines(model, "r", ("number", "a")), fit_lines(model, "r")):
-        assert not [line for line in lines if line.startswith("replaced")]
+
+
+def test_a_result_that_is_replaced_is_said_by_what_it_was_asked_for(tmp_path):
+    store, points = str(tmp_path / "r"), ring(40)
+    KernelIsomap(n_neighbors=4, correction=2.0, store=store).fit(points)
+    before = result_in(store)
+    assert not [line for line in fit_lines(load(store), store, before) if line.startswith("replaced")]
+    model = Isomap(n_neighbors=4, store=store).fit(points)
+    (line,) = [line for line in fit_lines(model, store, before) if line.startswith("replaced")]
+    assert "with correction 2.0; its distances were used again" in line
+    assert not [line for line in fit_lines(model, store) if line.startswith("replaced")]

@@ -15,14 +15,15 @@ from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, KernelIsomap
 from scalemani.steps import records
-from scalemani.storage.arrays import EXPECTED
-from scalemani.storage.records import STEPS, Line, WriterRecord
+from scalemani.storage.records import Line, WriterRecord, known_steps
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "store-format.md").read_text(encoding="utf-8")
 N_ROWS, K = 167, 9
 MATRICES = ("distances_to_landmarks", "landmark_rows")
+STEPS = {name: kind for name, kind in known_steps().items() if kind.__module__.startswith("scalemani.")}
+EXPECTED = {name: expected for kind in STEPS.values() for name, expected in kind.ARRAYS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def stores(points, tmp_path_factory):
         "plain": (Isomap(store=folder / "plain", **common), points),
         "flip": (KernelIsomap(store=folder / "flip", correction="flip", **common), points),
         "landmarks": (KernelIsomap(store=folder / "landmarks", landmarks=30, correction="lingoes", **common), points),
+        "conformal": (Isomap(store=folder / "conformal", n_neighbors=K, edge_weights="conformal"), points[:60]),
         "sparse": (Isomap(store=folder / "sparse", n_neighbors=K), sp.csr_array(points[:60])),
         "given": (Isomap(store=folder / "given", n_neighbors=K, metric="precomputed"), wholly),
         "geodesic": (Isomap(store=folder / "geodesic", metric="geodesic"), wholly),

@@ -1,4 +1,4 @@
-"""A column of a file with a value for each row of a fit, to colour a map by, or row numbers of landmarks."""
+"""A column of a file with a value for each row of a fit, to colour a map by, or row numbers."""
 
 from pathlib import Path
 from typing import Any

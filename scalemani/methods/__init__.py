@@ -44,6 +44,9 @@ REGISTRY = {
 }
 
 
+USUAL = "kernel-isomap"  # where nobody says which
+
+
 def register(word: str, estimator: type, own: tuple[str, ...] = ()) -> None:
     """Make a method known to `load`, to the command line and to the programs that look at stores."""
     REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own)

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scalemani.errors import IN_A_SEARCH, StoreMismatchError
 from scalemani.methods import entry_of, named, word_of
+from scalemani.methods.words import Words
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step
 from scalemani.steps.records import MethodRecord
@@ -14,9 +16,13 @@ class Method:
     """What is made of a point set.
 
     projector: The function (store, form) that makes what places new points, as "module:name"; in any process.
+    words: What is said of a fitted model, on the terminal and the page.
+    parameters: The class of what a fit works with; one with more fields is derived from it.
     """
 
     projector = ""
+    words = Words()
+    parameters: type[Parameters] = Parameters
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """What a fit makes, in this order."""
@@ -24,11 +30,20 @@ class Method:
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The steps of a run, finished or not; those of any parameters unless the method says otherwise."""
-        return self.steps(Parameters())
+        return self.steps(self.parameters())
 
 
 def record_method(store: RunStore, estimator: type) -> None:
-    """Record whose steps the run has, for `load`, verify and repair."""
+    """Record whose steps the run has, for `load`, verify and repair.
+
+    Raises StoreMismatchError: If the run is of a method with other steps.
+    """
+    there = store.record(MethodRecord)
+    if there is not None and type(method_of(store)) is not type(method_for(estimator)):
+        raise StoreMismatchError(
+            f"the store {store.path!r} holds a run of the method {there.name!r} where {word_of(estimator)!r} is asked "
+            f"for: give another path, or overwrite=True to replace it{IN_A_SEARCH}"
+        )
     store.finish(MethodRecord(name=word_of(estimator), module=estimator.__module__))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
+from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
@@ -19,9 +20,18 @@ from scalemani.storage.run import RunStore
 
 
 class IsomapMethod(Method):
-    """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003."""
+    """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003.
+
+    A plan of it has these numbers. On all points: tile_size, tile_rows (side of a tile, rows of tiles), most_columns
+    (at which the solver's basis restarts), start_vertices (points whose rows of D are found before the others, for the
+    solver's first block), reads (of D that are expected after it is written), tasks_a_read, and disk_solving (bytes
+    more on the disk while it is solved: reads that are kept until then). By landmarks: n_landmarks, landmark_method
+    ("maxmin", "random", or "given" of row numbers), landmarks_a_task, points_a_chunk (rows that a task finds together,
+    points of a chunk), and disk_turning (bytes more while the distances are turned).
+    """
 
     projector = "scalemani.methods.isomap:projector"
+    words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
@@ -43,7 +53,7 @@ def projector(store: RunStore, form: str) -> Projector:
     """What places new points by a finished run."""
     embedding = stored_embedding(store)
     if has_landmarks(store):
-        return Projector(store, trained(store), embedding, landmark_placer(store, embedding, form))
+        return Projector(store, trained(store), landmark_placer(store, embedding, form))
     given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
-    return Projector(store, trained(store), embedding, GraphPlacer(graph, embedding, form))
+    return Projector(store, trained(store), GraphPlacer(graph, embedding, form))

@@ -113,8 +113,8 @@ def holdings(steps: Sequence[Step], size: FitSize, cut: Any) -> list[Holding]:
 
 def choose(steps: Sequence[Step], size: FitSize, limit: MemoryLimit) -> tuple[Any, str | None]:
     """The best cut of D within a limit; if none is, the one that needs least, and why that does not fit."""
-    least, worst = None, float("inf")
-    for cut in distances_of(steps).cuts(size):
+    least, worst, maker = None, float("inf"), distances_of(steps)
+    for cut in (None,) if maker is None else maker.cuts(size):
         excess = max((limit.excess(holding) for holding in holdings(steps, size, cut)), default=0.0)
         if excess <= 1:
             return cut, None
@@ -123,9 +123,9 @@ def choose(steps: Sequence[Step], size: FitSize, limit: MemoryLimit) -> tuple[An
     return least, refusal(steps, size, limit, least)
 
 
-def distances_of(steps: Sequence[Step]) -> Step:
-    """The step that makes D, which the others follow in how that is cut."""
-    return next(step for step in steps if type(step).cuts is not Step.cuts)
+def distances_of(steps: Sequence[Step]) -> Step | None:
+    """The step that makes D, which the others follow in how that is cut; None of a method without D."""
+    return next((step for step in steps if type(step).cuts is not Step.cuts), None)
 
 
 def refusal(steps: Sequence[Step], size: FitSize, limit: MemoryLimit, cut: Any) -> str:

@@ -37,13 +37,8 @@ class Plan:
     disk, disk_distances, disk_free: Bytes of the store, of the distances in it, and free there.
     refusal: Why the fit can't run, in one line.
     seconds: Step -> seconds, where time was asked for.
-    cut: How D is cut: by tile_size, tile_rows (side of a tile, rows of tiles) and most_columns (at which the solver's
-        basis restarts); or by landmarks_a_task, points_a_chunk (rows that a task finds together, points of a chunk).
-    numbers: Those and, of a fit on all points, start_vertices (points whose rows of D are found before the others, for
-        the solver's first block), reads (of D that are expected after it is written), tasks_a_read, and disk_solving
-        (bytes more on the disk while it is solved: reads that are kept until then); of one by landmarks n_landmarks,
-        landmark_method ("maxmin", "random", or "given" of row numbers), and disk_turning (bytes more while the
-        distances are turned).
+    cut: How D is cut, if the method makes any.
+    numbers: What the steps of the method count (:class:`scalemani.steps.base.Needs`).
     """
 
     n_rows: int
@@ -158,7 +153,7 @@ def make_plan(
             check_disk(folder, steps, size, cut)
         except DoesNotFitError as error:
             refusal = str(error)
-    needs = {step: step.needs(size, cut) for step in steps}
+    needs, maker = {step: step.needs(size, cut) for step in steps}, distances_of(steps)
     return Plan(
         n_rows=int(given.n_rows),
         n_distinct=int(given.n_distinct),
@@ -171,7 +166,7 @@ def make_plan(
         memory_limit=limit,
         memory={holding.name: holding.parts for holding in holdings(steps, size, cut)},
         disk=sum(asked.disk for asked in needs.values()),
-        disk_distances=needs[distances_of(steps)].disk,
+        disk_distances=0 if maker is None else needs[maker].disk,
         disk_free=open_location(folder).free_bytes(),
         folder=folder,
         refusal=refusal,
@@ -197,9 +192,9 @@ def plan_of_store(
     new: bool,
 ) -> Plan:
     """The plan of what a store with a graph lacks; of the whole fit where the graph is `new`."""
-    graph = store.needed(GraphRecord)
+    graph, maker = store.needed(GraphRecord), distances_of(steps)
     done = () if new else tuple(step.name for step in steps if step.finished(store, parameters))
-    edges, begun = 0 if given.kind == "geodesic" else 2 * graph.n_edges, distances_of(steps).cut_in(store)
+    edges, begun = 0 if given.kind == "geodesic" else 2 * graph.n_edges, None if maker is None else maker.cut_in(store)
     size = size_of(given, parameters, cluster, graph.n_vertices, edges, done, begun)
     return make_plan(steps, given, size, cluster, limit, store.path, store.needed(NeighborsRecord).method)
 
@@ -239,7 +234,7 @@ def _lines(plan: Plan) -> list[str]:
         ("points", points + (f", {outside:,} outside the largest component" if outside else "")),
         ("neighbours", SEARCHES.get(plan.method, plan.method)),
         *(line for asked in needs.values() for line in asked.lines),
-        ("pieces of work", f"{plan.tasks:,} ({pieces}), {plan.threads} at once{where}"),
+        ("pieces of work", f"{plan.tasks:,} ({pieces}), {plan.threads} at once{where}" if plan.tasks else "none"),
         ("memory a process", f"{peak} above its size at the start; {allowed} is allowed"),
         ("disk", f"{bytes_in_words(plan.disk)}, {free} {plan.folder}"),
     ]

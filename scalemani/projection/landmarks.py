@@ -58,8 +58,8 @@ class LandmarkPlacer:
     """
 
     def __init__(self, points: Tiles, landmarks: I64, embedding: Embedding, form: str) -> None:
-        self.axes, self.scale = Axes(embedding, form), embedding.scale
-        self.trained: I64 | None = landmarks
+        self.axes, self.scale, self.width = Axes(embedding, form), embedding.scale, len(embedding.eigenvalues)
+        self._landmarks = landmarks
         self._chunks, self.chunk = KeptChunks(points), points.form.tile[0]
         n, self._m = points.shape
         self.landmark_of = np.full(n, -1, np.int64)
@@ -76,7 +76,11 @@ class LandmarkPlacer:
         step = max(1, BATCH_BYTES // (8 * self._m))
         starts = range(0, count, step)
         parts = [self._place(indptr[at : at + step + 1], vertices, lengths, own[at : at + step]) for at in starts]
-        return np.concatenate(parts) if parts else np.empty((0, len(self.axes.embedding.eigenvalues)))
+        return np.concatenate(parts) if parts else np.empty((0, self.width))
+
+    def place_known(self, distances: F64) -> F64:
+        """Coordinates (l, p) of rows of distances (l, n) to all vertices, in the graph's unit."""
+        return self.axes.place_known(distances[:, self._landmarks])
 
     def _place(self, indptr: I64, vertices: I64, lengths: F64, own: I64) -> F64:
         inside = slice(int(indptr[0]), int(indptr[-1]))

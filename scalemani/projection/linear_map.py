@@ -43,6 +43,10 @@ class Axes:
         row_products(blas.by_rows(distances), self.vectors, nearest, first, second)
         return self.place(nearest + beyond, first, second, own)
 
+    def place_known(self, distances: F64) -> F64:
+        """The same of any points: one that is at distance 0 of a training point is that."""
+        return self.place_rows(distances, np.where((distances == 0).any(1), (distances == 0).argmax(1), -1))
+
     def place(self, nearest: F64, first: F64, second: F64, own: I64) -> F64:
         """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
 

@@ -255,7 +255,7 @@ class Placing:
         """Rows of a part, of a chunk and of a group."""
         projector = self._projector
         rows = min(ROWS_A_GROUP, SEEDS_A_GROUP // projector.seeds_a_row)
-        axes = len(projector.embedding.eigenvalues)
+        axes = projector.width
         return sizes(self._total, _piece_rows(self._total), rows, projector.n_features, axes, self.way)
 
     def groups(self, output: NewOutput | None = None) -> Iterator[tuple[int, F64]]:
@@ -351,7 +351,7 @@ class Placing:
     def _placed(self, first: int, attached: Attachments) -> F64:
         """Coordinates of a group whose first row is `first`."""
         order = self._projector.order(attached)
-        coordinates, step = np.empty((len(order), len(self._projector.embedding.eigenvalues))), _piece_rows(len(order))
+        coordinates, step = np.empty((len(order), self._projector.width)), _piece_rows(len(order))
         pieces = {f"placed-{first}-{at}": order[at : at + step] for at in range(0, len(order), step)}
         named = ((rows, name, attached.take(rows)) for name, rows in pieces.items())
         for rows, (placed,) in self._made(place, named, []):

@@ -56,19 +56,23 @@ BATCH_BYTES = 32 << 20  # rows of given distances held at once by one task, floa
 
 
 class Placer(Protocol):
-    """What places attached rows.
+    """What places attached rows, in the user's unit.
 
-    trained: The vertices that the axes are of; None where they are of all.
+    width: Axes.
+    scale: The user's unit in that of the graph.
     """
 
-    axes: Axes
-    trained: I64 | None
+    width: int
+    scale: float
 
     def order(self, found: Attachments) -> I64:
         """The order in which attached rows cost least to place."""
 
     def place(self, found: Attachments) -> F64:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
+
+    def place_known(self, distances: F64) -> F64:
+        """Coordinates (l, p) of rows of distances (l, n) to all vertices, in the graph's unit."""
 
 
 class GraphPlacer:
@@ -77,10 +81,9 @@ class GraphPlacer:
     graph: None where D was given: rows bring their distances then.
     """
 
-    trained: I64 | None = None
-
     def __init__(self, graph: PathGraph | None, embedding: Embedding, form: str) -> None:
         self.axes, self._graph = Axes(embedding, form), graph
+        self.width, self.scale = len(embedding.eigenvalues), embedding.scale
 
     def order(self, found: Attachments) -> I64:
         """The order in which attached rows cost least to place."""
@@ -88,9 +91,13 @@ class GraphPlacer:
 
     def place(self, found: Attachments) -> F64:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
-        lengths = found.lengths / self.axes.embedding.scale
+        lengths = found.lengths / self.scale
         products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self.axes.vectors)
         return self.axes.place(*products, found.own)
+
+    def place_known(self, distances: F64) -> F64:
+        """Coordinates (l, p) of rows of distances (l, n) to all vertices, in the graph's unit."""
+        return self.axes.place_known(distances)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +128,13 @@ class Projector:
     """A fitted run, ready to place test points.
 
     store: Whose fit is finished.
-    embedding: Its model.
     placer: What places attached rows.
     """
 
-    def __init__(self, store: RunStore, trained: Trained, embedding: Embedding, placer: Placer) -> None:
+    def __init__(self, store: RunStore, trained: Trained, placer: Placer) -> None:
         self.kind, self.n_features = trained.kind, trained.n_features
         self.n_neighbors, self.radius = trained.n_neighbors, trained.radius
-        self.embedding, self._placer = embedding, placer
+        self.width, self._placer = placer.width, placer
         self.vertex_of = store.read_array("vertex_of_distinct")
         self.n, self._edges = trained.n, trained.n_edges
         self._means = store.read_array(MEANS) if trained.conformal else None
@@ -171,7 +177,7 @@ class Projector:
     def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
         """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
         if self.kind == "geodesic":
-            out = np.empty((block.shape[0], len(self.embedding.eigenvalues)))
+            out = np.empty((block.shape[0], self.width))
             step = max(1, BATCH_BYTES // (8 * self.n))
             for at in range(0, len(out), step):
                 out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
@@ -252,11 +258,7 @@ class Projector:
 
     def _place_rows(self, rows: F64) -> F64:
         """Coordinates of rows of geodesics to the distinct training rows, in the user's unit."""
-        distances = self._in_vertex_order(rows) / self.embedding.scale
-        if self._placer.trained is not None:
-            distances = distances[:, self._placer.trained]
-        own = np.where((distances == 0).any(1), (distances == 0).argmax(1), -1)
-        return self._placer.axes.place_rows(distances, own)
+        return self._placer.place_known(self._in_vertex_order(rows) / self._placer.scale)
 
 
 def _dense(block: Any) -> F64:

@@ -1,6 +1,6 @@
 """Charts of the spectrum, of the dimension, and of distances in the map against those along the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -220,3 +220,7 @@ def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64
     ]
     across, up = np.array(found).reshape(-1, 2).T
     return across, up
+
+
+#: Charts that a method may ask for by their names (:class:`scalemani.methods.words.Chart`).
+CHARTS: dict[str, Callable[..., Figure]] = {"eigenvalues": eigenvalue_chart, "shares": share_chart}

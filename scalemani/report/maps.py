@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64, I64, Floats
+from scalemani.methods.words import Section
 from scalemani.report.drawing import (
     CATEGORIES,
     COLOURS,
@@ -28,13 +29,13 @@ from scalemani.report.drawing import (
     png,
     powers_of_ten,
 )
-from scalemani.report.kinds import marks
-from scalemani.report.page import Picture, Section
+from scalemani.report.page import Picture
 from scalemani.words import count, number
 
 ACROSS = 420  # pixels along the longer side of a map of many points
 WIDTH, HEIGHT = 11.0, 7.2
 MARK = "#111111"
+MOST_MARKS = 2000  # rows that have a cross on the map
 
 
 def embedding_map(
@@ -158,14 +159,18 @@ def map_sections(
     coordinates: F64,
     n_dropped: int,
     colourings: Sequence[Colouring],
-    landmarks: I64 | None = None,
+    marks: tuple[str, I64] | None = None,
 ) -> Iterator[Section]:
     """A section for each colouring, or one without colours.
 
-    `coordinates` are finite, `n_dropped` rows have none; `landmarks` are rows of them, and get a cross if they are few.
+    `coordinates` are finite, `n_dropped` rows have none; `marks`: what some rows of them are, which get a cross if
+    they are few, and these.
     """
-    words, (marked, end) = [], marks(landmarks, coordinates.shape[1])
-    crosses = None if marked is None else coordinates[marked]
+    words, crosses, end = [], None, ""
+    if marks is not None and len(marks[1]) <= MOST_MARKS:
+        what, rows = marks
+        crosses = coordinates[rows]
+        end = f" {'Strokes at the foot' if coordinates.shape[1] == 1 else 'Crosses'} are the {len(rows):,} {what}."
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
     many = len(coordinates) > MOST_DOTS

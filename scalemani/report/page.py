@@ -8,19 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from scalemani.methods.words import Notice, Section, Table
+
 __all__ = ["Notice", "Picture", "Section", "Table", "page"]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Headings (none for a list of names and values) and rows of cells; numbers are formatted by the caller.
-
-    With `words` the last column is text, which wraps.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,26 +24,6 @@ class Picture:
     caption: str
     alt: str
     legend: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Something to know: what is so, then what it means and what to do; a warning or a remark."""
-
-    headline: str
-    words: Sequence[str] = ()
-    warning: bool = True
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading with paragraphs, then notices, then tables, then pictures."""
-
-    heading: str
-    paragraphs: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    pictures: Sequence[Picture] = ()
-    notices: Sequence[Notice] = ()
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:

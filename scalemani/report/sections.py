@@ -15,22 +15,14 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.embedding.spectrum import sides
+from scalemani.methods.words import Chart, Notice, Section, Table, Words, given_rows
 from scalemani.model import Run
 from scalemani.progress import Progress
-from scalemani.report import kinds
-from scalemani.report.charts import dimension_panels, distance_panels, eigenvalue_chart, residual_chart, share_chart
+from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
 from scalemani.report.drawing import Colouring, colouring, png
 from scalemani.report.maps import map_sections
-from scalemani.report.page import Notice, Picture, Section, Table, page
-from scalemani.report.words import (
-    beside_the_stick,
-    column,
-    dimension_in_words,
-    notices,
-    setting,
-    which_to_follow,
-)
+from scalemani.report.page import Picture, page
+from scalemani.report.words import dimension_in_words, notices, setting, which_to_follow
 from scalemani.words import count, number, percent
 
 MOST_POINTS = 512  # a figure over their pairs with all others is good to a few parts in a hundred
@@ -92,71 +84,6 @@ class Sample:
         return np.asarray(np.linalg.norm(self.points[others] - self.points[row], axis=1))
 
 
-MOST_ROWS = 20
-# Key of the account, heading, definition.
-SHARES = (
-    ("share", "share", "the eigenvalue over the trace, the sum of all"),
-    (
-        "share_unshifted",
-        "unshifted",
-        "the same without what the correction adds, over the trace without it; as negative "
-        "eigenvalues lessen the trace, these may add up to more than 100 %",
-    ),
-    ("share_of_squares", "of squares", "the eigenvalue's square over the sum of all squares"),
-    ("relative_eig", "Relative_eig", "as ape's pcoa: the uncorrected eigenvalue over their sum"),
-    ("rel_corr_eig", "Rel_corr_eig", "as ape's pcoa: over the sum after a correction that leaves none negative"),
-    ("broken_stick", "Broken_stick", "as ape's pcoa: the piece of a stick that is broken at random"),
-)
-
-
-def tables_of_axes(s: Mapping[str, Any]) -> list[Table]:
-    """Eigenvalues, then shares by each definition, then the definitions."""
-    p = len(s["eigenvalues"])
-    numbers = ("axis", [f"{a + 1}" for a in range(p)])
-    values = [numbers, column("eigenvalue", s["eigenvalues"])]
-    if s["shift"]:
-        values.append(column("without the shift", s["eigenvalues_unshifted"]))
-    values.append(("residual", [number(v, 2) for v in s["residuals"]]))
-    known = [
-        (heading, s[key], words)
-        for key, heading, words in SHARES
-        if any(value is not None for value in s.get(key) or []) and (s["shift"] or key != "share_unshifted")
-    ]
-    known[0] = ("share", s["share"], kinds.share_is(s, known[0][2]))
-    keys = {heading: key for key, heading, _ in SHARES}
-    shares = [numbers, *(_with_sides(heading, found, sides(s, keys[heading])) for heading, found, _ in known)]
-    meanings = Table(["share", "what it is"], [[heading, words] for heading, _, words in known], words=True)
-    return [_beside(values), _beside(shares), meanings]
-
-
-def _with_sides(heading: str, values: Sequence[Any], which: Sequence[str]) -> tuple[str, list[str]]:
-    """A column of shares: what bounds they are is in the heading, or before each where they differ."""
-    cells = [percent(value) for value in values]
-    if len(set(which)) == 1:
-        return (f"{heading}, {which[0]}" if which[0] else heading), cells
-    return heading, [f"{word} {cell}".lstrip() for word, cell in zip(which, cells, strict=True)]
-
-
-def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
-    rows = [list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)]
-    return Table([heading for heading, _ in columns], rows[:MOST_ROWS])
-
-
-def whole_spectrum(s: Mapping[str, Any]) -> list[Table]:
-    """What belongs to no axis."""
-    trace, rows = s["trace_unshifted"], []
-    for key, fact in kinds.facts(s).items():
-        values = fact.value if isinstance(fact.value, (list, tuple)) else [fact.value]
-        said = percent(fact.value) if key == "gap" else f"{fact.side} {' and '.join(map(number, values))}".lstrip()
-        if fact.side and not any(values):
-            said = "none found"
-        if key == "negative_mass" and trace > 0:
-            said += f", {percent(fact.value / trace)} of the trace without a correction"
-        if key != "trace_unshifted" or fact.value != s["trace"]:
-            rows.append([fact.label, said])
-    return [Table([], rows, words=True)]
-
-
 FEWEST_PAIRS = 200  # that say anything of a dimension
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
 
@@ -171,7 +98,8 @@ class Findings:
     quality: As :func:`scalemani.embedding.quality.quality_account` gives it, of the sample.
     histogram: Of all geodesic distances, if the fit counted them.
     dimension: As :func:`scalemani.embedding.dimension.suggested_dimension` gives it; empty without a histogram.
-    landmarks: Rows of `coordinates` that are landmarks, of a fit by these.
+    words: Of the method.
+    marks: What some rows of `coordinates` are, and these; None of a method that marks none.
     """
 
     name: str
@@ -184,7 +112,8 @@ class Findings:
     quality: Mapping[str, Any] | None
     histogram: DistanceHistogram | None
     dimension: Mapping[str, Any]
-    landmarks: I64 | None = None
+    words: Words
+    marks: tuple[str, I64] | None = None
 
     @property
     def n_axes(self) -> int:
@@ -209,11 +138,16 @@ def lead(findings: Findings) -> str:
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
     """The report from top to bottom, each section drawn when it is asked for."""
     yield _in_short(findings)
-    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.landmarks)
+    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.marks)
     yield _distances(findings)
-    yield _axes(findings)
-    yield _spectrum(findings)
+    yield from _axes(findings)
+    yield from (section.drawn(_drawn) for section in findings.words.sections(findings.spectrum))
     yield _run(findings)
+
+
+def _drawn(chart: Chart) -> Picture:
+    """The picture of a chart."""
+    return Picture(png(CHARTS[chart.name](*chart.of)), chart.caption, chart.alt)
 
 
 def _in_short(f: Findings) -> Section:
@@ -222,14 +156,13 @@ def _in_short(f: Findings) -> Section:
     rows = [
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
-        *kinds.landmark_rows(s),
-        *kinds.given_rows(s),
+        *map(list, given_rows(s)),
         ["axes", f"{f.n_axes}"],
-        ["correction", kinds.correction_cell(s)],
+        *map(list, f.words.rows(s)),
     ]
     rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
-    found = notices(s, float(f.parameters["tol"]), f.residual_variances[-1], idle)
+    found = notices(f.words, s, float(f.parameters["tol"]), f.residual_variances[-1], idle, f.n_axes)
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
 
 
@@ -239,7 +172,7 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
         return []
     q, k = f.quality, f.quality["n_neighbors"]
     none, all_ = "0 is best", "1 is best"
-    longer = f"{none}; the constant makes it large" if f.spectrum["shift"] else none
+    longer = none + f.words.compared(f.spectrum).stress
     found = [
         ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances", none),
         ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones", longer),
@@ -251,25 +184,21 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
 
 
 def _distances(f: Findings) -> Section:
-    heading, too_few = "How well distances are kept", "Too few points to compare distances."
+    heading, said = "How well distances are kept", f.words.compared(f.spectrum)
     if f.sample is None or f.quality is None:
-        return Section(
-            heading,
-            [kinds.why_no_sample(f.spectrum) if len(f.coordinates) > 2 else too_few],
-        )
+        return Section(heading, [said.missing if len(f.coordinates) > 2 else "Too few points to compare distances."])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
     others = "any other point" if few is f.sample else f"{len(few.points):,} of the points"
-    constant = float(f.spectrum["additive_constant"])
-    figure = distance_panels(every, near, constant)
+    figure = distance_panels(every, near, said.added)
     caption = (
         f"Distances of {_whom(f)}: on the left to {others}, on the right to its {count(k, 'nearest neighbour')} "
         "along the data. On the black line the map keeps a distance; below it, points are nearer in the map than they "
         "are along the data. Orange is the median."
     )
-    if 0 < constant < float(every[1].max(initial=0.0)):
-        caption += " On the dashed line are distances with the constant, which is what the correction asks for."
+    if 0 < said.added < float(every[1].max(initial=0.0)):
+        caption += said.caption
     alt = "Distances in the embedding against geodesic distances, of all pairs and of nearest neighbours."
     words = [
         f"Measured on {count(f.quality['n_pairs'], 'pair')}, of {_whom(f)} with all others. The left picture shows "
@@ -286,8 +215,8 @@ def _whom(f: Findings) -> str:
     return "each point" if m == n else f"each of {m:,} sampled points"
 
 
-def _axes(f: Findings) -> Section:
-    s, words, pictures = f.spectrum, [], []
+def _axes(f: Findings) -> Iterator[Section]:
+    said, words, pictures = f.words.axes(f.spectrum), list[str](), list[Picture]()
     measured = f.n_axes > 1 and any(value is not None for value in f.residual_variances)
     if measured:
         words.append(
@@ -297,22 +226,8 @@ def _axes(f: Findings) -> Section:
         caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
-    stick, corrected = s.get("broken_stick"), s[kinds.shares_for_the_stick(s)]
-    same = np.allclose(corrected, s["share"], rtol=1e-6)
-    if stick:
-        after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
-        words.append(
-            "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece of "
-            f"its number shows more than that{after}. {beside_the_stick(s, corrected)}"
-        )
-    if f.n_axes > 1:
-        unshifted = s["share_unshifted"] if s["shift"] else None
-        caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
-        caption += ", on a log scale; what is 0 or less is not on it."
-        alt = "A point for the share of each axis, falling."
-        pictures.append(
-            Picture(png(share_chart(s["share"], unshifted, None if same else corrected, stick)), caption, alt)
-        )
+    words += said.paragraphs
+    pictures += said.drawn(_drawn).pictures
     if f.histogram is not None and f.histogram.counts.sum() >= FEWEST_PAIRS:
         words.append(dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
@@ -323,23 +238,9 @@ def _axes(f: Findings) -> Section:
         alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
         pictures.append(Picture(png(figure), caption, alt))
     if len(words) > 1:
-        words.append(which_to_follow(s, curve=measured))
-    return Section("How many axes", words, pictures=pictures)
-
-
-def _spectrum(f: Findings) -> Section:
-    s = f.spectrum
-    behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
-    figure = eigenvalue_chart(s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind)
-    caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
-    if s["shift"]:
-        caption += " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
-    picture = Picture(png(figure), caption, "A bar for the eigenvalue of each axis.")
-    tables = [*tables_of_axes(s), *whole_spectrum(s)]
-    words = [*kinds.about_the_numbers(s), *kinds.about_the_correction(s)]
-    if f.n_axes > MOST_ROWS:
-        words.append(f"The tables have the first {MOST_ROWS} of {f.n_axes} axes; scalemani info STORE --json has all.")
-    return Section("Spectrum and constant", words, tables, [picture])
+        words.append(which_to_follow(f.words.caution(f.spectrum), curve=measured))
+    if words or pictures:
+        yield Section("How many axes", words, pictures=pictures)
 
 
 def _run(f: Findings) -> Section:
@@ -349,7 +250,7 @@ def _run(f: Findings) -> Section:
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
         ["neighbour search", f"{s['knn_method']}, recall {percent(s['knn_recall'])}"],
-        *kinds.distance_rows(s),
+        *map(list, f.words.of_the_run(s)),
         ["fitted with", ", ".join(f"{name} {version}" for name, version in f.versions.items())],
     ]
     tables = [Table(["parameter", "value"], parameters, words=True), Table([], counted, words=True)]
@@ -378,7 +279,7 @@ def run_page(
     kept = np.flatnonzero(run.vertex >= 0)
     wanted = sample_size(len(kept)) if rows is None else rows
     recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
-    landmarks = run.landmarks
+    marks = run.method.words.marks(run.store)
     known = run.store.has_distances or not run.data.given
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
     histogram = run.distance_histogram
@@ -393,16 +294,18 @@ def run_page(
         quality=quality,
         histogram=histogram,
         dimension={} if histogram is None else suggested_dimension(histogram),
-        landmarks=None if landmarks is None else np.searchsorted(kept, landmarks),
+        words=run.method.words,
+        marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []
-    total = 5 + max(1, len(colourings))
+    total = 5 + max(1, len(colourings))  # of a method with one section of its own
     for part in sections(findings, colourings):
         parts.append(part)
         report("pictures", len(parts), total)
+    what = f"{count(len(findings.coordinates), 'point')} on {count(findings.n_axes, 'axis', 'axes')}"
     return page(
-        kinds.title(findings.spectrum, len(findings.coordinates), findings.n_axes),
+        findings.words.title(findings.spectrum, what),
         lead(findings),
         parts,
         f"Made by scalemani {__version__} from {findings.name}",
@@ -416,7 +319,7 @@ class _Recorder:
         self.embedding_ = run.embedding()
         self.n_neighbors = run.parameters["n_neighbors"]
         self._run, self._kept, self._report = run, kept, report
-        self._kind = np.float32 if 1 / SAFE < run.spectrum["median_distance"] < SAFE else np.float64
+        self._kind = np.float32 if 1 / SAFE < run.spectrum.get("median_distance", 0.0) < SAFE else np.float64
         self._rows: list[I64] = []
         self._distances: list[NDArray[np.floating[Any]]] = []
 

@@ -159,6 +159,9 @@ class Step:
         """Vertices that it needs at the least."""
         return 1
 
+    def check_before(self, points: Any, parameters: Parameters) -> None:
+        """Refuse parameters that the points can't have, before a file is made."""
+
     def cuts(self, size: FitSize) -> Iterator[Any]:
         """Ways to cut D, the best first; of the steps of a method one has them."""
         return iter(())

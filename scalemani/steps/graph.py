@@ -224,6 +224,7 @@ class GraphStep(Step):
         return {
             "n_rows": data.fields.n_rows,
             "n_distinct": data.n_distinct,
+            "n_vertices": state.n_vertices,
             "n_edges": state.n_edges,
             "n_components_of_graph": state.n_components,
             "component_sizes": state.component_sizes,

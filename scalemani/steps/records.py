@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from scalemani.neighbors.functions import is_function_name
 from scalemani.parameters import Parameters, as_given
+from scalemani.storage.arrays import REAL, TINY, Expected
 from scalemani.storage.records import (
     Count,
     Crc32c,
@@ -28,6 +29,7 @@ from scalemani.storage.records import (
 )
 
 Correction = Plain | float | None
+BINS = "2042"  # of counted distances; not imported, since their kernel would come along
 Seed = Annotated[int, Meta(ge=0)]
 Metric = Annotated[str, Meta(max_length=1000)]
 Numbers = Annotated[list[Sized], Meta(min_length=1)]
@@ -50,6 +52,15 @@ class DataRecord(StepRecord, frozen=True, kw_only=True):
     """The points."""
 
     STEP: ClassVar[str] = "data"
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "digests": Expected("uint64", "points 2"),
+        "points": Expected(REAL, "points features"),
+        "points_data": Expected(REAL, "*"),
+        "points_indices": Expected("int32 int64", "*", 0, "features"),
+        "points_indptr": Expected("int32 int64", "points+1", 0, ascending=True),
+        "points_shape": Expected("int64", "2", 1),
+        "tie_rank": Expected("int64", "points", 0, "points"),
+    }
     fields: DataFields
     seed: Seed
     n_distinct: Rows
@@ -58,6 +69,11 @@ class DataRecord(StepRecord, frozen=True, kw_only=True):
     def given(self) -> bool:
         """Whether D was given."""
         return self.fields.kind == "geodesic"
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Rows, columns, distinct rows."""
+        return {"rows": self.fields.n_rows, "features": self.fields.n_features, "points": self.n_distinct}
 
     def __post_init__(self) -> None:
         rows, features, points = self.fields.n_rows, self.fields.n_features, self.n_distinct
@@ -101,6 +117,11 @@ class NeighborsRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "neighbors"
     NEEDS: ClassVar[tuple[str, ...]] = ("data",)
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "neighbors_indptr": Expected("int64", "points+1", 0, ascending=True),
+        "neighbors_indices": Expected("int64", "*", 0, "points"),
+        "neighbors_distances": Expected("float64", "*", 0),
+    }
     fields: NeighborsFields
     listed: bool
     method: Plain
@@ -130,6 +151,17 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "graph"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "graph_indptr": Expected("int64", "vertices+1", 0, ascending=True),
+        "graph_indices": Expected("int32", "entries", 0, "vertices"),
+        "graph_weights": Expected("float32", "entries", 0),
+        "order": Expected("int64", "vertices", 0, "points", once=True),
+        "vertex_of_distinct": Expected("int64", "points", -1, "vertices", once=True),
+        "vertex": Expected("int64", "rows", -1, "vertices"),
+        "bridges": Expected("int64", "bridges 2", 0, "points"),
+        "bridge_lengths": Expected("float64", "bridges", 0),
+        "neighbor_means": Expected("float64", "vertices", TINY),
+    }
     fields: GraphFields
     scale: Positive
     n_vertices: Count
@@ -137,6 +169,16 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
     n_components: Count
     component_sizes: Annotated[list[Count], Meta(min_length=1, max_length=1000)]
     n_bridges: Annotated[int, Meta(ge=0, le=2**31)]
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Of the graph."""
+        return {
+            "vertices": self.n_vertices,
+            "pairs": self.n_vertices * (self.n_vertices - 1) // 2,
+            "entries": 2 * self.n_edges,
+            "bridges": self.n_bridges,
+        }
 
     def contradiction(self, steps: Mapping[str, Any]) -> str | None:
         points = steps["data"].n_distinct
@@ -160,11 +202,19 @@ class SourcesRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "sources"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "landmarks": Expected("int64", "sources", 0, "vertices", ascending="strictly"),
+    }
     fields: SourcesFields
     n_landmarks: Count | None = None
     landmarks_a_task: Count = 1
     points_a_chunk: Count = 1
     reach: NotNegative | None = None
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Rows of D, where they are not those of all vertices."""
+        return {"sources": self.n_landmarks}
 
 
 class StartFields(Record, frozen=True, kw_only=True):
@@ -195,6 +245,14 @@ class DistancesRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "geodesics"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "first_block": Expected("float64", "vertices *"),
+        "first_found": Expected("float64", "vertices *"),
+        "distance_counts": Expected("int64", BINS, 0, "pairs+1"),
+        "landmark_counts": Expected("int64", "sources", 1, "vertices+1"),
+        "landmark_square": Expected("float32", "sources sources", 0),
+    }
+    FOLDERS: ClassVar[tuple[str, ...]] = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")
     tile_size: Count
     median: NotNegative
 
@@ -258,11 +316,21 @@ class SolveRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "solve"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "vectors": Expected("float64", "sources|vertices axes"),
+        "eigenvalues": Expected("float64", "axes"),
+        "means": Expected("float64", "sources|vertices"),
+    }
     fields: SolveFields
     constant: Sized
     nugget: Sized
     tolerance: Share
     spectrum: SpectrumRecord
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Axes."""
+        return {"axes": self.fields.n_components}
 
     def __post_init__(self) -> None:
         axes = self.fields.n_components
@@ -283,6 +351,9 @@ class PlacementRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "coordinates"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph", "solve")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "coordinates": Expected("float64", "vertices axes"),
+    }
     fields: PlacementFields
 
 

@@ -122,6 +122,10 @@ class Sources(Step):
     mends = {"landmarks": "chooses them again"}
     from_points = ("landmarks",)
 
+    def check_before(self, points: Any, parameters: Parameters) -> None:
+        """Landmarks are rows of X."""
+        check_landmarks(points, parameters)
+
     def fields(self, parameters: Parameters, kind: str) -> SourcesFields:
         """How landmarks are chosen; of given row numbers a digest (they may be many)."""
         landmarks = parameters.landmarks

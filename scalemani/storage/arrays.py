@@ -7,8 +7,8 @@ document.
 
 Checksums say that an array is what was written, not who wrote it: a stranger makes them anew. Kernels and indexing
 trust the arrays of a run, and an index that is out of range ends the process. So :func:`fault_of` holds every array
-that is read against `EXPECTED`, by what the document says of the run's size. Nothing is copied: the least and the
-largest number tell, and NaN is both.
+that is read against what the record of its step says that it has to be (:class:`Expected`), by the sizes that the
+records of the run give. Nothing is copied: the least and the largest number tell, and NaN is both.
 
 What is not :func:`is_own` is somebody's: `repair` says so and leaves it alone, and `overwrite` refuses to remove it.
 """
@@ -27,11 +27,10 @@ from scalemani.errors import DamagedStoreError
 from scalemani.storage.files import Location, below, checksum, checksum_of, in_order
 from scalemani.storage.folders import LEFT
 from scalemani.storage.json import REMEDY, check_inside, read_plain
-from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata
+from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata, known_steps
 
 DOCUMENTS = (ROOT, COPY)
-DISTANCES = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")  # of all pairs, or to landmarks
-PIECES = {"neighbors": "pieces_neighbors", "solve": "pieces_solve"}  # folders of unfinished stages
+PIECES = "pieces_"  # how the folder of an unfinished step's pieces begins; its name follows
 INSIDE = re.compile(r"zarr\.json|c(/\d+)*|ledger|(ledger/)?\d+\.json")  # a folder of a run, as far down as there is any
 PIECE = re.compile(r"\w+\.kept")
 OF_THE_SYSTEM = re.compile(r"\.nfs[0-9a-f]+|\.DS_Store|Thumbs\.db|desktop\.ini")  # which come by themselves
@@ -44,7 +43,14 @@ def is_own(name: str) -> bool:
     (True, True, False, False)
     """
     name = LEFT.sub("", name)
-    return name in DOCUMENTS or name in DISTANCES or name in EXPECTED or name in PIECES.values()
+    if name in DOCUMENTS or is_pieces(name) or expected_of(name) is not None:
+        return True
+    return any(name in kind.FOLDERS for kind in known_steps().values())
+
+
+def is_pieces(name: str) -> bool:
+    """Whether it is the folder of an unfinished step's pieces."""
+    return name.startswith(PIECES) and name.removeprefix(PIECES) in known_steps()
 
 
 def is_partial(name: str) -> bool:
@@ -73,12 +79,11 @@ def _is_stray(name: str) -> bool:
     top, _, rest = name.partition("/")
     if OF_THE_SYSTEM.fullmatch(name.rpartition("/")[2]):
         return False
-    inside = PIECE if top in PIECES.values() else INSIDE
+    inside = PIECE if is_pieces(top) else INSIDE
     return not is_own(top) or bool(rest and (top in DOCUMENTS or not inside.fullmatch(LEFT.sub("", rest))))
 
 
 REAL = "a real dtype"
-BINS = "2042"  # of counted distances; not imported, since their kernel would come along
 TINY = 5e-324  # the least number above 0
 Bound = float | str | None
 
@@ -88,7 +93,8 @@ class Expected:
     """What an array has to be.
 
     dtypes: Names, or `REAL`.
-    shape: A side each: a number, a size of the run (plus 1: "vertices+1"), or "*" for any.
+    shape: A side each: a number, a size of the run (plus 1: "vertices+1"; the first known one: "sources|vertices"),
+        or "*" for any.
     least, below: No number is less than `least`, none as large as `below` (a size of the run). Floats are finite
         besides.
     ascending: Whether it begins with 0 and never falls; "strictly": rises from any number.
@@ -103,42 +109,17 @@ class Expected:
     once: bool = False
 
 
-EXPECTED = {
-    "digests": Expected("uint64", "points 2"),
-    "points": Expected(REAL, "points features"),
-    "points_data": Expected(REAL, "*"),
-    "points_indices": Expected("int32 int64", "*", 0, "features"),
-    "points_indptr": Expected("int32 int64", "points+1", 0, ascending=True),
-    "points_shape": Expected("int64", "2", 1),
-    "tie_rank": Expected("int64", "points", 0, "points"),
-    "neighbors_indptr": Expected("int64", "points+1", 0, ascending=True),
-    "neighbors_indices": Expected("int64", "*", 0, "points"),
-    "neighbors_distances": Expected("float64", "*", 0),
-    "graph_indptr": Expected("int64", "vertices+1", 0, ascending=True),
-    "graph_indices": Expected("int32", "entries", 0, "vertices"),
-    "graph_weights": Expected("float32", "entries", 0),
-    "order": Expected("int64", "vertices", 0, "points", once=True),
-    "vertex_of_distinct": Expected("int64", "points", -1, "vertices", once=True),
-    "vertex": Expected("int64", "rows", -1, "vertices"),
-    "bridges": Expected("int64", "bridges 2", 0, "points"),
-    "bridge_lengths": Expected("float64", "bridges", 0),
-    "neighbor_means": Expected("float64", "vertices", TINY),
-    "first_block": Expected("float64", "vertices *"),
-    "first_found": Expected("float64", "vertices *"),
-    "distance_counts": Expected("int64", BINS, 0, "pairs+1"),
-    "vectors": Expected("float64", "trained axes"),
-    "eigenvalues": Expected("float64", "axes"),
-    "means": Expected("float64", "trained"),
-    "landmarks": Expected("int64", "landmarks", 0, "vertices", ascending="strictly"),
-    "landmark_counts": Expected("int64", "landmarks", 1, "vertices+1"),
-    "landmark_square": Expected("float32", "landmarks landmarks", 0),
-    "coordinates": Expected("float64", "vertices axes"),
-}
+def expected_of(name: str) -> Expected | None:
+    """What an array has to be, by the record of the step that makes it; None where no step that is known does."""
+    return next((kind.ARRAYS[name] for kind in known_steps().values() if name in kind.ARRAYS), None)
 
 
 def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str | None:
-    """What is wrong with an array by the records of the run's steps; None of one that is right, or not in the table."""
-    expected = EXPECTED.get(name)
+    """What is wrong with an array, in a few words; None of one that is right, or that no step declares.
+
+    stages: Records of the run's steps by name. A size that no finished step says is any.
+    """
+    expected = expected_of(name)
     if expected is None:
         return None
     sizes, kind = _sizes(stages), array.dtype.kind
@@ -163,41 +144,30 @@ def fault_of(name: str, array: NDArray[Any], stages: Mapping[str, Any]) -> str |
         return "pointers that do not ascend from 0"
     if expected.once:
         found = np.bincount(array[array >= 0])
-        if found.max(initial=0) > 1 or sizes["vertices"] not in (None, int(found.sum())):
+        if found.max(initial=0) > 1 or sizes.get("vertices") not in (None, int(found.sum())):
             return "not every vertex once"
     return None
 
 
 def _sizes(stages: Mapping[str, Any]) -> dict[str, int | None]:
-    """Sizes of the run, None of those that no finished stage says."""
-    data, graph, solved, chosen = (stages.get(name) for name in ("data", "graph", "solve", "sources"))
-    n, m = graph and graph.n_vertices, chosen and chosen.n_landmarks
-    return {
-        "rows": data and data.fields.n_rows,
-        "features": data and data.fields.n_features,
-        "points": data and data.n_distinct,
-        "vertices": n,
-        "landmarks": m,
-        "trained": m or n,
-        "pairs": n and n * (n - 1) // 2,
-        "entries": graph and 2 * graph.n_edges,
-        "bridges": graph and graph.n_bridges,
-        "axes": solved and solved.fields.n_components,
-    }
+    """Sizes of the run, as far as finished steps say them."""
+    return {name: size for record in stages.values() for name, size in record.sizes.items()}
 
 
 def _number(bound: Bound, sizes: Mapping[str, int | None]) -> float | None:
     """A bound or side as a number; None where any will do."""
     if bound is None or bound == "*" or isinstance(bound, int | float):
         return None if isinstance(bound, str) else bound
-    name, _, more = bound.partition("+")
-    size = int(name) if name.isdecimal() else sizes[name]
+    names, _, more = bound.partition("+")
+    if names.isdecimal():
+        return int(names)
+    size = next((sizes[name] for name in names.split("|") if sizes.get(name) is not None), None)
     return None if size is None else size + int(more or 0)
 
 
 def check_size(path: str, n: int, stages: Mapping[str, Any]) -> None:
     """Refuse distances of another number of vertices than the graph's."""
-    vertices = _sizes(stages)["vertices"]
+    vertices = _sizes(stages).get("vertices")
     if vertices not in (None, n):
         raise DamagedStoreError(f"{path!r}: D is of {n} vertices and the graph of {vertices}; {REMEDY}")
 

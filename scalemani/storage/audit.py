@@ -12,7 +12,7 @@ import numpy as np
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import records
-from scalemani.storage.arrays import PIECES, chunk_names, is_own, is_partial
+from scalemani.storage.arrays import chunk_names, is_own, is_partial, is_pieces
 from scalemani.storage.files import Location, below, in_order, open_location
 from scalemani.storage.json import REMEDY, parsed, read_json, read_plain
 from scalemani.storage.pieces import SUFFIX, is_whole
@@ -27,8 +27,8 @@ class Fault(NamedTuple):
     """One thing that is wrong.
 
     kind ({"document", "copy", "behind", "array", "metadata", "row", "chunk", "matrix", "model", "stray", "leftover"}):
-        "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of the distances to
-        landmarks and their metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
+        "metadata" is that of D, "row" a row of tiles or its line, "chunk" and "matrix" a part of another
+        matrix of distances and its metadata, "model" what contradicts itself, "leftover" what a stopped run was making,
         "behind" a copy of the document that it had not put yet, "stray" a file that no run makes.
     name: The array's, the row's number, or the path below the folder.
     """
@@ -82,7 +82,7 @@ def name_faults(store: RunStore, finished: Callable[[str], bool], elsewhere: Col
             continue
         if not is_own(name):
             yield _extra(name)
-        elif name in PIECES.values():
+        elif is_pieces(name):
             yield from _piece_faults(entry, fitted)
         elif name in TILES:
             yield Fault("leftover", name, "distances that are not of the run any more")

@@ -11,6 +11,7 @@ it may be a step behind, and then that step is done again.
 
 import importlib
 import math
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -24,6 +25,7 @@ from scalemani.storage.files import Location, checksum_of, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
 
 KEY = "scalemani"
+_MODULE = re.compile(r"\w{1,80}(\.\w{1,80}){0,5}")
 FORMAT_VERSION = 1
 ROOT, COPY = "zarr.json", "document.json"
 MOST_DOCUMENT_BYTES = 256 << 20  # metric_params may hold a matrix, in two steps
@@ -53,14 +55,27 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 class StepRecord(Record, frozen=True, kw_only=True):
-    """What a finished step says besides its arrays. A class of it that has a `STEP` is known to every store."""
+    """What a finished step says, and what its arrays have to be. Every store knows the classes that are defined.
+
+    STEP: Its name.
+    NEEDS: Steps without which it can't be.
+    ARRAYS: Name -> :class:`scalemani.storage.arrays.Expected`.
+    FOLDERS: Of its matrices.
+    """
 
     STEP: ClassVar[str]
-    NEEDS: ClassVar[tuple[str, ...]] = ()  # steps without which it can't be
+    NEEDS: ClassVar[tuple[str, ...]] = ()
+    ARRAYS: ClassVar[Mapping[str, Any]] = {}
+    FOLDERS: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         STEPS[cls.STEP] = cls
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Sizes of the run that it says, by name, for what arrays have to be."""
+        return {}
 
     def contradiction(self, steps: Mapping[str, Any]) -> str | None:
         """What it and the other steps' records say that can't be true together, in a few words."""
@@ -68,7 +83,15 @@ class StepRecord(Record, frozen=True, kw_only=True):
 
 
 STEPS: dict[str, type[StepRecord]] = {}
-DECLARED = "scalemani.steps.records"  # this package's own; imported when a store is read that has one
+DECLARED = "scalemani.steps.records"  # this package's own; imported when they are first asked for
+
+
+def known_steps() -> Mapping[str, type[StepRecord]]:
+    """The records of steps by their names."""
+    importlib.import_module(DECLARED)
+    return STEPS
+
+
 Step = TypeVar("Step", bound=StepRecord)
 
 
@@ -202,7 +225,7 @@ def document_of(value: Any, where: str) -> Document:
         found = msgspec.convert(value, Document)
         if "crc32c" not in value or seal(value) != value:
             raise DamagedStoreError(f"{where!r} is damaged (checksum differs); {REMEDY}")
-    steps = {name: step_of(name, said, where) for name, said in found.stages.items()}
+    steps = {name: _step_of(name, said, where, found.stages) for name, said in found.stages.items()}
     for name, step in steps.items():
         lacks = [other for other in step.NEEDS if other not in steps]
         wrong = f"the step {name!r} lacks {lacks[0]!r}" if lacks else step.contradiction(steps)
@@ -211,17 +234,22 @@ def document_of(value: Any, where: str) -> Document:
     return found.changed(stages=steps)
 
 
-def step_of(name: str, value: Any, where: str) -> StepRecord:
-    """The record of a step."""
-    if name not in STEPS:
-        importlib.import_module(DECLARED)
-    if (kind := STEPS.get(name)) is None:
+def _step_of(name: str, value: Any, where: str, stages: Mapping[str, Any]) -> StepRecord:
+    if (kind := known_steps().get(name)) is None:
         raise ScalemaniError(
-            f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: a newer scalemani or "
-            "another module wrote it; use that, or fit again with overwrite"
+            f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: {_use(stages)}"
         )
     with refused(f"{where}: {name}"):
         return msgspec.convert(value, kind)
+
+
+def _use(stages: Mapping[str, Any]) -> str:
+    """What knows the steps of a run: the module that its method is defined in, if it is none of this package."""
+    method = stages.get("method")
+    module = method.get("module") if isinstance(method, dict) else None
+    if not isinstance(module, str) or not _MODULE.fullmatch(module) or module.partition(".")[0] == "scalemani":
+        return "a newer scalemani or another module wrote it; use that, or fit again with overwrite"
+    return f"it is of a method that is not registered: import {module} first"
 
 
 def read_back(record: Step) -> Step:

@@ -31,7 +31,7 @@ from scalemani.storage.tiles import LEDGER, Blocks, Form, Tiles, drop_matrix, re
 from scalemani.storage.writer import Writer
 
 DISTANCES = "distances"  # the folder of D
-WITH_DISTANCES = ("first_", PIECES["solve"])  # how the names begin of what was read of D, which goes with it
+WITH_DISTANCES = ("first_", f"{PIECES}solve")  # how the names begin of what was read of D, which goes with it
 ALSO_MADE = "another fit is making a run at {!r}: wait for it, or give another path"
 LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
 
@@ -206,11 +206,11 @@ class RunStore:
             found.remove()
 
     def pieces(self, stage: str, made_of: Any = None) -> Pieces:
-        """What is finished of a stage that is not; see `PIECES` for those that keep any.
+        """What is finished of a stage that is not.
 
         made_of: JSON values of all that the pieces follow from: parameters and the data's fingerprint.
         """
-        return Pieces(open_location(self.path) / PIECES[stage], self._check_right, digest(made_of))
+        return Pieces(open_location(self.path) / f"{PIECES}{stage}", self._check_right, digest(made_of))
 
     # ---- D ---------------------------------------------------------------------------------------
 

@@ -148,7 +148,8 @@ def _lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
         more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
-        lines.append(f"{said['store']}: whole, {said['tile_rows']:,} {said['tiles']} and {said['arrays']} arrays{more}")
+        tiles = f"{said['tile_rows']:,} {said['tiles']} and " if said["tiles"] else ""
+        lines.append(f"{said['store']}: whole, {tiles}{said['arrays']} arrays{more}")
     return lines
 
 
@@ -361,7 +362,7 @@ def info(store: str, as_json: bool, quiet: bool) -> None:
 def export(store: str, model: str, quiet: bool) -> None:
     """Copy the model in STORE to MODEL.
 
-    Distances of all pairs stay in STORE, those to landmarks go along.
+    Distances of all pairs stay in STORE; what the model places new points by goes along.
     """
     from scalemani import load
 

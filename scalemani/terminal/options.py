@@ -56,12 +56,12 @@ def _integer_or_none(value: str) -> int | None:
 
 
 def _count_or_file(value: str) -> Any:
-    """A number of landmarks, or the row numbers in a file."""
+    """A number, or the row numbers in a file."""
     try:
         return int(value)
     except ValueError:
         if "." not in value or value.replace(".", "").isdecimal():
-            raise click.BadParameter(f"{value!r} is neither a number of landmarks nor a file of row numbers") from None
+            raise click.BadParameter(f"{value!r} is neither a number nor a file of row numbers") from None
         from scalemani.formats.columns import read_row_numbers
 
         return read_row_numbers(value)

@@ -7,32 +7,21 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalemani.embedding.spectrum import said_of_list, side, sides
-from scalemani.report.kinds import bounds, correction_line, distance_lines, given_rows, reads_lines
+from scalemani.methods.base import method_for
+from scalemani.methods.words import Words, given_rows
+from scalemani.report.words import setting
 from scalemani.terminal.options import in_options, method_of
-from scalemani.words import plain_number as number
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
 
 
-def numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
-    """Several numbers in one line and one style, with what bounds they are.
-
-    >>> numbers([2659820.0, 404.174]), numbers([2.5e9, 404.174]), numbers([0.5, 0.2], ["at most", ""])
-    ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
-    """
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    power = len(values) > 1 and (largest >= 1e7 or 0 < largest < 1e-3)
-    words = [f"{value:.3e}" if power and value else number(value) for value in values]
-    return said_of_list(words, which or [""] * len(words))
-
-
-Before = tuple[str | float, str]
+Before = tuple[dict[str, Any], str]
 
 
 def result_in(store: str) -> Before | None:
-    """The correction whose result a store holds, and a name of that result; None without a result."""
+    """What the fit in a store was asked for, and a name of its result; None without a result."""
     from scalemani.errors import ScalemaniError
+    from scalemani.parameters import PASSING
     from scalemani.steps.records import FitRecord
     from scalemani.storage.run import RunStore
 
@@ -41,7 +30,9 @@ def result_in(store: str) -> Before | None:
         fit = run.record(FitRecord)
     except ScalemaniError:  # nothing there, or what the fit will refuse itself
         return None
-    return None if fit is None else (fit.fields["correction"] or "none", run.revision)
+    if fit is None:
+        return None
+    return {name: value for name, value in fit.fields.items() if name not in PASSING}, run.revision
 
 
 def begun_line(store: str) -> str | None:
@@ -72,8 +63,10 @@ def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: b
     lines = [*_spectrum_lines(model), f"store            {store}"]
     if before is not None and not worked:
         lines.append("nothing to do    the fit was finished before")
-    elif before is not None and before[0] != (model.spectrum_["correction"] or "none"):
-        lines.append(f"replaced         the result there with correction {before[0]}; its distances were used again")
+    elif before is not None:
+        asked = (result_in(store) or before)[0]
+        other = [f"{name} {setting(was)}" for name, was in before[0].items() if asked.get(name, was) != was]
+        lines += [f"replaced         the result there with {other[0]}; its distances were used again"] if other else []
     return lines
 
 
@@ -118,7 +111,12 @@ def info_record(model: Any) -> dict[str, Any]:
 
     parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
     s = model.spectrum_
-    record = {"store": str(model.store_), "parameters": parameters, "spectrum": dict(s), "bounds": bounds(s)}
+    record = {
+        "store": str(model.store_),
+        "parameters": parameters,
+        "spectrum": dict(s),
+        "bounds": words_of(model).bounds(s),
+    }
     cleaned = as_json_values(record)
     assert isinstance(cleaned, dict)
     return cleaned
@@ -142,20 +140,20 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
+    own = [*given_rows(s), *words_of(model).lines(s, everything=all_shares)]
     return [
         f"method           {method_of(model)}",
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
-        *_in_columns([*distance_lines(s), *given_rows(s), ["correction", correction_line(s)]]),
-        f"eigenvalues      {numbers(s['eigenvalues'])}",
-        f"shares of trace  {_bounded(s, 'share')}",
-        *([f"  without shift  {numbers(s['share_unshifted'])}"] if s["shift"] else []),
-        *(_share_lines(s) if all_shares else []),
-        f"residuals        {numbers(s['residuals'])}",
-        *_in_columns(reads_lines(s)),
+        *(f"{name:<16} {value}" for name, value in own),
         *(f"note             {sentence}" for sentence in s.get("notes", [])),
         *(f"warning          {in_options(sentence)}" for sentence in s.get("warnings", []) if all_shares),
     ]
+
+
+def words_of(model: Any) -> Words:
+    """What the model's method says of it."""
+    return method_for(type(model)).words
 
 
 def _neighbor_lines(s: dict[str, Any]) -> list[str]:
@@ -165,34 +163,3 @@ def _neighbor_lines(s: dict[str, Any]) -> list[str]:
         said += f"; {account['n_distances']:,} distances" if "n_distances" in account else ""
         said += f" in {account['n_shards']} shards" if account["n_shards"] > 1 else ""
     return [f"neighbours       {said}"]
-
-
-def _in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Names and values as lines."""
-    return [f"{name:<16} {value}" for name, value in rows]
-
-
-def _bounded(s: dict[str, Any], key: str) -> str:
-    """A number or several, exact ones alone and others with their side."""
-    return numbers(s[key] if isinstance(s[key], (list, tuple)) else [s[key]], sides(s, key))
-
-
-def _share_lines(s: dict[str, Any]) -> list[str]:
-    """The spectrum by the usual definitions, those of other programs by their names."""
-    lowest = _bounded(s, "most_negative_eigenvalue")
-    if not s["most_negative_eigenvalue"] and side(s, "most_negative_eigenvalue"):
-        negative = "none was found without a correction"
-    else:
-        negative = f"{_bounded(s, 'negative_mass')} without a correction; the lowest eigenvalue is {lowest}"
-    own = s["relative_eig"]
-    return [
-        f"  of squares     {numbers(s['share_of_squares'])}",
-        f"  ape            Rel_corr_eig {_bounded(s, 'rel_corr_eig')}",
-        *([] if None in own else [f"                 Relative_eig {numbers(own)}"]),
-        f"                 Broken_stick {numbers(s['broken_stick'])}",
-        f"  R cmdscale     GOF {_bounded(s, 'gof')}",
-        f"  scikit-learn   reconstruction_error {number(s['reconstruction_error'])}",
-        f"trace            {_bounded(s, 'trace')}; {number(s['trace_unshifted'])} without a correction",
-        f"negative mass    {negative}",
-        f"next eigenvalue  {number(s['next_eigenvalue'])}; a gap of {number(s['gap'])}",
-    ]

@@ -1,0 +1,442 @@
+"""What is said of Isomap and kernel Isomap: their corrections, their landmarks, their spectrum.
+
+Shares, traces and bounds are those of :mod:`scalemani.embedding.spectrum`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import I64
+from scalemani.embedding.spectrum import LEAST_GAP, much_negative, said_of_list, side, sides
+from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words
+from scalemani.steps.sources import landmark_rows
+from scalemani.storage.run import RunStore
+from scalemani.words import column, count, number, percent, plain_number, two_digits
+
+_TITLES = {"none": "Isomap", "lingoes": "Isomap, Lingoes' correction", "flip": "Isomap, spectrum flipped"}
+_CHOSEN = {"maxmin": ("by maxmin", "each the farthest from those before it along the graph")}
+_CHOSEN |= {"random": ("at random", "drawn at random"), "given": ("as given", "given by their rows")}
+_NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
+_SOME_NEGATIVE = 0.1  # of the trace
+_MOST_ROWS = 20
+# Key of the account, heading, definition.
+_SHARES = (
+    ("share", "share", "the eigenvalue over the trace, the sum of all"),
+    (
+        "share_unshifted",
+        "unshifted",
+        "the same without what the correction adds, over the trace without it; as negative "
+        "eigenvalues lessen the trace, these may add up to more than 100 %",
+    ),
+    ("share_of_squares", "of squares", "the eigenvalue's square over the sum of all squares"),
+    ("relative_eig", "Relative_eig", "as ape's pcoa: the uncorrected eigenvalue over their sum"),
+    ("rel_corr_eig", "Rel_corr_eig", "as ape's pcoa: over the sum after a correction that leaves none negative"),
+    ("broken_stick", "Broken_stick", "as ape's pcoa: the piece of a stick that is broken at random"),
+)
+
+
+# Numbers that belong to no axis.
+_FACTS = {
+    "trace": "trace: sum of all eigenvalues",
+    "trace_unshifted": "trace without a correction",
+    "next_eigenvalue": "next eigenvalue, which has no axis",
+    "gap": "gap between the last axis and the next, relative",
+    "most_negative_eigenvalue": "lowest eigenvalue without a correction",
+    "negative_mass": "sizes of the negative eigenvalues, sum",
+    "gof": "GOF of R's cmdscale",
+    "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
+}
+_OF_SIZES = {  # where eigenvalues count by their size
+    "share": "the eigenvalue's size over the sum of all sizes",
+    "trace": "sizes of all eigenvalues, sum",
+}
+
+
+class IsomapWords(Words):
+    """Of one account, which says itself whether there is a correction and whether there are landmarks."""
+
+    def title(self, s: Account, what: str) -> str:
+        """With the correction and the number of landmarks."""
+        by = f", by {count(s['n_landmarks'], 'landmark')}" if _by_landmarks(s) else ""
+        return f"{_TITLES.get(_correction_of(s), 'Kernel Isomap')}: {what}{by}"
+
+    def notes(self, s: Account) -> list[str]:
+        """What much negative mass means."""
+        much = much_negative(s)
+        return [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
+
+    def lines(self, s: Account, *, everything: bool = False) -> list[Row]:
+        """Landmarks, correction, eigenvalues and shares; by the usual definitions, too, where `everything` is said."""
+        return [
+            *_landmark_lines(s),
+            ("correction", _correction(s, plain_number)),
+            ("eigenvalues", _numbers(s["eigenvalues"])),
+            ("shares of trace", _bounded(s, "share")),
+            *([("  without shift", _numbers(s["share_unshifted"]))] if s["shift"] else []),
+            *(_share_lines(s) if everything else []),
+            ("residuals", _numbers(s["residuals"])),
+            *([] if _by_landmarks(s) else [("reads of D", f"{s['n_passes']}")]),
+        ]
+
+    def bounds(self, s: Account) -> dict[str, list[str]]:
+        """Of traces and shares."""
+        found = {key: sides(s, key) for key in (*_FACTS, "share", "rel_corr_eig") if s.get(key) is not None}
+        return {key: which for key, which in found.items() if any(which)}
+
+    def rows(self, s: Account) -> list[Row]:
+        """Landmarks and correction."""
+        correction = ("correction", _correction(s, number))
+        if not _by_landmarks(s):
+            return [correction]
+        chosen = ("landmarks", f"{s['n_landmarks']:,}, {_CHOSEN[s['landmark_method']][1]}")
+        reach = s.get("landmark_reach")
+        within = f"no point is farther than {number(reach)} from one"
+        return [chosen, *([] if reach is None else [("reach of the landmarks", within)]), correction]
+
+    def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
+        """Of a large constant, of negative eigenvalues, and of axes that are not determined."""
+        yield from _about_the_shift(s)
+        yield from _about_the_pairs(s, tol, idle=idle)
+
+    def compared(self, s: Account) -> Compared:
+        """The constant is added to each distance."""
+        return Compared(
+            added=float(s["additive_constant"]),
+            caption=" On the dashed line are distances with the constant, which is what the correction asks for.",
+            stress="; the constant makes it large" if s["shift"] else "",
+            **({"missing": _NOT_KEPT} if _by_landmarks(s) else {}),
+        )
+
+    def axes(self, s: Account) -> Section:
+        """Shares beside the pieces of a broken stick."""
+        stick, corrected = s.get("broken_stick"), s[_shares_for_the_stick(s)]
+        same = bool(np.allclose(corrected, s["share"], rtol=1e-6))
+        words, charts = [], []
+        if stick:
+            after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
+            words.append(
+                "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece "
+                f"of its number shows more than that{after}. {beside_the_stick(s, corrected)}"
+            )
+        if len(s["eigenvalues"]) > 1:
+            unshifted = s["share_unshifted"] if s["shift"] else None
+            caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
+            caption += ", on a log scale; what is 0 or less is not on it."
+            of = [s["share"], unshifted, None if same else corrected, stick]
+            charts.append(Chart("shares", of, caption, "A point for the share of each axis, falling."))
+        return Section("", words, pictures=charts)
+
+    def caution(self, s: Account) -> str:
+        """Shares that are mostly the constant say little."""
+        how = "judge by the shares without the shift, or by a fit with --correction none"
+        return f"The constant is above the median distance: {how}. " if _mostly_constant(s) else ""
+
+    def sections(self, s: Account) -> Iterator[Section]:
+        """The spectrum and the constant."""
+        behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
+        caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
+        if s["shift"]:
+            caption += (
+                " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
+            )
+        of = [s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind]
+        chart = Chart("eigenvalues", of, caption, "A bar for the eigenvalue of each axis.")
+        words, p = [*_about_the_numbers(s), *about_the_correction(s)], len(s["eigenvalues"])
+        if p > _MOST_ROWS:
+            words.append(f"The tables have the first {_MOST_ROWS} of {p} axes; scalemani info STORE --json has all.")
+        yield Section("Spectrum and constant", words, [*_tables_of_axes(s), *_whole_spectrum(s)], [chart])
+
+    def of_the_run(self, s: Account) -> list[Row]:
+        """The median and the largest distance, and what there is of them."""
+        median, largest = f"about {two_digits(s['median_distance'])}", number(s.get("max_distance"))
+        if _by_landmarks(s):
+            return [
+                ("distances", f"of {s['n_vertices']:,} points to {s['n_landmarks']:,} landmarks"),
+                ("median geodesic distance, at the landmarks' places", median),
+                ("largest geodesic distance between landmarks", largest),
+            ]
+        return [
+            ("median geodesic distance, of a sample", median),
+            ("largest geodesic distance", largest),
+            ("reads of the distances, once written", f"{s['n_passes']}"),
+        ]
+
+    def marks(self, store: RunStore) -> tuple[str, I64] | None:
+        """The landmarks."""
+        rows = landmark_rows(store)
+        return None if rows is None else ("landmarks", rows)
+
+
+# ---- landmarks -------------------------------------------------------------------------------------------------------
+
+_NOT_KEPT = (
+    "The geodesic distances were given, and the store has only those to the landmarks: distances between other points "
+    "in the map can't be compared with them."
+)
+
+
+def _by_landmarks(s: Account) -> bool:
+    """Whether the distances are those to landmarks alone."""
+    return "n_landmarks" in s
+
+
+def _landmark_lines(s: Account) -> list[Row]:
+    """How many there are and how far from the points; distances are to these alone."""
+    if not _by_landmarks(s):
+        return []
+    m, reach = s["n_landmarks"], s["landmark_reach"]
+    median = f"the median distance is about {two_digits(s['median_distance'])}"
+    far = f"; no point is farther than {plain_number(reach)} from one, along the graph; {median}"
+    return [
+        ("landmarks", f"{m:,} {_CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}"),
+        ("distances", f"to landmarks: {s['n_vertices']:,} points x {m:,}"),
+    ]
+
+
+def _about_the_numbers(s: Account) -> list[str]:
+    """What the numbers of the spectrum are of, where that is not plain."""
+    if not _by_landmarks(s):
+        return []
+    return [
+        f"All numbers here are of the {s['n_vertices']:,} points put where their nearest landmarks are, "
+        f"{s['n_landmarks']:,} places: eigenvalues, trace and constant are on the scale of a fit of all distances, and "
+        "approximate those of it. Points between the landmarks were placed as new points are.",
+    ]
+
+
+# ---- corrections -----------------------------------------------------------------------------------------------------
+
+
+def _correction_of(s: Account) -> str:
+    """ "none", "flip", "lingoes", "cailliez", or "number" for a constant that was given."""
+    return str(s["correction"] or "none")
+
+
+def _correction(s: Account, number: Callable[[Any], str]) -> str:
+    """Which correction it is, and how large its constant; `number` sets numbers for the terminal or the page."""
+    kind = _correction_of(s)
+    if kind in ("none", "flip"):
+        return kind if kind == "none" else "flip: the moduli of the eigenvalues"
+    median = f"about {two_digits(s['constant_over_median'])} times the median distance"
+    if kind == "lingoes":
+        constant = s.get("lingoes_constant", s["shift"])  # a fit of an earlier version lacks it
+        return f"lingoes: constant s = {number(constant)}; sqrt(2s) is {median}"
+    at = f"of about {two_digits(s['median_distance'])}"
+    return f"{'given' if kind == 'number' else kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
+
+
+def _meaning(s: Account, key: str, usual: str) -> str:
+    """What a number is, which is usually something else."""
+    return _OF_SIZES.get(key, usual) if _correction_of(s) == "flip" else usual
+
+
+def _shares_for_the_stick(s: Account) -> str:
+    """The key of the shares without negative parts, which are compared with the broken stick's pieces."""
+    return "share" if _correction_of(s) == "flip" or not s.get("rel_corr_eig") else "rel_corr_eig"
+
+
+def about_the_correction(s: Account) -> list[str]:
+    """The correction and its constant, in a sentence or two, and what much negative mass means."""
+    much = much_negative(s)
+    said = f"Without a correction, negative eigenvalues are more than a fifth of the trace: {much}."
+    return [*_correction_in_words(s), *([] if much is None else [said])]
+
+
+def _correction_in_words(s: Account) -> list[str]:
+    kind, shift = _correction_of(s), s["shift"]
+    if kind == "none":
+        return [
+            "No correction: distances are embedded as they are. Where no points in flat space have them, some "
+            "eigenvalues are negative and are left out.",
+        ]
+    if kind == "flip":
+        return [
+            "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever "
+            "the sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
+        ]
+    if not shift and kind not in ("cailliez", "lingoes"):
+        return ["The constant is 0, as it was asked for: distances are embedded as they are."]
+    if not shift:
+        return ["No constant is needed: up to rounding these are distances of points in flat space."]
+    flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
+    ratio = (
+        f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
+        f"(about {two_digits(s['median_distance'])})"
+    )
+    if kind == "lingoes":
+        return [
+            f"Lingoes' constant is {number(shift)}: twice it is added to every squared distance between different "
+            "points, the least that leaves no negative eigenvalue. Points that were equal would be as far apart as "
+            f"{ratio}.",
+            f"The constant itself is added to each eigenvalue. {flat}",
+        ]
+    given = "the least that leaves no negative eigenvalue" if kind == "cailliez" else "as it was asked for"
+    return [
+        f"The constant is {number(s['additive_constant'])}, {ratio}. It is added to every distance between different "
+        f"points, {given}.",
+        f"Half of its square, {number(shift)}, is thereby added to each eigenvalue. {flat}",
+    ]
+
+
+# ---- the spectrum ----------------------------------------------------------------------------------------------------
+
+
+def _mostly_constant(s: Account) -> bool:
+    return bool(s["shift"]) and s["constant_over_median"] > 1
+
+
+def beside_the_stick(s: Account, shares: Sequence[float]) -> str:
+    """How many leading axes have a larger share than the broken stick's piece, where that can be said.
+
+    `shares` are without negative parts: `rel_corr_eig`, or `share` for "flip" and where there is none.
+    """
+    if _mostly_constant(s):
+        return "Here the shares say little: most of each is the constant."
+    above = [share > piece for share, piece in zip(shares, s["broken_stick"], strict=True)]
+    n = above.index(False) if False in above else len(above)
+    if n and "at most" in sides(s, _shares_for_the_stick(s))[:n]:
+        return f"Here {'the first axis may' if n == 1 else f'the first {n} axes may'}: their shares are upper bounds."
+    return f"Here {_these(n, len(above))}."
+
+
+def _these(above: int, p: int) -> str:
+    if above == 0:
+        return "no axis does"
+    if above == p:
+        return "all axes do, so that more may be worth having" if p > 1 else "the one axis does"
+    return "the first axis does" if above == 1 else f"the first {above} axes do"
+
+
+def _about_the_shift(s: Account) -> Iterator[Notice]:
+    ratio = s.get("constant_over_median") or 0.0
+    if ratio > 1:
+        yield Notice(
+            f"The correction puts points about {two_digits(ratio)} median distances further apart.",
+            [
+                "Most of each corrected distance is then the constant, which is the same for all pairs: the map shows "
+                "mostly the constant, and later axes carry little of the data.",
+                "Compare a fit with --correction none, and look at the shares without the shift. Edges that leap "
+                "across a gap (shortcuts) raise the constant: try fewer neighbours, or --graph mutual. The zigzag "
+                "paths of a sparse graph raise it too: there, try more.",
+            ],
+        )
+    negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
+    if _correction_of(s) == "none" and negative and trace > 0 and negative > _SOME_NEGATIVE * trace:
+        least, much = f"{side(s, 'negative_mass')} ".lstrip(), much_negative(s)
+        yield Notice(
+            f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
+            [
+                "No points in flat space have exactly these distances. The axes show the best of the positive part, "
+                "and the negative part is left out." + (f" So much means {much}." if much else ""),
+            ],
+            warning=False,
+        )
+
+
+def _about_the_pairs(s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
+    p = len(s["eigenvalues"])
+    if not s.get("converged", True):
+        worst = max(s["residuals"], default=0.0)
+        yield Notice(
+            f"The solver stopped before its tolerance: residual {number(worst, 2)}, asked for {number(tol, 2)}.",
+            [
+                "The last axes may be turned a little. A larger --tol says what is good enough; the same fit again "
+                "changes nothing.",
+            ],
+        )
+    gap = s.get("gap")
+    if gap is not None and gap < _NEAR_TIE and not idle:
+        fewer = "" if p == 1 else f", or for fewer than {p}"
+        yield Notice(
+            f"The eigenvalue of axis {p} and the next, which has no axis, differ by {percent(max(gap, 0.0))} only.",
+            [f"Small changes of the data may swap or mix the two. Ask for {count(p + 1, 'axis', 'axes')}{fewer}."],
+            warning=gap < LEAST_GAP * tol,
+        )
+
+
+def _tables_of_axes(s: Account) -> list[Table]:
+    """Eigenvalues, then shares by each definition, then the definitions."""
+    p = len(s["eigenvalues"])
+    numbers = ("axis", [f"{a + 1}" for a in range(p)])
+    values = [numbers, column("eigenvalue", s["eigenvalues"])]
+    if s["shift"]:
+        values.append(column("without the shift", s["eigenvalues_unshifted"]))
+    values.append(("residual", [number(v, 2) for v in s["residuals"]]))
+    known = [
+        (key, heading, _meaning(s, key, words))
+        for key, heading, words in _SHARES
+        if any(value is not None for value in s.get(key) or []) and (s["shift"] or key != "share_unshifted")
+    ]
+    shares = [numbers, *(_with_sides(heading, s[key], sides(s, key)) for key, heading, _ in known)]
+    meanings = Table(["share", "what it is"], [[heading, words] for _, heading, words in known], words=True)
+    return [_beside(values), _beside(shares), meanings]
+
+
+def _with_sides(heading: str, values: Sequence[Any], which: Sequence[str]) -> tuple[str, list[str]]:
+    """A column of shares: what bounds they are is in the heading, or before each where they differ."""
+    cells = [percent(value) for value in values]
+    if len(set(which)) == 1:
+        return (f"{heading}, {which[0]}" if which[0] else heading), cells
+    return heading, [f"{word} {cell}".lstrip() for word, cell in zip(which, cells, strict=True)]
+
+
+def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    rows = [list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)]
+    return Table([heading for heading, _ in columns], rows[:_MOST_ROWS])
+
+
+def _whole_spectrum(s: Account) -> list[Table]:
+    """What belongs to no axis."""
+    trace, rows = s["trace_unshifted"], []
+    for key, label in _FACTS.items():
+        value = s.get(key)
+        if value is None or (key == "trace_unshifted" and value == s["trace"]):
+            continue
+        values = value if isinstance(value, (list, tuple)) else [value]
+        said = percent(value) if key == "gap" else f"{side(s, key)} {' and '.join(map(number, values))}".lstrip()
+        if side(s, key) and not any(values):
+            said = "none found"
+        if key == "negative_mass" and trace > 0:
+            said += f", {percent(value / trace)} of the trace without a correction"
+        rows.append([_meaning(s, key, label), said])
+    return [Table([], rows, words=True)]
+
+
+def _numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
+    """Several numbers in one line and one style, with what bounds they are.
+
+    >>> _numbers([2659820.0, 404.174]), _numbers([2.5e9, 404.174]), _numbers([0.5, 0.2], ["at most", ""])
+    ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
+    """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    power = len(values) > 1 and (largest >= 1e7 or 0 < largest < 1e-3)
+    words = [f"{value:.3e}" if power and value else plain_number(value) for value in values]
+    return said_of_list(words, which or [""] * len(words))
+
+
+def _bounded(s: Account, key: str) -> str:
+    """A number or several, exact ones alone and others with their side."""
+    return _numbers(s[key] if isinstance(s[key], (list, tuple)) else [s[key]], sides(s, key))
+
+
+def _share_lines(s: Account) -> list[Row]:
+    """The spectrum by the usual definitions, those of other programs by their names."""
+    lowest = _bounded(s, "most_negative_eigenvalue")
+    if not s["most_negative_eigenvalue"] and side(s, "most_negative_eigenvalue"):
+        negative = "none was found without a correction"
+    else:
+        negative = f"{_bounded(s, 'negative_mass')} without a correction; the lowest eigenvalue is {lowest}"
+    own = s["relative_eig"]
+    return [
+        ("  of squares", _numbers(s["share_of_squares"])),
+        ("  ape", f"Rel_corr_eig {_bounded(s, 'rel_corr_eig')}"),
+        *([] if None in own else [("", f"Relative_eig {_numbers(own)}")]),
+        ("", f"Broken_stick {_numbers(s['broken_stick'])}"),
+        ("  R cmdscale", f"GOF {_bounded(s, 'gof')}"),
+        ("  scikit-learn", f"reconstruction_error {plain_number(s['reconstruction_error'])}"),
+        ("trace", f"{_bounded(s, 'trace')}; {plain_number(s['trace_unshifted'])} without a correction"),
+        ("negative mass", negative),
+        ("next eigenvalue", f"{plain_number(s['next_eigenvalue'])}; a gap of {plain_number(s['gap'])}"),
+    ]

@@ -1,0 +1,149 @@
+"""What a method says of a fitted model, as plain data: the terminal and the page lay it out, and know no method.
+
+`s` is the account of the model (`spectrum_`), of which a method knows the keys that its own steps put there. Here is
+what is said of a method that says nothing itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalemani.aliases import I64
+from scalemani.storage.run import RunStore
+
+Account = Mapping[str, Any]
+Row = tuple[str, str]  # a name and what is said
+
+_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
+    "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
+    "neighbours by them and measure along paths",
+    "precomputed": "distances to choose neighbours by (metric precomputed), measured along paths; metric geodesic "
+    "would take them as the final ones, for principal coordinates",
+    "graph": "a neighbour graph (sparse, metric precomputed), measured along paths",
+}
+
+
+def given_rows(s: Account) -> list[Row]:
+    """What is said of distances that were given; nothing of others."""
+    return [("given", _GIVEN[s["knn_method"]])] if s.get("knn_method") in _GIVEN else []
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings (none for a list of names and values) and rows of cells; numbers are formatted by the caller.
+
+    With `words` the last column is text, which wraps.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something to know: what is so, then what it means and what to do; a warning or a remark."""
+
+    headline: str
+    words: Sequence[str] = ()
+    warning: bool = True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture that the page draws: one of :mod:`scalemani.report.charts` by its name, of some numbers.
+
+    alt: What it shows, for those who can't see it.
+    """
+
+    name: str
+    of: Sequence[Any]
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with paragraphs, then notices, then tables, then pictures, some of which are yet to be drawn."""
+
+    heading: str
+    paragraphs: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Any] = ()
+    notices: Sequence[Notice] = ()
+
+    def drawn(self, draw: Any) -> "Section":
+        """The same with a picture for each chart."""
+        pictures = [draw(one) if isinstance(one, Chart) else one for one in self.pictures]
+        return replace(self, pictures=pictures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What is to say where distances in the map are compared with geodesic ones.
+
+    added: What the method adds to each distance, which gets a line in the picture.
+    caption: Of that line.
+    stress: What makes stress large, after the best value of it.
+    missing: Why there is nothing to compare, where D was given and is gone.
+    """
+
+    added: float = 0.0
+    caption: str = ""
+    stress: str = ""
+    missing: str = (
+        "The geodesic distances were given, not computed, and are no longer in the store: distances in the map can't "
+        "be compared with them. Fit with --keep-distances to have them compared."
+    )
+
+
+class Words:
+    """What is said of a fitted model."""
+
+    def title(self, s: Account, what: str) -> str:
+        """Of the page; `what` are its points and axes in words."""
+        return what
+
+    def notes(self, s: Account) -> list[str]:
+        """Sentences that go into the account."""
+        return []
+
+    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
+        """Numbers and what they are, for the terminal; a name that is "" goes on with the line before."""
+        return []
+
+    def bounds(self, s: Account) -> dict[str, list[str]]:
+        """Of numbers that are not exact, by their keys, "at least" or "at most" for each."""
+        return {}
+
+    def rows(self, s: Account) -> Sequence[Row]:
+        """The same in short, for the head of the page."""
+        return []
+
+    def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
+        """What a reader of the map has to know; `idle` says that an axis has every point at 0."""
+        return iter(())
+
+    def compared(self, s: Account) -> Compared:
+        """Of distances in the map and geodesic ones."""
+        return Compared()
+
+    def axes(self, s: Account) -> Section:
+        """Of how many axes are worth having, beside residual variance and the dimension of the data."""
+        return Section("")
+
+    def caution(self, s: Account) -> str:
+        """What comes before the advice on answers that disagree."""
+        return ""
+
+    def sections(self, s: Account) -> Iterator[Section]:
+        """Sections of the page that only this method has."""
+        return iter(())
+
+    def of_the_run(self, s: Account) -> Sequence[Row]:
+        """What was counted and measured, for the foot of the page."""
+        return []
+
+    def marks(self, store: RunStore) -> tuple[str, I64] | None:
+        """What some rows of the user's are, which get a mark on the map, and these rows."""
+        return None
