@@ -184,7 +184,11 @@ class Arguments:
     store: Any = parameter(None, check=_store, recorded=False)  # the command line has an argument of that name
     scheduler: Any = parameter(
         None,
-        Option("A Dask scheduler, such as tcp://host:8786; threads of this process unless given.", metavar="ADDRESS"),
+        Option(
+            "A Dask scheduler, such as tcp://host:8786, or 'synchronous' for this thread. Unless given: this thread "
+            "for up to some 2,000 points, and threads of this process above that.",
+            metavar="ADDRESS",
+        ),
         recorded=False,
     )
     memory_limit: Any = parameter(

@@ -221,8 +221,9 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 @pytest.mark.parametrize("X", [roll(400), ring_distances(400)], ids=["features", "geodesic"])
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
-    parameters = Parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
-    given, steps = fitting.read_input(X, parameters.metric), method_for(method.load()).steps(parameters)
+    made = method_for(method.load())
+    parameters = made.parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
+    given, steps = fitting.read_input(X, parameters.metric), made.steps(parameters)
     size = size_of_fit(given, parameters, cluster, 400, 5000)
     shown = make_plan(steps, given, size, cluster, 1 << 36, ".", "kdtree")
     assert shown.refusal is None
