@@ -4,8 +4,8 @@ The folders and files, in the order in which data go through them; each may impo
 
     errors, words, aliases, progress  what any of them uses
     storage, cluster                  how it runs: a run on disk or in a bucket, tasks in this thread or on a cluster
-    points, neighbors, graph,         the stages: arithmetic on arrays; a run is a place for arrays and tiles to them
-    geodesics, kernel, embedding,
+    points, neighbors, graph,         the stages: arithmetic on arrays and tiles; of a run they know no more than where
+    geodesics, kernel, embedding,     these lie
     projection
     parameters                        what a user may ask for
     steps                             what a fit makes and its run keeps: a stage over the store and the cluster
@@ -14,6 +14,8 @@ The folders and files, in the order in which data go through them; each may impo
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
     estimators, anndata, xarray       what a user calls
     formats, report, demo, terminal   files, the page of a run, the demo, the command line
+
+`engine` is an old path of `geodesics.geodesic_rows`.
 
 Names are loaded when first used: scikit-learn, Numba and Dask take seconds to import.
 """

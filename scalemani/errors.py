@@ -103,7 +103,7 @@ class NoPathLengthsWarning(ScalemaniWarning):
 
 
 class FeatureNamesWarning(ScalemaniWarning):
-    """Names of features can't be compared, one side having none, or one says that it is no feature."""
+    """Names of features can't be compared since one side has none, or a name says that its column is no feature."""
 
 
 class AdditiveConstantWarning(ScalemaniWarning):

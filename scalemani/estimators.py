@@ -19,7 +19,6 @@ from scalemani.storage import forks as forks  # it must have seen a process befo
 
 if TYPE_CHECKING:  # else where they are used: compiled kernels and SciPy take as long to import as scikit-learn
     from scalemani.model import Run
-    from scalemani.parameters import Parameters
     from scalemani.planning.plan import Plan
 
 

@@ -5,6 +5,11 @@ the tiles. Then each step of the method holds what it left against what earlier 
 
 `repair` mends what `verify` finds: the document from its copy, and what a step left by that step. What only the points
 can give is taken back, so that the same fit with the same points makes it again and goes on.
+
+A damaged tile of D, for example: reading it raises a DamagedStoreError (:meth:`scalemani.storage.tiles.Tiles.read`). A
+fit that is still writing D makes the row of tiles again and warns (:mod:`scalemani.steps.distances`); once all of D was
+written, a fit ends with that error. Then `verify` names the row, and `repair` makes it again from the graph; if D was
+given, the same fit with the matrix does.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -150,7 +155,7 @@ def repair(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     """Verify a store, mend what is wrong and verify it again.
 
     -> done: What was done, a sentence each.
-    -> left: What is wrong still; the graph, and what was given, need the fit.
+    -> left: What is wrong still. A damaged graph, or D that was given, takes the same fit again.
     Raises StoreInUseError: If a fit is at work there.
     """
     done: list[str] = []
@@ -169,7 +174,7 @@ def repair(path: str, scheduler: Any = None, report: Progress | None = None) -> 
 def _mend(
     path: str, faults: tuple[Fault, ...], scheduler: Any, report: Progress, guard: Callable[[], None]
 ) -> list[str]:
-    """One round: what is no step's, and the first damaged step; those after it may be whole then."""
+    """One round: mends what belongs to no step, then the first damaged step. Later ones may be right after that."""
     folder = open_location(path).normal()
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)

@@ -2,8 +2,8 @@
 
 The estimators inherit the fields, the command line makes an option of each, and a store records them. To add a
 parameter, add a field, and its lines to the docstring of :class:`scalemani.KernelIsomap`. :class:`Parameters` is what
-a fit works with: the same, with the checks that need no data. `--help` reads this file, so NumPy and the steps are
-imported where they are used.
+a fit works with: the same, with the checks that need no data. `--help` reads this file, so NumPy and other parts of the
+package are imported where they are used.
 """
 # ruff: noqa: RUF009 - `parameter` makes a field
 

@@ -1,8 +1,8 @@
 """Answers of a cluster that are waited for without hanging, and the reasons why one can't go on.
 
 Losing workers is no error: Dask runs their tasks elsewhere, and a cluster that grows and shrinks by itself, or waits in
-a queue, may have none for minutes. A run ends when the scheduler is gone, or nobody has worked for longer than that:
-every wait looks twice a second whether there still is somebody to wait for.
+a queue, may have none for minutes. A run ends when the scheduler is gone, or when there was no worker for several
+minutes: every wait looks twice a second whether there still is somebody to wait for.
 """
 
 import asyncio

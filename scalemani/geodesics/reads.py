@@ -111,7 +111,7 @@ class Part(Protocol):
 class Consumer(Protocol):
     """What takes its part of each row of tiles while that is in memory; sent to each worker once.
 
-    begin: The part of a row, which takes the row's upper tiles; of row 0 its first result is where the total begins.
+    begin: The part of a row, which takes the row's upper tiles. Its result before it takes any is the total of none.
     combine: Takes the result of a row into the total, in place; rows come in their order.
     """
 

@@ -211,7 +211,7 @@ class CentredKernels:
         error of about 2e-9 λ1/c² in the constant, which one float64 product then takes out
         (:func:`scalemani.kernel.constant.refined`). By default float64 up to 20,000 vertices.
     on_read: Called with `n_reads` after every read.
-    first: Made while D was written.
+    first: The read of D that was taken while it was written.
     kept: Where the blocks of a solve are kept, and those of one that was stopped are found: `log`, for the solver.
     n_reads: Reads of D so far, those that were found kept counted; one that was made while D was written costs none.
     sums: Known after the first read.
@@ -289,7 +289,7 @@ class KeptReads:
 
     def __init__(self, pieces: Pieces, count: Callable[[], None]) -> None:
         self._pieces, self._count_one = pieces, count
-        self._made_of = dict[int, str]()  # of each read that one before it is known of
+        self._made_of = dict[int, str]()  # number of a read -> digest of all reads before it
 
     def get(self, number: int) -> ReadBlock | None:
         """The block that a stopped solve has read as this one; None where it is not there, or not what was kept."""
@@ -302,7 +302,7 @@ class KeptReads:
         return self._known(number, ReadBlock(found[0], (found[1], found[2])))
 
     def put(self, number: int, block: ReadBlock) -> None:
-        """Keep a block with its images; those behind it are of another way from now on, unless it is the same."""
+        """Keep a block with its images. Unless it is the one that was kept, later ones are taken for damaged."""
         self._pieces.put(f"read_{number}", [block.basis, *block.images], self._of(number))
         self._known(number, block)
 

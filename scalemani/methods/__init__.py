@@ -1,6 +1,6 @@
 """What is made of a point set: each method is a sequence of steps, and a way to place points that come later.
 
-`base` says what a method is, each other file the steps of some. The registry is here, and light: it holds dotted names.
+`base` says what one is, `isomap` is one, `isomap_words` what is said of its models; here is the registry, of names.
 May import: steps and what those may.
 """
 

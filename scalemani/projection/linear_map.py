@@ -1,4 +1,4 @@
-"""Stage 8, its last step: takes a model and products of points' distances with its axes, gives coordinates."""
+"""Coordinates of points by their distances to the training points: a linear map of products with the model's axes."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class Axes:
         return self.place_rows(distances, np.where((distances == 0).any(1), (distances == 0).argmax(1), -1))
 
     def place(self, nearest: F64, first: F64, second: F64, own: I64) -> F64:
-        """Step 7 of kernel Isomap, from each row's least entry d0 and V'e, V'e², e = d - d0; NaN where they are.
+        """Coordinates from each row's least entry d0 and V'e, V'e², e = d - d0 (the paper's step 7); NaN where these are.
 
         With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
         -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.

@@ -1,5 +1,5 @@
-"""What a fit makes and its run keeps, a step a file: each runs a stage over the store and the cluster.
+"""What a fit makes and its run keeps: each step runs a stage over the store and the cluster.
 
-`inputs`, `graph`, `sources`; then `start`, `distances`, `axes`, or `landmark_distances`, `axes`, `placement`.
+`base` says what one is. In order: `graph`, `sources`, `start`, `distances`, `axes`; `landmark_distances`, `placement`.
 May import: parameters, projection and what that may.
 """

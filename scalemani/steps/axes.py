@@ -1,4 +1,4 @@
-"""The constant and the axes: solved for from what D is, checked, then recorded in the place of a model that is there.
+"""The constant and the axes: found from D, checked, and recorded; a model that was there is replaced.
 
 From tiles of D the solver begins with what was read of D while it was written. By landmarks the square of their own
 distances is in memory, and the same solver works on it, to a tolerance that its cheap products allow.

@@ -60,9 +60,9 @@ def block_from(
 def begun_block(
     store: RunStore, given: Input | None, parameters: Parameters, cluster: Cluster, most_columns: int
 ) -> F64:
-    """The block that is lost with a damaged first read, if that was as wide as this solve's; else its own.
+    """The block of a first read that was damaged, made again; if it was not as wide as this solve's, a new one.
 
-    A whole first read would have been taken for this solve, whatever it was made for, and the bits must be the same.
+    A first read is taken for this solve whatever solve it was made for, so one that was lost must have the same bits.
     """
     state = store.record(StartRecord)
     if state is not None and FIRST_BLOCK in store.document.arrays:

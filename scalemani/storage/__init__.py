@@ -1,5 +1,5 @@
 """A run on disk or in a bucket: files, records, arrays, tiles of distances, and who may write.
 
-`run` is the way in. It knows no stage of the method: only sizes, names and bytes (docs/store-format.md).
-May import: errors, words, aliases.
+`run` is the way in. It knows sizes, names and bytes (docs/store-format.md), and nothing of what the numbers mean.
+May import: errors, words, aliases, progress.
 """

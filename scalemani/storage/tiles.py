@@ -7,8 +7,8 @@ asked otherwise (Zarr's default codec is 4 times slower and saves 19 %). It is r
 which is faster than Zarr's own way by more than a checksum of the file takes.
 
 A row of tiles is done when its line, `<row>.json` in the ledger, is there and is this run's: it is put after the tiles
-are in place, with the CRC32C of each tile's file. Files alone prove nothing, and every read of a tile compares: what
-was cut, lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
+are in place, with the CRC32C of each tile's file. Files alone prove nothing: every read of a tile compares its bytes
+with that, and a tile that was cut, lost, flipped or exchanged is a :class:`DamagedStoreError` and never a number.
 """
 
 from collections.abc import Callable, Iterator
