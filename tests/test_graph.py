@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from scalemani import Isomap, load
 from scalemani.errors import ScalemaniError, ScalemaniWarning, StoreMismatchError, UnreachableWarning
-from scalemani.graph.build import given_edges, graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph.build import given_edges, make_graph, symmetric_graph
 from scalemani.points.given_matrix import DistanceMatrix
 
 # Lists to graph
@@ -84,7 +84,7 @@ def path_entries():
 def test_stored_zeros_of_a_sparse_graph_are_edges(form):
     rows, columns, data = path_entries()
     given = form(sp.coo_array((data, (rows, columns)), shape=(3, 3)))
-    matrix = graph_from_sparse(given)
+    matrix = given_edges(given).graph()
     assert_well_formed(matrix)
     assert edges(matrix) == {(0, 1): 0.0, (1, 0): 0.0, (1, 2): 2.0, (2, 1): 2.0}
     assert given.nnz == 5  # what was handed in is left alone
@@ -94,7 +94,7 @@ def test_stored_zeros_of_a_sparse_graph_are_edges(form):
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8])
 def test_every_sparse_format_and_real_dtype_is_read(form, dtype):
     dense = np.array([[0, 3, 0, 1], [3, 0, 2, 0], [0, 2, 0, 0], [1, 0, 0, 0]], dtype=dtype)
-    matrix = graph_from_sparse(sp.coo_array(dense).asformat(form))
+    matrix = given_edges(sp.coo_array(dense).asformat(form)).graph()
     assert_well_formed(matrix)
     assert edges(matrix) == {(i, j): float(dense[i, j]) for i, j in zip(*dense.nonzero(), strict=True)}
 
@@ -104,12 +104,12 @@ def test_padding_of_blocks_is_no_edge():
     dense = np.array([[0.0, 3, 0, 0], [3, 0, 2, 0], [0, 2, 0, 5], [0, 0, 5, 0]])
     given = sp.bsr_array(dense, blocksize=(2, 2))
     assert given.nnz == 16
-    assert len(edges(graph_from_sparse(given))) == 6
+    assert len(edges(given_edges(given).graph())) == 6
 
 
 def test_repeated_entries_count_by_their_minimum():
     given = sp.coo_array(([5.0, 3.0, 3.0, 4.0], ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
-    assert edges(graph_from_sparse(given)) == {(0, 1): 3.0, (1, 0): 3.0}
+    assert edges(given_edges(given).graph()) == {(0, 1): 3.0, (1, 0): 3.0}
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
@@ -117,10 +117,10 @@ def test_rounding_between_directions_is_evened_out_and_more_is_refused(scale):
     def given(share):
         return sp.coo_array(([scale, scale * (1 + share)], ([0, 1], [1, 0])), shape=(2, 2))
 
-    assert edges(graph_from_sparse(given(1e-12))) == {(0, 1): scale, (1, 0): scale}
-    assert edges(graph_from_sparse(given(5e-7))) == {(0, 1): scale, (1, 0): scale}
+    assert edges(given_edges(given(1e-12)).graph()) == {(0, 1): scale, (1, 0): scale}
+    assert edges(given_edges(given(5e-7)).graph()) == {(0, 1): scale, (1, 0): scale}
     with pytest.raises(ScalemaniError, match=r"not symmetric: \(0, 1\) is .* but \(1, 0\) is"):
-        graph_from_sparse(given(1e-5))
+        given_edges(given(1e-5)).graph()
 
 
 def test_what_is_rounding_beside_the_other_edges_is_zero_or_the_same():
@@ -128,33 +128,33 @@ def test_what_is_rounding_beside_the_other_edges_is_zero_or_the_same():
     given = sp.coo_array(
         ([1.0, 1.0, -2e-16, 1e-16, 3e-16, 4e-16, 1e-17], ([0, 1, 2, 0, 1, 2, 2], [1, 0, 0, 2, 2, 1, 2])), shape=(3, 3)
     )
-    assert edges(graph_from_sparse(given)) == {
+    assert edges(given_edges(given).graph()) == {
         (0, 1): 1.0, (1, 0): 1.0, (0, 2): 0.0, (2, 0): 0.0, (1, 2): 3e-16, (2, 1): 3e-16,
     }  # fmt: skip
     with pytest.raises(ScalemaniError, match=r"holds -0.001 at \(2, 0\)"):
-        graph_from_sparse(sp.coo_array(([1.0, 1.0, -1e-3], ([0, 1, 2], [1, 0, 0])), shape=(3, 3)))
+        given_edges(sp.coo_array(([1.0, 1.0, -1e-3], ([0, 1, 2], [1, 0, 0])), shape=(3, 3))).graph()
 
 
 def test_an_edge_in_one_direction_is_an_edge_whatever_its_length():
     given = sp.coo_array(([1.0, 1.0, 0.0, 2.0], ([0, 1, 2, 0], [1, 0, 0, 3])), shape=(4, 4))
     expected = {(0, 1): 1.0, (1, 0): 1.0, (2, 0): 0.0, (0, 2): 0.0, (0, 3): 2.0, (3, 0): 2.0}
-    assert edges(graph_from_sparse(given)) == expected
+    assert edges(given_edges(given).graph()) == expected
     assert edges(given_edges(given).graph("mutual")) == {(0, 1): 1.0, (1, 0): 1.0}
 
 
 def test_neighbours_without_their_distances_are_warned_of():
     """Links of length 1 in both directions may be meant; a directed list of neighbours is not."""
     listed = kneighbors_graph(np.random.default_rng(0).random((30, 2)), 4)
-    graph_from_sparse(listed.maximum(listed.T))
+    given_edges(listed.maximum(listed.T)).graph()
     with pytest.warns(ScalemaniWarning, match="length 1: paths count steps.*mode='distance'"):
-        graph_from_sparse(listed)
+        given_edges(listed).graph()
 
 
 def test_similarities_are_no_lengths():
     S = np.exp(-np.random.default_rng(0).random((6, 6)))
     np.fill_diagonal(S, 1)
     with pytest.raises(ScalemaniError, match=r"looks like similarities: its diagonal \(1\)"):
-        graph_from_sparse(sp.csr_array(np.maximum(S, S.T)))
+        given_edges(sp.csr_array(np.maximum(S, S.T))).graph()
 
 
 # As scikit-learn makes them
@@ -259,7 +259,7 @@ def test_a_row_without_neighbours_has_no_place():
 )
 def test_what_is_no_graph_is_refused_in_one_line(given, message):
     with pytest.raises(ScalemaniError, match=message) as caught:
-        graph_from_sparse(given)
+        given_edges(given).graph()
     assert "\n" not in str(caught.value)
 
 

@@ -24,7 +24,7 @@ from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.points.cells import SAME, typical_distance
 
-__all__ = ["Graph", "given_edges", "graph_from_sparse", "make_graph", "symmetric_graph", "vertex_order"]
+__all__ = ["Graph", "given_edges", "make_graph", "symmetric_graph", "vertex_order"]
 
 KINDS = ("union", "mutual")
 POLICIES = ("error", "join", "largest")
@@ -176,11 +176,6 @@ class GivenEdges:
         return NeighborLists(indptr, nearest, lengths, "graph", 1.0)
 
 
-def graph_from_sparse(matrix: Any) -> csr_array:
-    """The finished graph of any SciPy sparse matrix or array of distances; see :func:`given_edges`."""
-    return given_edges(matrix).graph()
-
-
 def given_edges(matrix: Any) -> GivenEdges:
     """Read the edges of a sparse matrix of distances.
 
@@ -269,7 +264,7 @@ def make_graph(
     Parameters
     ----------
     matrix : csr_array of shape (m, m)
-        From :func:`symmetric_graph` or :func:`graph_from_sparse`.
+        From :func:`symmetric_graph` or :func:`given_edges`.
     disconnected : {"error", "join", "largest"}
         With several components: refuse; add the shortest bridges along a minimum spanning tree of
         the components; or keep the largest (of equally large ones that with the smallest first row).

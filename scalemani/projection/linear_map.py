@@ -48,7 +48,7 @@ class Axes:
         return self.place_rows(distances, np.where((distances == 0).any(1), (distances == 0).argmax(1), -1))
 
     def place(self, nearest: F64, first: F64, second: F64, own: I64) -> F64:
-        """Coordinates from each row's least entry d0 and V'e, V'e², e = d - d0 (the paper's step 7); NaN where these are.
+        """Coordinates from each row's least entry d0 and V'e, V'e², with e = d - d0 (the paper's step 7); of NaN, NaN.
 
         With V less its column means, V'1 = 0 to the last bit, so every constant in k_t drops out, 2g too:
         -2 V'k_t = V'e² + 2 (d0 + c) V'e - V'm. Nothing large is left to cancel, however far t is.

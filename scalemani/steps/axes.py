@@ -83,10 +83,9 @@ class Axes(Step):
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
         """The solver's parameters."""
-        correction = parameters.correction
         return SolveFields(
             n_components=int(parameters.n_components),
-            correction=correction if isinstance(correction, str | None) else float(correction),
+            correction=parameters.correction_in(1.0),
             constant_solver=parameters.constant_solver,
             tol=float(parameters.tol),
             random_state=parameters.random_state,

@@ -90,10 +90,9 @@ def kept_block(
 
 def _fields(parameters: Parameters) -> StartFields:
     """What the block follows from besides the graph and the basis."""
-    correction = parameters.correction
     return StartFields(
         n_components=int(parameters.n_components),
-        correction=correction if isinstance(correction, str | None) else float(correction),
+        correction=parameters.correction_in(1.0),
         random_state=parameters.random_state,
     )
 
