@@ -293,7 +293,8 @@ class KernelIsomap(Embedder):
         Of D on disk, by Blosc: a quarter to a third less disk for more time. A run that is resumed keeps its own.
     landmarks : int or array-like of int, optional
         For clouds beyond about 100,000 points: distances from m landmarks alone to all points, the kernel of these m,
-        and every point placed by its distances to them (:mod:`scalemani.steps.sources`). A number, or row numbers of X.
+        and every point placed by its distances to them (:mod:`scalemani.steps.sources`). A number, or row numbers
+        of X (negative ones count from the end).
     landmark_method : {"maxmin", "random"}, default "maxmin"
         How a number of them is chosen: each the point farthest from those before it along the graph, or at random.
     edge_weights : {"plain", "conformal"}, default "plain"
@@ -331,7 +332,7 @@ class KernelIsomap(Embedder):
           (Mardia); `gof`: R's cmdscale, Σλ over the sum of all moduli, over that of all positive ones: at most that;
         - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
-        - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `n_components_of_graph`,
+        - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `edge_weights`, `n_components_of_graph`,
           `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `knn_left_out`: listed neighbours that are no
           edges, since the rows have nothing in common; `knn_account`: distances that were evaluated, where they are
           counted, clusters and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass

@@ -20,7 +20,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
 from scalemani.methods import REGISTRY, USUAL
-from scalemani.methods.base import method_for, record_method
+from scalemani.methods.base import check_method, method_for, record_of
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.parameters import Parameters
@@ -35,6 +35,7 @@ from scalemani.steps.records import (
     DistancesRecord,
     FitRecord,
     GraphRecord,
+    MethodRecord,
     NeighborsRecord,
 )
 from scalemani.steps.sources import source_count
@@ -69,9 +70,8 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
             report = cluster.attended(report)
             if parameters.overwrite or kind_of(folder.path) != "run":
                 check_early(steps, points, parameters, cluster, limit, folder.path)
-            parameters, store = open_run(folder.path, parameters, points, steps)
-            store.guarded(writer.check)
-            record_method(store, estimator)
+            parameters, store = open_run(folder.path, parameters, points, steps, record_of(estimator))
+            check_method(store.guarded(writer.check), estimator)
             work = Work(store, parameters, cluster, points, y, report=report, keep_pieces=not folder.temporary)
             with in_place(store, folder.path) as place:
                 new = store.record(GraphRecord) is None
@@ -84,7 +84,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
                 if not step.before_plan:
                     cluster.give_back()
                     step.run(work)
-            _finish(work, steps)
+            _finish(work, steps, record_of(estimator))
     except BaseException:
         folder.discard()
         raise
@@ -101,15 +101,18 @@ def _cut(work: Work, steps: Sequence[Step], limit: int, *, new: bool) -> Any:
     return made.cut
 
 
-def _finish(work: Work, steps: Sequence[Step]) -> None:
-    """Record the whole of what was asked for, which `load` gives back; drop distances where that was asked."""
+def _finish(work: Work, steps: Sequence[Step], method: MethodRecord) -> None:
+    """Record the whole of what was asked for, which `load` gives back; drop distances where that was asked.
+
+    The method goes with it: until then a model that was there before is what it was.
+    """
     store, parameters = work.store, work.parameters
     if not parameters.keep_distances:
         for step in steps:
             step.drop(store)
     open_location(store.path).remove_scratch("distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = any(step.kept(store) for step in steps)
-    store.finish(FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
+    store.finish(method, FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
 
 
 def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None) -> Plan:
@@ -168,7 +171,9 @@ def _folder_of_rows(store: Any) -> str | None:
     return None if store is None else named(store, "store")
 
 
-def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[Step]) -> tuple[Parameters, RunStore]:
+def open_run(
+    path: str, parameters: Parameters, points: Input, steps: Sequence[Step], method: MethodRecord
+) -> tuple[Parameters, RunStore]:
     """The run to work in, and the parameters with their seed resolved.
 
     Raises StoreMismatchError: Naming the first field in which the run that is there differs.
@@ -181,7 +186,8 @@ def open_run(path: str, parameters: Parameters, points: Input, steps: Sequence[S
     if found != "run" or parameters.overwrite:
         seeded = parameters.seeded(None)
         data = DataRecord(fields=identity, seed=seeded.random_state, n_distinct=points.n_distinct)
-        return seeded, RunStore.create(open_location(path).scratch_name() if found == "run" else path, steps=[data])
+        place = open_location(path).scratch_name() if found == "run" else path
+        return seeded, RunStore.create(place, steps=[data, method])
     store = RunStore(path)
     open_location(path).remove_scratch()  # at once: it may be a whole D
     data, known = store.needed(DataRecord), store.document.stages

@@ -37,6 +37,7 @@ OF_ANY = {  # kinds of fault that are no step's -> what a repair does
     "behind": "writes it again",
     "leftover": "removes it",
 }
+LOST = "fit again with overwrite: neither the document nor its copy can be read"
 ROUNDS = 6  # what was hidden behind damage shows when that is mended
 
 
@@ -49,6 +50,7 @@ class Verification:
     finished: Whether a fit is recorded; if not, the same fit goes on.
     marked: Whether a repair has left something to the same fit.
     tiles: What `tile_rows` counts, in words: rows of tiles, or blocks.
+    lost: Whether neither the document nor its copy can be read, so that nothing can be mended.
     """
 
     path: str
@@ -59,6 +61,7 @@ class Verification:
     finished: bool = False
     marked: bool = False
     tiles: str = "rows of tiles"
+    lost: bool = False
 
     @property
     def damaged(self) -> bool:
@@ -80,7 +83,9 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
     check_no_links(folder)
     faults = document_faults(folder)
     if any(fault.kind == "document" for fault in faults):  # nothing else can be held against it
-        return Verification(str(path), tuple(faults), tuple(_remedy(fault, (), given=False) for fault in faults))
+        lost = not RunDocument(folder).whole()
+        remedies = (LOST if lost else _remedy(fault, (), given=False) for fault in faults)
+        return Verification(str(path), tuple(faults), tuple(remedies), lost=lost)
     store = RunStore(path)
     steps, names = method_of(store).steps_in(store), store.document.arrays
     needed = set().union(*(step.left(store) for step in steps))

@@ -28,7 +28,7 @@ def test_memory_is_read_from_numbers_and_text(given_limit, expected):
 
 
 @pytest.mark.parametrize(
-    "limit", ["lots", "1e400", "4 parsecs", 0, -1, "-4GB", True, float("nan"), [4], b"4GB", float("inf")]
+    "limit", ["lots", "", " ", "1e400", "4 parsecs", 0, -1, "-4GB", True, float("nan"), [4], b"4GB", float("inf")]
 )
 def test_memory_that_is_none_is_refused_with_what_is_allowed(limit):
     with pytest.raises(ScalemaniError, match=r"memory_limit=.*'4GB'"):

@@ -254,8 +254,11 @@ def test_a_run_whose_document_is_lost_altogether_may_be_overwritten(run, capsys)
         (run / name).write_bytes(b"{")
     found = verify(str(run))
     assert {fault.name for fault in found.faults} == {"zarr.json", "document.json"} and found.damaged
+    for mend in ([], ["--repair"]):  # neither sends the reader to what does not help
+        code, out, err = said(capsys, run, *mend)
+        assert code == 1 and "overwrite" in out[0] and "overwrite" in err[0] and "repair" not in f"{out} {err}"
     done, left = repair(str(run))
-    assert done == [] and left.damaged
+    assert done == [] and left.damaged and left.lost
     with pytest.raises(DamagedStoreError, match="overwrite"):
         fitted(run)
     same(fitted(run, overwrite=True), fitted(None))

@@ -8,7 +8,7 @@
 submits the workers' jobs, replaces each that ends, and is put back in the queue when its own time is up; or run the
 command itself where it may stay (a login node, `salloc`). After any stop the same command goes on with what is
 finished. POINTS, STORE and Python must have the same path on all nodes. Words after -- are those of `scalemani fit`.
-Needs dask-jobqueue (`pip install scalemani[cluster]`). See workflows/cluster.md.
+Needs dask-jobqueue (`pip install ".[cluster]" -c constraints.txt`). See workflows/cluster.md.
 """
 
 import argparse

@@ -24,7 +24,7 @@ def parse_memory(limit: int | float | str | None) -> int:
         from dask.utils import parse_bytes
 
         try:
-            limit = parse_bytes(limit)
+            limit = parse_bytes(limit if limit.strip() else "nothing")
         except (ValueError, OverflowError) as error:
             raise ScalemaniError(f"memory_limit={limit!r}: give bytes, or text such as '4GB'") from error
     if not isinstance(limit, Real) or isinstance(limit, bool) or not 0 < limit < float("inf"):

@@ -152,7 +152,7 @@ def arnoldi_constant(kernels: Kernels, *, tol: float = 1e-6, seed: int = 0, most
     limit = most_reads or READS_OF_METHODS["arnoldi"]
     try:
         _, vectors = eigs(
-            operator, k=1, which="LR", v0=start, ncv=min(2 * n - 1, 40), maxiter=max(1, limit // 38), tol=tol
+            operator, k=1, which="LR", v0=start, ncv=min(2 * n - 1, 40), maxiter=max(1, limit // 38), tol=tol, rng=rng
         )
     except (ArpackNoConvergence, ArithmeticError, RuntimeError) as error:
         raise SolverError(

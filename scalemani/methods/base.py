@@ -33,10 +33,15 @@ class Method:
         return self.steps(self.parameters())
 
 
-def record_method(store: RunStore, estimator: type) -> None:
-    """Record whose steps the run has, for `load`, verify and repair.
+def record_of(estimator: type) -> MethodRecord:
+    """What a run records of its method, for `load`, verify and repair."""
+    return MethodRecord(name=word_of(estimator), module=estimator.__module__)
 
-    Raises StoreMismatchError: If the run is of a method with other steps.
+
+def check_method(store: RunStore, estimator: type) -> None:
+    """Refuse to go on with a run of a method that has other steps.
+
+    Raises StoreMismatchError: If it is one.
     """
     there = store.record(MethodRecord)
     if there is not None and type(method_of(store)) is not type(method_for(estimator)):
@@ -44,7 +49,6 @@ def record_method(store: RunStore, estimator: type) -> None:
             f"the store {store.path!r} holds a run of the method {there.name!r} where {word_of(estimator)!r} is asked "
             f"for: give another path, or overwrite=True to replace it{IN_A_SEARCH}"
         )
-    store.finish(MethodRecord(name=word_of(estimator), module=estimator.__module__))
 
 
 def method_for(estimator: Any) -> Method:

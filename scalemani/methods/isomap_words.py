@@ -70,6 +70,11 @@ class IsomapWords(Words):
     def lines(self, s: Account, *, everything: bool = False) -> list[Row]:
         """Landmarks, correction, eigenvalues and shares; by the usual definitions, too, where `everything` is said."""
         return [
+            *(
+                [("edges", "conformal (C-Isomap): lengths have no unit")]
+                if s.get("edge_weights") == "conformal"
+                else []
+            ),
             *_landmark_lines(s),
             ("correction", _correction(s, plain_number)),
             ("eigenvalues", _numbers(s["eigenvalues"])),

@@ -106,18 +106,18 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> No
         raise ScalemaniError(f"{name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
 
 
-def row_numbers(rows: ArrayLike, total: int) -> I64:
+def row_numbers(rows: ArrayLike, total: int, name: str = "rows") -> I64:
     """Numbers of some of `total` rows as int64, shape (m,); negative ones count from the end.
 
     Raises ScalemaniError: If they are none, or outside.
     """
-    wanted = np.atleast_1d(np.asarray(unmasked(np.asanyarray(rows), "rows")))
+    wanted = np.atleast_1d(np.asarray(unmasked(np.asanyarray(rows), name)))
     if wanted.ndim != 1 or not (np.issubdtype(wanted.dtype, np.integer) or wanted.size == 0):
         raise ScalemaniError(
-            f"rows of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
+            f"{name} of dtype {wanted.dtype} and shape {wanted.shape}: row numbers are needed, such as [0, 5]"
         )
     if wanted.size and not (-total <= wanted.min() and wanted.max() < total):
-        raise ScalemaniError(f"rows from {wanted.min()} to {wanted.max()} asked for: the fit has rows 0 to {total - 1}")
+        raise ScalemaniError(f"{name} from {wanted.min()} to {wanted.max()} asked for: X has rows 0 to {total - 1}")
     return wanted.astype(np.int64)
 
 

@@ -131,6 +131,8 @@ def lead(findings: Findings) -> str:
     what, which = "distances along the data", "lengths of shortest paths from neighbour to neighbour"
     if findings.spectrum.get("knn_method") == "geodesic":
         what, which = "the distances that were given", "those that were given"
+    elif findings.spectrum.get("edge_weights") == "conformal":
+        which += "; each step is divided by the square root of its ends' mean distances to their neighbours (C-Isomap)"
     begun = f"A map that keeps {what}: what it shows, how far it can be trusted, and how it was made."
     return f"{begun} Geodesic distances are {which}."
 

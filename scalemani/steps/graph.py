@@ -229,6 +229,7 @@ class GraphStep(Step):
             "n_components_of_graph": state.n_components,
             "component_sizes": state.component_sizes,
             "n_bridges": state.n_bridges,
+            "edge_weights": state.fields.edge_weights,
         }
 
     # ---- what it will take ----

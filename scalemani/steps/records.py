@@ -365,7 +365,7 @@ class MethodRecord(StepRecord, frozen=True, kw_only=True):
 
     STEP: ClassVar[str] = "method"
     name: Plain
-    module: Plain
+    module: Annotated[str, Meta(pattern=r"^\w+(\.\w+)*$", max_length=400)]
 
 
 class FitRecord(StepRecord, frozen=True, kw_only=True):

@@ -52,7 +52,7 @@ def check_landmarks(given: Input, parameters: Parameters, graph: Graph | None = 
         if int(landmarks) > n:
             raise ScalemaniError(f"landmarks={int(landmarks)}: X has {n} {what}; give that many or fewer")
         return
-    rows = row_numbers(landmarks, given.n_rows)
+    rows = row_numbers(landmarks, given.n_rows, "landmarks")
     points = given.distinct[rows]
     order = np.argsort(points, kind="stable")
     same = np.flatnonzero(np.diff(points[order]) == 0)
@@ -249,8 +249,9 @@ def source_count(parameters: Parameters, n: int) -> int:
 
 
 def n_distances(store: RunStore) -> int:
-    """Distances in a run whose graph is there."""
-    n = store.needed(GraphRecord).n_vertices
+    """Distances in a run; 0 as long as it has no graph."""
+    graph = store.record(GraphRecord)
+    n = 0 if graph is None else graph.n_vertices
     return n * (Layout.of(store).m if has_landmarks(store) else n)
 
 

@@ -132,7 +132,8 @@ def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet
     }
     click.echo(json.dumps(said, indent=2) if as_json else "\n".join(map(printable, _lines(said))))
     if found.damaged:
-        raise IncompleteResult(f"{store} is damaged; {'the same fit again' if to_the_fit else '--repair'} mends it")
+        way = "only a fit with --overwrite" if found.lost else "the same fit again" if to_the_fit else "--repair"
+        raise IncompleteResult(f"{store} is damaged; {way} mends it")
 
 
 def _lines(said: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from data import roll
 
 from scalemani import Isomap, KernelIsomap, load, methods
+from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.run import RunStore
 
@@ -70,11 +71,31 @@ def test_a_fit_that_is_stopped_at_every_stage_ends_with_the_same_bits(kind, toy,
             model = estimator(kind, toy, tmp_path / "r", progress=stop).fit(X)
             break
         except Stop:
-            continue
+            if (tmp_path / "r").exists():
+                found = verify(str(tmp_path / "r"))
+                assert not found.damaged and not found.finished
     steps = {step.name for step in model._run.steps}
     assert {"graph", *steps & {"solve", "coordinates", "toy"}} <= seen
     assert np.array_equal(model.embedding_, made.embedding_)
     assert numbers(tmp_path / "r") == numbers(made.store_)
+
+
+def test_a_fit_that_is_refused_or_stopped_leaves_a_model_the_method_that_it_is_of(tmp_path):
+    """Until its own result takes that one's place."""
+    store = tmp_path / "run"
+    model = KernelIsomap(n_neighbors=6, store=store).fit(X)
+
+    def stop(stage, done, total):
+        if stage == "solve":
+            raise Stop
+
+    for error, how in ((ScalemaniError, {"memory_limit": 1_000_000}), (Stop, {"progress": stop})):
+        with pytest.raises(error):
+            Isomap(n_neighbors=6, store=store, **how).fit(X)
+        kept = load(store)
+        assert type(kept) is KernelIsomap and np.array_equal(kept.embedding_, model.embedding_)
+    Isomap(n_neighbors=6, store=store).fit(X)
+    assert type(load(store)) is Isomap
 
 
 def test_a_row_is_placed_as_in_its_batch_and_a_training_row_where_it_is(made):
