@@ -203,6 +203,13 @@ def test_a_fit_with_other_parameters_or_points_is_refused_by_field(files, progra
     assert program("fit train.npy run.zarr -k 9 --overwrite")[0] == 0
 
 
+def test_a_store_that_ends_with_the_command_is_refused_unless_its_coordinates_are_written(files, program):
+    pytest.importorskip("obstore")
+    code, _, err = program("fit train.npy memory://a --quiet")
+    assert code == 2 and "--embedding" in err
+    assert program("fit train.npy memory://a --quiet --embedding fit.npy")[0] == 0 and (files / "fit.npy").exists()
+
+
 def test_rows_without_coordinates_are_code_1_unless_asked_for(files, program):
     apart, far = np.load("train.npy"), np.arange(4, 24, 2)
     apart[far] += 1e4  # ten rows have their four neighbours among themselves
