@@ -212,7 +212,7 @@ def fit(
     source = open_points(points, **how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is None and store.lower().startswith("memory://"):
-        raise ScalemaniError(f"{store} is gone when this command ends: give a path or a bucket, or add --embedding FILE")
+        raise ScalemaniError(f"{store} ends with this command: give a path or a bucket, or add --embedding FILE")
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
