@@ -175,7 +175,7 @@ def tiles_body(world, place, faults, commands):
         upper = store.read_rows(np.arange(here.start, here.stop))[:, here.start :]
         store.tiles.unfinish(row)
         new = data.draw(spoiled_array(upper))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             upper = new if new.shape == upper.shape else upper * np.float32(data.draw(FACTORS))
         store.tiles.write(row, upper)
         if data.draw(st.booleans()):
