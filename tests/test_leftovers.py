@@ -194,6 +194,9 @@ def every(tmp_path, keep, stride, first=1):
         assert verify(str(tmp_path / str(at))).faults == (), at
         assert load(tmp_path / str(at)).additive_constant_ == load(tmp_path / str(last)).additive_constant_
     more = [path for path in tmp_path.iterdir() if path.suffix not in ("", ".npy")]
+    begun = [path for path in more if ".writer.json." in path.name]  # some bytes each, of a writer that was not one yet
+    assert len(begun) <= 2
+    more = [path for path in more if path not in begun]
     assert not [path for path in more if path.suffix != ".partial" or len(list(path.iterdir())) > 2]  # not begun yet
     return len(killed)
 

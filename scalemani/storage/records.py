@@ -167,6 +167,12 @@ class RunDocument:
         (self.folder / COPY).put(canonical(sealed))
         return True
 
+    def catch_up(self) -> None:
+        """Put the copy again, if a run was stopped before it."""
+        place, content = self.folder / COPY, canonical(seal(self.read()))
+        if not place.exists() or read_plain(place, MOST_DOCUMENT_BYTES) != content:
+            place.put(content)
+
     def copy(self) -> Document:
         """What the second file holds."""
         place = self.folder / COPY

@@ -124,6 +124,8 @@ class RunStore:
         document = self.document
         if stages != document.stages or arrays != document.arrays:
             self._document.write(document.changed(stages=stages, arrays=arrays))
+        else:
+            self._document.catch_up()
 
     def _check_right(self) -> None:
         """Before anything of the run is changed: refuse it where another writer, or another run, has come."""
