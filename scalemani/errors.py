@@ -186,6 +186,14 @@ def naming_columns(names: Sequence[object] | None) -> Iterator[None]:
         raise
 
 
+def import_declared(method: str) -> None:
+    """Import what installed packages have as the entry point of that name in the group `scalemani.methods`."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="scalemani.methods", name=method):
+        point.load()
+
+
 def needed(module: str, extra: str, purpose: str) -> Any:
     """Import a module of an optional extra.
 

@@ -8,7 +8,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, import_declared
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ def register(word: str, estimator: type, own: tuple[str, ...] = ()) -> None:
     REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own)
 
 
+def is_known(word: str) -> bool:
+    """Whether a method is registered, if need be by the module that an installed package declares for it."""
+    if word not in REGISTRY:
+        import_declared(word)
+    return word in REGISTRY
+
+
 def word_of(estimator: type) -> str:
     """The word of an estimator's class, or of the nearest class that it is derived from."""
     named = {entry.estimator: word for word, entry in REGISTRY.items()}
@@ -67,7 +74,7 @@ def entry_of(word: str, module: str, path: str) -> Entry:
 
     Raises ScalemaniError: If it is not registered here; the module that defines it is named.
     """
-    if word not in REGISTRY:
+    if not is_known(word):
         raise ScalemaniError(
             f"the store {path!r} was made by the method {word!r}, which is not registered: import {module} first"
         )

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.errors import DamagedStoreError, ScalemaniError, import_declared
 from scalemani.storage.files import Location, checksum_of, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
 
@@ -241,6 +241,8 @@ def document_of(value: Any, where: str) -> Document:
 
 
 def _step_of(name: str, value: Any, where: str, stages: Mapping[str, Any]) -> StepRecord:
+    if name not in known_steps() and isinstance(method := stages.get("method"), dict):
+        import_declared(str(method.get("name")))
     if (kind := known_steps().get(name)) is None:
         raise ScalemaniError(
             f"{where}: the run has a step {name[:60]!r} that this scalemani does not know: {_use(stages)}"

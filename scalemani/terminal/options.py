@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from scalemani.errors import IN_A_SEARCH, nearest
-from scalemani.methods import REGISTRY, Entry, word_of
+from scalemani.methods import REGISTRY, Entry, is_known, word_of
 from scalemani.parameters import Arguments, Option
 
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
@@ -26,7 +26,7 @@ Decorator = Callable[[Any], Any]
 
 
 def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is None or value in REGISTRY:
+    if value is None or is_known(value):
         return value
     near = nearest(value, REGISTRY)
     meant = f" (did you mean {near}?)" if near else ""

@@ -4,6 +4,7 @@ toy.py is all there is of it. What holds of every method is in test_contract.py.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -244,3 +245,17 @@ def test_a_step_that_nobody_knows_is_refused_by_its_name(made, tmp_path, program
         load(tmp_path / "r")
     assert "\n" not in str(said.value)
     assert "'later'" in program("info", tmp_path / "r")[2]
+
+
+def test_the_command_line_finds_a_method_that_a_package_declares(tmp_path):
+    """By its entry point, in a process that has not imported it."""
+    declared = tmp_path / "toy-1.0.dist-info"
+    declared.mkdir()
+    (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (declared / "entry_points.txt").write_text("[scalemani.methods]\ntoy = toy\n")
+    np.save(tmp_path / "x.npy", roll(80))
+    places = os.pathsep.join([str(tmp_path), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    for words in (["fit", "x.npy", "run", "--method", "toy", "-k", "6"], ["info", "run"], ["verify", "run"]):
+        command = [sys.executable, "-m", "scalemani", *words]
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places}, capture_output=True)
+        assert done.returncode == 0, done.stderr
