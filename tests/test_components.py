@@ -19,7 +19,7 @@ from naive_graph import (
 from scipy.spatial.distance import cdist
 
 from scalemani.errors import DisconnectedGraphError, ScalemaniError
-from scalemani.graph.build import graph_from_sparse, make_graph, symmetric_graph
+from scalemani.graph.build import given_edges, make_graph, symmetric_graph
 from scalemani.graph.components import least_neighbors, shortest_bridges
 from scalemani.neighbors.search import find_neighbors, search_for
 
@@ -139,7 +139,7 @@ def test_connected_graph_asks_for_nothing():
 def test_precomputed_graph_can_not_be_joined(policy):
     given = sp.block_diag([sp.csr_array(np.ones((3, 3))), sp.csr_array(np.ones((2, 2)))])
     with pytest.raises(DisconnectedGraphError) as caught:
-        make_graph(graph_from_sparse(given), disconnected=policy)
+        make_graph(given_edges(given).graph(), disconnected=policy)
     assert "the precomputed neighbour graph has 2 components of 3, 2 points" in str(caught.value)
     assert "'join' is impossible, since no distances between components are known" in str(caught.value)
     assert "disconnected='largest'" in str(caught.value)
@@ -163,7 +163,7 @@ def test_many_components_are_not_all_listed():
 )
 def test_unknown_choice_names_what_is_allowed(name, call):
     with pytest.raises(ScalemaniError, match=name):
-        call(graph_from_sparse(sp.csr_array(np.ones((3, 3)))))
+        call(given_edges(sp.csr_array(np.ones((3, 3)))).graph())
 
 
 # Components: joined
