@@ -33,12 +33,15 @@ COLUMNS = 16
 
 @contextmanager
 def counted_tiles() -> Iterator[Counter[tuple[int, int]]]:
-    """How often each tile is read from here on, in this process."""
+    """How often each tile is read from here on, in this process, by reads of D: they have one buffer for all tiles.
+
+    The few that the self-check of a fit looks at are no part of it.
+    """
     read, lock, seen = Tiles.read, threading.Lock(), Counter()
 
     def counting(self: Tiles, row: int, column: int, *buffer: Any) -> Any:
         with lock:
-            seen[row, column] += 1
+            seen[row, column] += len(buffer)
         return read(self, row, column, *buffer)
 
     Tiles.read = counting  # type: ignore[method-assign]
