@@ -1,7 +1,7 @@
 """How many files of the package a reader walks through with the program, for three things that it does.
 
-fit    2,000 rows by the default method with exact neighbours, in this process and its worker's threads
-tiles  the last task of that fit's solver that reads tiles of D: a row of them, or about as many
+fit    2,000 rows by the default method with exact neighbours, in this thread, as small fits are
+tiles  the last task that reads tiles of D for the solver of the same fit on a cluster: a row of them, or about as many
 row    one test row, by a model that has placed one before
 
 A file counts if a Python function of it is entered; what runs while a module is imported does not count, nor does what
@@ -92,12 +92,17 @@ def measure(n: int) -> dict[str, list[str]]:
     u, v, off = np.random.default_rng(0).random((3, n))
     X = np.column_stack([4 * u, 3 * v, u * u + v * v + 0.1 * off])
     with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder).resolve() / "run"
-        watch = Watch(store)
-        model = KernelIsomap(knn="exact", store=str(store), progress=watch.report)
+        stores = [Path(folder).resolve() / name for name in ("run", "on_cluster")]
+        watch = Watch(stores[1])
+        model = KernelIsomap(knn="exact", store=str(stores[0]))
         with watch:
             model.fit(X)
-        fit, tiles = sorted(watch.files), sorted(max(watch.tasks, key=len))
+        fit = sorted(watch.files)
+        from distributed import Client  # not before: where it is imported, a fit looks for an active client
+
+        with Client(processes=False, dashboard_address=None) as client, watch:
+            KernelIsomap(knn="exact", store=str(stores[1]), scheduler=client, progress=watch.report).fit(X)
+        tiles = sorted(max(watch.tasks, key=len))
         model.transform(X[:1])
         with watch:
             model.transform(X[:1])

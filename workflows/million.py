@@ -249,10 +249,10 @@ def say(found: dict[str, Any]) -> None:
     peak = megabytes(max(row["bytes"] for row in fit))
     rows.append(["the fit", f"{sum(row['seconds'] for row in fit):,.1f}", peak, ""])
     print("\n" + "\n".join(aligned(headings, rows)))
-    spectrum = found["spectrum"]
+    spectrum, counted = found["spectrum"], found["neighbours"].get("n_distances")  # not there where SciPy searched
     print(
         f"store {found['disk_bytes'] / 1e9:.2f} GB; neighbours by {spectrum['knn_method']}, recall "
-        f"{spectrum['knn_recall']:.4f}, {found['neighbours']['n_distances']:,} distances; "
+        f"{spectrum['knn_recall']:.4f}{'' if counted is None else f', {counted:,} distances'}; "
         f"{spectrum['n_edges']:,} edges; c / median distance {spectrum['constant_over_median']:.3f}"
     )
     compared = min(claims.SAMPLED, found["points"])
