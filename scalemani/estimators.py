@@ -418,7 +418,8 @@ def load(path: Any) -> Any:
     """
     from scalemani.methods.base import estimator_of
     from scalemani.model import Run
-    from scalemani.neighbors.functions import function_of, is_function_name
+    from scalemani.neighbors.functions import function_of
+    from scalemani.neighbors.metrics import is_function_name
     from scalemani.storage.files import named
     from scalemani.storage.run import RunStore
 

@@ -24,7 +24,8 @@ from scalemani.errors import ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import method_of
-from scalemani.neighbors.functions import function_name, function_of, is_function_name, module_of
+from scalemani.neighbors.functions import function_name, function_of, module_of
+from scalemani.neighbors.metrics import is_function_name
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector

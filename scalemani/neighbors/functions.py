@@ -349,11 +349,6 @@ def function_name(function: Any) -> str:
     return name
 
 
-def is_function_name(metric: Any) -> bool:
-    """Whether a recorded metric is the name of a function."""
-    return isinstance(metric, str) and ":" in metric and "#" in metric
-
-
 def function_of(name: str) -> Any:
     """The function of that name, which a store may have said: nothing is imported or run to find it.
 

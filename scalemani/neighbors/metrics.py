@@ -193,6 +193,11 @@ def metric_names() -> list[str]:
     return sorted(_CANONICAL)
 
 
+def is_function_name(metric: Any) -> bool:
+    """Whether a recorded metric is the name of a function."""
+    return isinstance(metric, str) and ":" in metric and "#" in metric
+
+
 def canonical_name(metric: Any) -> str:
     """The canonical name of a metric given by name.
 

@@ -41,8 +41,8 @@ from scalemani.graph.build import conformal_lengths, mean_lengths
 from scalemani.graph.edges import pointers, row_numbers, shortest
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
-from scalemani.neighbors.functions import function_of, is_function_name
-from scalemani.neighbors.metrics import domain_check
+from scalemani.neighbors.functions import function_of
+from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.points.digests import RowIndex, content_rank, row_digests
 from scalemani.points.given_matrix import distance_rows
 from scalemani.points.reading import row_blocks

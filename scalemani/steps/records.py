@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from scalemani.neighbors.functions import is_function_name
+from scalemani.neighbors.metrics import is_function_name
 from scalemani.parameters import Parameters, as_given
 from scalemani.storage.arrays import REAL, TINY, Expected
 from scalemani.storage.records import (

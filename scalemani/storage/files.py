@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.storage.buckets import URL, refuse_near_url
+from scalemani.storage.buckets import NEAR, URL, refuse_near_url
 from scalemani.storage.folders import FilePath
 from scalemani.storage.objects import ObjectPath
 
@@ -44,7 +44,8 @@ def open_location(path: AnyPath) -> Location:
     said = os.fspath(path)
     if is_url(said):
         return ObjectPath.of(said)
-    refuse_near_url(said)  # also of a Path, which takes one of two slashes away
+    if NEAR.match(said):  # also of a Path, which takes one of two slashes away
+        refuse_near_url(said)
     return FilePath(at_home(said))
 
 
