@@ -233,3 +233,9 @@ def test_what_is_public_has_a_docstring(name):
 def test_no_file_names_a_place_on_somebodys_machine(name):
     text = ast.unparse(TREES[name])
     assert not re.search(r"/(home|root|Users|work|mnt)/\w", text)
+
+
+def test_tests_lie_where_what_they_test_lies():
+    """In a folder of the package's folder's name; what is of the whole lies above."""
+    files = [path.parent.name for path in Path(__file__).parent.glob("*/test_*.py")]
+    assert {*files} <= {path.parent.name for path in ROOT.glob("*/__init__.py")} and len(files) > 50

@@ -62,7 +62,7 @@ def test_the_documentations_table_is_the_codes():
         ]
         for name, known in METRICS.items()
     ]
-    text = (Path(__file__).parents[1] / "docs/metrics.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/metrics.md").read_text(encoding="utf-8")
     listed = [line for line in text.split("\n\n")[2].splitlines() if line.startswith("| `")]
     assert [[cell.strip() for cell in line.strip("|").split("|")] for line in listed] == expected
     assert len(METRICS) == 36

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,7 +188,7 @@ def test_another_process_gives_the_same_order(tmp_path):
         "from scalemani.graph.order import vertex_order\n"
         "np.save(sys.argv[2], vertex_order(sp.load_npz(sys.argv[1])))\n"
     )
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONHASHSEED": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": root}
     arguments = [str(tmp_path / "graph.npz"), str(tmp_path / "order.npy")]
     subprocess.run([sys.executable, "-c", program, *arguments], env=environment, check=True, timeout=120)

@@ -3,7 +3,7 @@
 Of each example: `verify` finds it; every pass over the store gives one of our errors in a line, or the undisturbed
 bits; `repair`, and the same fit where it says so, bring back the undisturbed store, and make no row of tiles that was
 whole. The long one: SCALEMANI_CORRUPTIONS (200) examples from SCALEMANI_CORRUPTIONS_SEED (printed):
-pytest -m long -s tests/test_corruptions.py
+pytest -m long -s tests/storage/test_corruptions.py
 """
 
 import os

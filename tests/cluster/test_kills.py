@@ -3,8 +3,8 @@
 Whatever is killed, the same command afterwards ends with the bits of an undisturbed run on the embedded cluster, and no
 more than the blocks in flight are computed twice: :mod:`tally` writes each down, in whatever process it is.
 
-    pytest -m long -s tests/test_kills.py                       20 kills, n = 5,000, a seed that is printed
-    SCALEMANI_KILLS_SEED=7 pytest -m long -s tests/test_kills.py
+    pytest -m long -s tests/cluster/test_kills.py                       20 kills, n = 5,000, a seed that is printed
+    SCALEMANI_KILLS_SEED=7 pytest -m long -s tests/cluster/test_kills.py
 """
 
 import os

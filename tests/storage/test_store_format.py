@@ -19,7 +19,7 @@ from scalemani.storage.records import Line, WriterRecord, known_steps
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
 
-PAGE = (Path(__file__).parent.parent / "docs" / "store-format.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "store-format.md").read_text(encoding="utf-8")
 N_ROWS, K = 167, 9
 MATRICES = ("distances_to_landmarks", "landmark_rows")
 STEPS = {name: kind for name, kind in known_steps().items() if kind.__module__.startswith("scalemani.")}
