@@ -227,7 +227,7 @@ def _restored(folder: Location) -> list[str]:
     if not whole:
         return []  # both are lost: fit again with overwrite
     document.write(whole[0])
-    return ["the document was restored: stages that its copy lacks are done again by the same fit"]
+    return ["the document was restored; if a step is missing in it now, the same fit makes that again"]
 
 
 def _removed(folder: Location, name: str) -> str:

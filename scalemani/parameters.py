@@ -138,8 +138,8 @@ class Arguments:
         "euclidean",
         Option(
             "docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
-            "neighbours by or, sparse, a neighbour graph (lists, if rows store their own 0). geodesic: POINTS are the "
-            "final distances.",
+            "neighbours by; a sparse matrix of them is a finished graph, or neighbour lists if each row stores its own "
+            "0. geodesic: POINTS are the final distances.",
             metavar="NAME",
         ),
         check=_metric,
@@ -167,7 +167,7 @@ class Arguments:
         Option(
             "For kernel-isomap. cailliez (unless given): add to all distances the least constant that makes a kernel "
             "of them; lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; "
-            "none: isomap.",
+            "none: no correction, which is isomap.",
             "number, word or none",
             metavar="|".join([*CORRECTIONS, "none", "NUMBER"]),
         ),
