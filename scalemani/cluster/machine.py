@@ -84,8 +84,3 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):
         return
-
-
-def left_bytes(task: int) -> int:
-    """What a thread's arena still holds of a task that is over; the next one on that thread uses it."""
-    return min(task, 2 * KEPT)

@@ -21,14 +21,15 @@ from scalemani.cluster.machine import free_memory, give_back
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import ScalemaniError, StoreUnreachableError
 from scalemani.storage.files import Location, open_location
-from scalemani.storage.records import ROOT
+from scalemani.storage.folders import room_for
+from scalemani.storage.records import MOST_DOCUMENT_BYTES, ROOT
 
 
 class SharedFolder:
     """A store that workers see, or get no tasks.
 
     calls: Its `without_store` are the workers that don't.
-    writing: Whether the caller writes there; else there must be a store, and nothing is written.
+    writing: Whether the caller is the one writer there; else there must be a store, and nothing is written.
     token: A process that has seen the store knows it, and runs tasks that carry it.
     """
 
@@ -57,13 +58,18 @@ class SharedFolder:
 
     @contextmanager
     def _file(self) -> Iterator[tuple[Location, str]]:
-        """A file and what is in it, as long as workers read it."""
+        """A file and what is in it, as long as workers read it; the next writer removes what a kill leaves of one."""
         if not self._writing:
             root = self._path / ROOT
             yield root, read_text(str(root))
             return
-        with self._path.probe(self.token) as file:
+        file = self._path.scratch_name()
+        try:
+            with room_for(file, len(self.token)):
+                file.write(self.token.encode())
             yield file, self.token
+        finally:
+            file.remove()
 
 
 MARGIN = 0.05  # of a worker's memory limit: its size is measured ten times a second, and Dask's own part is not ours
@@ -110,8 +116,8 @@ def worker_info(dask_worker: Any) -> WorkerInfo:
 def read_text(path: str) -> str:
     """The text of a file as this process sees it; empty where it sees none."""
     try:
-        return open_location(path).read_bytes().decode()
-    except (OSError, UnicodeDecodeError, ScalemaniError, StoreUnreachableError):
+        return open_location(path).read(MOST_DOCUMENT_BYTES).decode()
+    except (OSError, ValueError, ScalemaniError, StoreUnreachableError):
         return ""
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -32,7 +32,7 @@ class TextTable:
 
     rows: Number of the line and cells. Empty lines at the end are left out.
     remark: The cells of a line with a mark (#, %) before the first row, if it has as many as that: its names.
-    quoted: Of the first two rows: whether each cell is in quotes.
+    quoted: Of the first two lines of them: whether each cell is in quotes.
     """
 
     path: Path
@@ -88,9 +88,9 @@ def _begun(path: Path, file: TextIO, delimiter: str | None, usual: str) -> TextT
         remarks.append(first)
         first = next(lines, None)
     if first is None:  # names of rows may begin so
-        rest, remarks = iter(remarks), []
+        begun, remarks = remarks, []
     else:
-        rest = chain([first], lines)
+        begun = [first, *islice(lines, 1)]
         width = len(_cells(first, table.delimiter))
         for number, remark in enumerate(remarks, before + 1):
             cells = [cell.strip() for cell in _cells(remark.lstrip("#% "), table.delimiter)]
@@ -100,12 +100,18 @@ def _begun(path: Path, file: TextIO, delimiter: str | None, usual: str) -> TextT
                     "remark; remove it, or the sign"
                 )
             table.remark = cells if len(cells) == width > 1 else table.remark
-    table.rows = _numbered(table, rest, before + len(remarks))
+    table.quoted = [_is_quoted(line, table.delimiter) for line in begun[:2]]
+    table.rows = _numbered(table, chain(begun, lines), before + len(remarks))
     return table
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([_single(line) if delimiter == " " else line], delimiter=delimiter), [])
+
+
+def _is_quoted(line: str, delimiter: str) -> bool:
+    cells = ['"' + cell.replace('"', '""') + '"' for cell in _cells(line, delimiter)]
+    return line.rstrip("\r\n") == delimiter.join(cells)
 
 
 def _single(line: str) -> str:
@@ -116,31 +122,16 @@ def _single(line: str) -> str:
 def _numbered(table: TextTable, lines: Iterator[str], before: int) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its line. Empty lines at the end are none; elsewhere one may be a lost row."""
     empty = 0
-    read: list[str] = []
-
-    def noted() -> Iterator[str]:
-        for line in lines:
-            read.append(line)
-            yield _single(line) if table.delimiter == " " else line
-            if len(table.quoted) > 1:
-                break
-        yield from map(_single, lines) if table.delimiter == " " else lines
-
-    reader = csv.reader(noted(), delimiter=table.delimiter)
+    reader = csv.reader(map(_single, lines) if table.delimiter == " " else lines, delimiter=table.delimiter)
     for row in reader:
         line = before + reader.line_num
         if not row or (len(row) == 1 and row[0].isspace()):  # a quoted empty cell is a row
             empty = empty or line
-            read.clear()
         elif empty:
             raise ScalemaniError(
                 f"{table.path}, line {empty}: an empty line before other rows; remove it or mend the row"
             )
         else:
-            if len(table.quoted) < 2:
-                quoted = table.delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row)
-                table.quoted.append("".join(read).rstrip("\r\n") == quoted)
-                read.clear()
             yield line, row
 
 

@@ -257,9 +257,7 @@ def _file_of(path: Path) -> Any:
 
     Raises ScalemaniError: If it is none, or h5py is not there.
     """
-    h5py = needed("h5py", "hdf5", f"{path.name} is an HDF5 file")
-    with _damage_said(path):
-        return h5py.File(path, "r")
+    return needed("h5py", "hdf5", f"{path.name} is an HDF5 file").File(path, "r")
 
 
 def _damage_said(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -323,22 +321,15 @@ class _Dataset(RowSource):
 
 def _matrices(file: Any) -> list[str]:
     """Paths of what could be meant: datasets of two dimensions with numbers, and sparse matrices."""
-    found: list[str] = []
-    left, seen = [("", file)], 0
-    while left and seen < _MOST_SEEN:
-        at, group = left.pop()
-        for key in group.keys():  # noqa: SIM118 - in the file's order, and without opening the members
-            seen += 1
-            if _is_link(group, key) or seen > _MOST_SEEN:
-                continue
-            name = f"{at}/{key}" if at else key
-            node = group[key]
-            if _form_of_sparse(node) is not None or (
-                len(getattr(node, "shape", None) or ()) == 2 and node.dtype.kind in "biuf"
-            ):
-                found.append(name)
-            elif hasattr(node, "keys") and name.count("/") < 16:
-                left.append((name, node))
+    found, numbers = list[str](), iter(range(_MOST_SEEN))
+
+    def look(name: str, node: Any) -> bool | None:
+        dense = len(getattr(node, "shape", None) or ()) == 2 and node.dtype.kind in "biuf"
+        if dense or _form_of_sparse(node) is not None:
+            found.append(name)
+        return None if next(numbers, None) is not None else True  # which ends the visit
+
+    file.visititems(look)  # no links are followed, and nothing is visited twice
     return sorted(found)
 
 

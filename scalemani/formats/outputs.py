@@ -100,7 +100,7 @@ def check_output(
         place in a run, no right to write there, or the file (or that of the ids) exists and ``overwrite`` is false.
     Raises StoreInUseError: What is there is being replaced now.
     """
-    from scalemani.storage.targets import check_outside, kind_of, put_back
+    from scalemani.storage.targets import kind_of, put_back
 
     if is_url(spec):
         raise ScalemaniError(
@@ -113,7 +113,7 @@ def check_output(
     if store is not None:
         _check_apart(spec, store)
     put_back(path)
-    check_outside(path)
+    _check_place(path)
     of_ids = _ids_beside(path)
     for written in [path, of_ids] if ids and path.suffix.lower() == ".npy" else [path]:
         if os.path.lexists(written) and not overwrite:
@@ -122,7 +122,6 @@ def check_output(
             raise ScalemaniError(f"{written}, for the ids, is a directory; give another name than {spec}")
     if path.is_dir() and (path.suffix.lower() != ".zarr" or kind_of(path) == "run"):
         raise ScalemaniError(f"{spec} is a directory or a fitted model, never replaced; give another name")
-    _check_right(path)
     return path
 
 
@@ -141,15 +140,12 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     Raises ScalemaniError: The name does not end as a page's, no such directory, no right to write there, a directory is
         there, or a file and ``overwrite`` is false.
     """
-    from scalemani.storage.targets import check_outside
-
     path = _named(spec, (".html", ".htm"), "a report is a page; end the name in .html")
-    check_outside(path)
+    _check_place(path)
     if path.is_dir():
         raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
     if os.path.lexists(path) and not overwrite:
         raise ScalemaniError(f"{spec} exists; give --overwrite to replace it, or another name")
-    _check_right(path)
     return path
 
 
@@ -173,7 +169,11 @@ def _named(spec: str, kinds: Sequence[str], said: str) -> Path:
     return path
 
 
-def _check_right(path: Path) -> None:
+def _check_place(path: Path) -> None:
+    """Refuse what lies in a run, or where nothing can be written."""
+    from scalemani.storage.targets import check_outside
+
+    check_outside(path)
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass

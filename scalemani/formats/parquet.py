@@ -167,55 +167,44 @@ class _Columns(RowSource):
         self._file, self._path, self._names = file, path, names
         self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
         self._lock = threading.Lock()
-        self._batches: Any = None
-        self._at = 0  # the row at which the next batch, what is left of the last one before it, begins
-        self._decoded = 0  # the row behind the last batch
+        self._next = -1  # the row that `_rest`, and what is decoded behind it, begins with; -1 before the first
         self._rest = np.empty((0, len(names)), dtype)
+        self._behind: Iterator[Any] = iter(())
 
     def read(self, start: int, stop: int) -> Any:
-        with self._lock:
-            if self._batches is None or start != self._at:
-                self._seek(start)
-            parts, missing = [], stop - start
-            while missing > 0:
-                if not len(self._rest):
-                    self._rest = self._next()
-                parts.append(self._rest[:missing])
-                self._rest = self._rest[missing:]
-                missing -= len(parts[-1])
-            self._at = stop
-            return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), self.dtype)
+        with self._lock, damage_said(f"a row group of {self._path} is damaged", "write it again"):
+            if start != self._next:
+                self._rest, self._behind = self._rest[:0], self._from(start)
+            self._next = -1  # after an error
+            parts = [self._rest]
+            while (missing := stop - start - sum(map(len, parts))) > 0:
+                parts.append(next(self._behind))
+            cut = len(parts[-1]) + missing
+            parts[-1], self._rest, self._next = parts[-1][:cut], parts[-1][cut:], stop
+            return np.concatenate(parts)
 
-    def _seek(self, row: int) -> None:
+    def _from(self, row: int) -> Iterator[Any]:
+        """Batches from a row on."""
         group = max(0, int(np.searchsorted(self._starts, row, side="right")) - 1)
-        self._batches = self._file.iter_batches(
+        batches = self._file.iter_batches(
             batch_size=max(1, _BATCH_BYTES // (8 * self.shape[1])),
             row_groups=range(group, len(self._starts) - 1),
             columns=self._names,
             use_threads=False,
         )
-        self._rest = np.empty((0, self.shape[1]), self.dtype)
-        self._decoded = int(self._starts[group])
-        skipped = row - self._decoded
-        while skipped > 0:
-            batch = self._next()
-            self._rest, skipped = batch[skipped:], skipped - len(batch)
-
-    def _next(self) -> Any:
-        with damage_said(f"a row group of {self._path} is damaged", "write it again"):
-            batch = next(self._batches, None)
-            if batch is None:
-                raise EOFError("it has fewer rows than it says")
+        first = int(self._starts[group])
+        for batch in batches:
             out = np.empty((batch.num_rows, self.shape[1]), self.dtype)
             for j, name in enumerate(self._names):  # by name: columns come in the order of the file
-                out[:, j] = self._column(batch.column(name), name)
-            self._decoded += batch.num_rows
-            return out
+                out[:, j] = self._column(batch.column(name), name, first)
+            yield out[max(0, row - first) :]
+            first += len(out)
+        raise EOFError("it has fewer rows than it says")
 
-    def _column(self, column: Any, name: str) -> Any:
+    def _column(self, column: Any, name: str, first: int) -> Any:
         types = needed("pyarrow.types", "parquet", "a Parquet file")
         if column.null_count and not types.is_floating(column.type):
-            row = self._decoded + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             raise ScalemaniError(
                 f"{self._path} has an empty cell at row {row}, column {name!r}; fill it or drop the row"
             )

@@ -14,7 +14,7 @@ from scalemani.geodesics.batches import PathGraph, paths_bytes, workspace_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.json import REMEDY
-from scalemani.storage.run import RunStore, once_per_process, shared_run
+from scalemani.storage.run import OncePerProcess, RunStore, shared_run
 
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
@@ -57,7 +57,7 @@ def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
     store.write_array("graph_weights", (np.asarray(matrix.data, np.float64) / scale).astype(np.float32))
 
 
-@once_per_process("graph_")
+@OncePerProcess
 def shared_graph(path: str, identity: str) -> sp.csr_array:
     """The scaled graph of a run, read once in each process.
 
@@ -76,7 +76,7 @@ def shared_graph(path: str, identity: str) -> sp.csr_array:
     return graph
 
 
-@once_per_process("graph_")
+@OncePerProcess
 def shared_paths(path: str, identity: str) -> PathGraph:
     """The graph of a run as the kernels take it, with their workspace: made once in each process."""
     return PathGraph(shared_graph(path, identity))

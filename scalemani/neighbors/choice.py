@@ -64,6 +64,7 @@ def lists_bytes(n: int, listed: int) -> int:
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
 _QUERY_EVALUATIONS = 16.0  # of an index, in units of the list's length: within a factor of five of each count
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
+_SMALL = 1.4  # what a pair takes among clusters, in units of one in the larger tables of all pairs
 
 
 def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
@@ -79,7 +80,7 @@ def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
 
 def cluster_seconds(search: ExactSearch, pairs: float) -> float:
     """Projected seconds for all neighbours of all rows from clusters, so many pairs measured for each."""
-    return float(search.n_rows) * pairs * (_TABLE + _pair_seconds(search))
+    return float(search.n_rows) * pairs * _SMALL * (_TABLE + _pair_seconds(search))
 
 
 def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:
@@ -158,8 +159,7 @@ def search_room(memory: int, rows: Any, n_rows: int, n_distinct: int, n_neighbor
 
 WORTH_CLUSTERS = 20.0  # projected seconds of a search, below which all pairs are looked at, and no choice is made
 _TREE_ROWS = 8192  # of a cluster that a k-d tree searches
-_SAMPLED = 100  # rows
-_NOT_YET = 1.5  # how many times what a row's final list asks for is asked for while its list is not final
+_SAMPLED = 200  # rows
 
 
 class Chosen(NamedTuple):
@@ -196,7 +196,7 @@ def choose_search(
     may = knn != "nndescent" and search.method == "brute" and not search.low and TriangleBounds.known(search.form)
     if may and seconds >= WORTH_CLUSTERS and count >= LEAST:
         clusters = ClusterSearch(search, make_clusters(search, random_state))
-        in_clusters = cluster_seconds(search, pairs_a_row(clusters, n_neighbors, random_state))
+        in_clusters = cluster_seconds(search, counted_pairs(clusters, n_neighbors, None, random_state))
         if in_clusters < (descent_seconds(search, n_neighbors) if descent else seconds):
             return Chosen(SearchStrategy.CLUSTERS, clusters, in_clusters)
     if descent:
@@ -211,27 +211,21 @@ def choose_search(
     return Chosen(SearchStrategy.EXACT, seconds=seconds)
 
 
-def pairs_a_row(among: ClusterSearch, n_neighbors: int, random_state: int) -> float:
-    """Pairs measured for a row, about, if rows ask those clusters alone that can hold nearer ones: of a sample."""
-    search, clusters, bounds = among.search, among.clusters, among.bounds
-    rng = np.random.default_rng([abs(int(random_state)), 3])
-    sample = np.sort(rng.choice(search.n_rows, min(_SAMPLED, search.n_rows), replace=False))
-    _, lengths = search.nearest(search.rows[sample], n_neighbors, exclude=sample)
-    limits = bounds.length(lengths[:, -1])
-    position = np.empty(search.n_rows, np.int64)
-    position[clusters.order] = np.arange(search.n_rows)
-    sizes, asked = np.diff(clusters.starts), 0.0
-    for row, home, limit in zip(sample, clusters.homes(position[sample]), limits, strict=True):
-        others = np.flatnonzero(np.arange(clusters.count) != home)
-        low = bounds.bounds(search.prepared.take(slice(row, row + 1)), int(home), others)[0]
-        asked += sizes[home] + _NOT_YET * sizes[others[low <= limit]].sum()
-    return float(asked / len(sample)) + clusters.count
+def counted_pairs(among: ClusterSearch, n_neighbors: int, radius: float | None, random_state: int) -> float:
+    """Distances and bounds that a row takes among clusters: counted for a sample of the rows, with these left in."""
+    search, trial = among.search, ClusterSearch(among.search, among.clusters)
+    rng = np.random.default_rng([abs(int(random_state)), 4])
+    sample = search.rows[np.sort(rng.choice(search.n_rows, min(_SAMPLED, search.n_rows), replace=False))]
+    if radius is not None:
+        trial.within(sample, radius)
+    else:
+        trial.nearest(sample, min(n_neighbors + 1, search.n_rows))
+    return float(trial.pairs / sample.shape[0])
 
 
 FAR = 3.0  # how many times dearer exact lists have to be than those of an index, which misses some
 INDEX_BYTES = 4 << 30  # the most that an index may take: each process has its own
 SEED = 0  # exact lists don't depend on it; those of an index are the same in every process
-_SAMPLED_ROWS = 200  # rows
 _MAKING = 3.0  # tables of bounds between all rows and the centres that clusters cost
 _TYPICAL_LIST = 10  # rows, where a radius doesn't say
 
@@ -293,7 +287,8 @@ class QuerySearch:
         if self.search.n_rows >= LEAST and TriangleBounds.known(self.search.form):
             making = cluster_seconds(self.search, _MAKING * cluster_count(self.search.n_rows, prepared.width))
             if making < seconds:
-                in_clusters = making + cluster_seconds(self.search, self._pairs()) / self.search.n_rows * total
+                pairs = counted_pairs(self._among_clusters(), self.k, self.radius, SEED)
+                in_clusters = making + cluster_seconds(self.search, pairs) / self.search.n_rows * total
                 if in_clusters < seconds:
                     strategy, seconds = SearchStrategy.CLUSTERS, in_clusters
         return SearchStrategy.DESCENT if self._may_index() and FAR * self._index_seconds(total) < seconds else strategy
@@ -302,17 +297,6 @@ class QuerySearch:
         """Projected seconds for an index of NN-descent and so many queries of it."""
         asked = _QUERY_EVALUATIONS * total * (self.k + 1) * (20e-9 + _evaluation_seconds(self.search))
         return descent_seconds(self.search, self.k) + asked
-
-    def _pairs(self) -> float:
-        """Distances that a query among clusters takes: counted for a sample of the rows, with these left in."""
-        rng = np.random.default_rng([SEED, 4])
-        sample = np.sort(rng.choice(self.search.n_rows, min(_SAMPLED_ROWS, self.search.n_rows), replace=False))
-        trial = ClusterSearch(self.search, self._among_clusters().clusters)
-        if self.radius is not None:
-            trial.within(self.search.rows[sample], self.radius)
-        else:
-            trial.nearest(self.search.rows[sample], min(self.k + 1, self.search.n_rows))
-        return trial.pairs / len(sample)
 
     def _may_index(self) -> bool:
         count, width = self.search.n_rows, self.search.prepared.width

@@ -21,7 +21,7 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.kernel_cache import announce
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.errors import ScalemaniError
-from scalemani.neighbors.exact import ExactSearch, engine_for
+from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import CountForm, Form, FunctionForm, NormForm
 from scalemani.neighbors.functions import one_numba_thread
 from scalemani.neighbors.lists import SearchStats
@@ -60,42 +60,39 @@ def descent_candidates(search: ExactSearch, n_neighbors: int, random_state: int)
     n_neighbors: Neighbours wanted, the row itself not counted.
     -> (m, n_neighbors + 1): As pynndescent gives them: the row itself among them, -1 where none was found, perhaps
         repeats.
-    Raises ScalemaniError: The metric or the kind of rows is beyond NN-descent.
+    Raises ScalemaniError: As :class:`DescentRows`.
     """
-    obstacle = descent_obstacle(search)
-    if obstacle is not None:
-        raise ScalemaniError(f"{obstacle}; use knn='exact'")
     return ShardIndex(DescentRows(search), None, n_neighbors, random_state).own()
 
 
-def complete_lists(
-    search: ExactSearch, candidates: I64, k: int, queries: Any = None, own: I64 | None = None
-) -> tuple[I64, F64]:
+def complete_lists(search: ExactSearch, candidates: I64, k: int, queries: Any = None) -> tuple[I64, F64]:
     """Lists of exactly k rows from candidates, with -1 and repeats among them; too few are searched for exactly.
 
-    queries, own (q,): Whose lists, and the row that is in none of each (-1: none is left out); by default the rows
-        themselves, each without itself.
+    queries (q, d): Whose lists; by default the rows themselves, each without itself.
     """
-    queries, own = (search.rows, np.arange(len(candidates))) if queries is None else (queries, own)
-    own = np.full(len(candidates), -1) if own is None else own
-    ordered = np.sort(candidates, axis=1)
-    good = (ordered >= 0) & (ordered != own[:, None])
-    good[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    lengths = _measured(search, queries, own, ordered, good)
-    order = np.lexsort((search.tie_rank[ordered], lengths), axis=1)[:, :k]
-    table, lengths = np.take_along_axis(ordered, order, axis=1), np.take_along_axis(lengths, order, axis=1)
-    short = np.flatnonzero(good.sum(axis=1) < k)
+    own = np.full(len(candidates), -1) if queries is not None else np.arange(len(candidates))
+    queries, found = search.rows if queries is None else queries, Nearest(len(candidates), k, search.tie_rank)
+    _take(search, found, candidates, queries, own, np.arange(len(candidates)))
+    return completed(search, found, queries, own)
+
+
+def completed(search: ExactSearch, found: Nearest, queries: Any, own: I64) -> tuple[I64, F64]:
+    """The lists (q, k) found and their distances; those that are too short are searched for exactly."""
+    short = np.flatnonzero((found.table < 0).any(axis=1))
     if len(short):
-        table[short], lengths[short] = search.nearest(queries[short], k, exclude=own[short])
-    return table, lengths
+        found.table[short], found.lengths[short] = search.nearest(queries[short], found.k, exclude=own[short])
+    return found.table, found.lengths
 
 
-def _measured(search: ExactSearch, queries: Any, own: I64, found: I64, good: NDArray[np.bool_]) -> F64:
-    """Distances (q, c) of queries from the rows found, inf where these are not good."""
-    stand_in = np.where(own > 0, own - 1, own + 1)[:, None]  # another row than the query's; its distance is not used
-    lengths = search.paired(queries, np.where(good, found, stand_in))
-    lengths[~good] = np.inf
-    return lengths
+def _take(search: ExactSearch, found: Nearest, candidates: I64, queries: Any, own: I64, some: I64) -> None:
+    """Measure some of the queries, of which `own` (q,) are rows, to candidates (s, c), -1 for none, and merge these."""
+    for start in range(0, len(some), _QUERIES):
+        asking, there = some[start : start + _QUERIES], candidates[start : start + _QUERIES]
+        mine = own[asking]
+        good = (there >= 0) & (there != mine[:, None])
+        stand_in = np.where(mine > 0, mine - 1, mine + 1)[:, None]  # another row; the distance from it is not used
+        lengths = search.paired(queries[asking], np.where(good, there, stand_in))
+        found.merge(asking, np.where(good, there, -1), np.where(good, lengths, np.inf), again=True)
 
 
 class ShardIndex:
@@ -173,9 +170,14 @@ class DescentRows:
 
     Prepared rows are centred in float64 and scaled by a power of two where the metric is a norm between them: all of
     them alike, whichever are taken.
+
+    Raises ScalemaniError: The metric or the kind of rows is beyond NN-descent.
     """
 
     def __init__(self, search: ExactSearch) -> None:
+        obstacle = descent_obstacle(search)
+        if obstacle is not None:
+            raise ScalemaniError(f"{obstacle}; use knn='exact'")
         form, self._search = search.form, search
         self.metric: Any = form.name
         self.keywords: dict[str, Any] = {}
@@ -239,29 +241,6 @@ def _as_float32(rows: Any) -> Any:
     return np.ascontiguousarray(rows, dtype=np.float32)
 
 
-class ExactIndex:
-    """What a shard of few rows has instead of an index: the exact search is the faster one there."""
-
-    def __init__(self, search: ExactSearch, there: I64, n_neighbors: int) -> None:
-        prepared = search.prepared
-        part = PreparedRows.part(prepared.take(there), prepared.form, prepared.tie_rank[there])
-        self._prepared, self._engine = prepared, engine_for(part, low=False)
-        self._there, self._k = there, n_neighbors
-
-    def own(self) -> I64:
-        """Candidates (s, n_neighbors) of its own rows, fewer where it has fewer."""
-        return self._nearest(self._there, min(self._k, len(self._there) - 1), np.arange(len(self._there)))
-
-    def ask(self, rows: I64) -> I64:
-        """Candidates (q, n_neighbors) of other rows, fewer where it has fewer."""
-        return self._nearest(rows, min(self._k, len(self._there)), np.full(len(rows), -1))
-
-    def _nearest(self, rows: I64, k: int, own: I64) -> I64:
-        if k < 1:
-            return np.empty((len(rows), 0), np.int64)
-        return self._there[self._engine.nearest(self._prepared.take(rows), k, own)[0]]
-
-
 class DescentShards:
     """Lists of all rows from an index of each shard; the best of all are merged by (distance, rank).
 
@@ -270,13 +249,13 @@ class DescentShards:
     cluster: the batches, on which the last bits of an answer may hang, follow from the rows, the seed and the shards.
     """
 
-    least_indexed = 2000  # rows
+    least_indexed = 2000  # rows; among fewer an exact search is the faster one
 
     def __init__(self, search: ClusterSearch, most_rows: int, k: int, random_state: int) -> None:
         self.search, self._search, self._seed = search, search.search, random_state
         self.shards = _runs_of_clusters(search.clusters.starts, most_rows)
         self.found = Nearest(search.n_rows, k, search.search.tie_rank)
-        self._rows = DescentRows(search.search)
+        self._rows, self._own = DescentRows(search.search), np.arange(search.n_rows)
 
     @property
     def stats(self) -> SearchStats:
@@ -284,7 +263,7 @@ class DescentShards:
         return SearchStats(n_shards=len(self.shards), n_clusters=self.search.clusters.count)
 
     def run(self, kept: Pieces | None, progress: Callable[[int], None]) -> tuple[I64, F64]:
-        """Lists (m, k) and their distances, inf where fewer were found; it goes on after the last shard kept."""
+        """Lists (m, k) and their distances; it goes on after the last shard kept."""
         sizes = "_".join(str(len(shard)) for shard in self.shards[:2])
         name = f"descent_shards_{len(self.shards)}_{sizes}_{abs(int(self._seed))}"
         first = 0 if kept is None else self._restored(kept.get(name))
@@ -293,7 +272,7 @@ class DescentShards:
             if not first and self.search.clusters.bounds is not None:
                 for cluster in range(self.search.clusters.count):
                     rows = self.search.clusters.rows(cluster)
-                    self.found.table[rows], self.found.lengths[rows] = self.search.at_home(cluster, self.found.k)
+                    self.found.table[rows], self.found.lengths[rows] = self.search.among(rows, rows, self.found.k)
             for shard in range(first, len(self.shards)):
                 let_go(self._search.rows)
                 self._search_shard(self.shards[shard])
@@ -301,24 +280,29 @@ class DescentShards:
                     if kept is not None:
                         kept.put(name, [np.array([shard + 1]), self.found.table, self.found.lengths])
                     progress(self._search.n_rows * (shard + 1) // len(self.shards))
-        return self.found.table, self.found.lengths
+        return completed(self._search, self.found, self._search.rows, self._own)
 
     def _search_shard(self, shard: range) -> None:
         """The rows of a shard, and those of others that it can hold neighbours of, ask its index."""
         order, starts = self.search.clusters.order, self.search.clusters.starts
         there = order[starts[shard.start] : starts[shard.stop]]
-        index: ShardIndex | ExactIndex
-        if len(there) < self.least_indexed:
-            index = ExactIndex(self._search, there, self.found.k)
-        else:
+        index = None
+        if len(there) >= self.least_indexed:
             index = ShardIndex(self._rows, there, self.found.k, self._seed)
-        self._take(there, index.own())
+
+        def ask(rows: I64) -> None:
+            if index is None:
+                candidates = self.search.among(there, rows, self.found.k)[0]
+            else:
+                candidates = index.own() if rows is there else index.ask(rows)
+            _take(self._search, self.found, candidates, self._search.rows, self._own, rows)
+
+        ask(there)
         for cluster in range(self.search.clusters.count):
             if cluster not in shard:
                 rows = self._asking(cluster, shard)
                 for start in range(0, len(rows), _QUERIES):
-                    some = rows[start : start + _QUERIES]
-                    self._take(some, index.ask(some))
+                    ask(rows[start : start + _QUERIES])
 
     def _asking(self, home: int, shard: range) -> I64:
         """Rows of a cluster that a shard may hold nearer ones for."""
@@ -331,14 +315,6 @@ class DescentShards:
             return rows[:0]
         low = bounds.bounds(self._search.prepared.take(rows), home, near)
         return np.asarray(rows[low.min(axis=1) <= limits])
-
-    def _take(self, rows: I64, candidates: Any) -> None:
-        """Measure to candidates (q, c), -1 for none, and merge."""
-        for start in range(0, len(rows), _QUERIES):
-            some, found = rows[start : start + _QUERIES], candidates[start : start + _QUERIES]
-            good = (found >= 0) & (found != some[:, None])
-            lengths = _measured(self._search, self._search.rows[some], some, found, good)
-            self.found.merge(some, np.where(good, found, -1), lengths, again=True)
 
     def _restored(self, piece: Sequence[NDArray[Any]] | None) -> int:
         """Shards that are done in a piece that was kept; 0 where that is none of this search's."""

@@ -288,7 +288,7 @@ class Nearest:
 class ClusterSearch:
     """Exact neighbours among clusters, with the methods of ExactSearch. Threads of a process may search at once.
 
-    clusters: With bounds, but for :meth:`at_home`.
+    clusters: With bounds, but for :meth:`among`.
     pairs: Distances, and bounds on them, that :meth:`nearest` and :meth:`within` computed: a count of the work.
     """
 
@@ -356,12 +356,11 @@ class ClusterSearch:
         sizes, listed, far = self.search.prepared.lists(count, at, listed, far, radius)
         return _sums(sizes), listed, far
 
-    def at_home(self, cluster: int, k: int) -> tuple[I64, F64]:
-        """The k nearest others (b, k) of a cluster's rows in that cluster alone; -1 at inf where it has fewer."""
-        rows = self.clusters.rows(cluster)
-        found = Nearest(len(rows), k, self.search.tie_rank)
-        every = np.arange(len(rows))
-        self._ask(found, cluster, self.search.prepared.take(rows), every, own=every)
+    def among(self, there: I64, rows: I64, k: int) -> tuple[I64, F64]:
+        """The k nearest (b, k) of rows among the rows `there`, the same or others; -1 at inf where there are fewer."""
+        found, every = Nearest(len(rows), k, self.search.tie_rank), np.arange(len(rows))
+        own = every if rows is there else None
+        self._ask(found, there, self.search.prepared.take(rows), every, own)
         return found.table, found.lengths
 
     def _lists(self, queries: Any, k: int, homes: I64, at: I64 | None = None) -> tuple[I64, F64, int]:
@@ -375,9 +374,11 @@ class ClusterSearch:
         for home, mine in _groups(homes):
             near = every
             if at is None:
-                pairs += self._ask(found, home, queries, mine) + low[mine].size
+                pairs += self._ask(found, self.clusters.rows(home), queries, mine) + low[mine].size
             else:
-                pairs += self._ask(found, home, queries, mine, own=at[mine] - self.clusters.starts[home])
+                pairs += self._ask(
+                    found, self.clusters.rows(home), queries, mine, own=at[mine] - self.clusters.starts[home]
+                )
                 limit = self.bounds.length(found.lengths[mine, -1]).max()
                 near = np.flatnonzero(~(self.bounds.apart(home) > limit))
             low[mine[:, None], near] = self.bounds.bounds(queries[mine], home, near)
@@ -400,12 +401,11 @@ class ClusterSearch:
         pairs = 0
         for cluster, asking in _by_cluster(wanted & may(low, slice(None))):
             still = may(low[asking, cluster][:, None], asking)[:, 0]
-            pairs += self._ask(found, cluster, queries, asking[still])
+            pairs += self._ask(found, self.clusters.rows(cluster), queries, asking[still])
         return pairs
 
-    def _ask(self, found: Nearest, cluster: int, queries: Any, asking: I64, own: I64 | None = None) -> int:
-        """Search a cluster for some of the queries; `own` are the positions in it of those that are its rows."""
-        there = self.clusters.rows(cluster)
+    def _ask(self, found: Nearest, there: I64, queries: Any, asking: I64, own: I64 | None = None) -> int:
+        """Search some rows for some of the queries; `own` are the positions in them of those that are such rows."""
         k = min(found.k, len(there) - (own is not None))
         if k < 1 or not len(asking):
             return 0

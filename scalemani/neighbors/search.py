@@ -185,10 +185,7 @@ def _descent_lists(
     stats = SearchStats()
     if chosen.clusters is not None:
         shards = DescentShards(chosen.clusters, chosen.shard_rows, n_neighbors, random_state)
-        table, lengths = shards.run(kept, progress)
-        short, stats = np.flatnonzero(~np.isfinite(lengths[:, -1])), shards.stats
-        if len(short):
-            table[short], lengths[short] = search.nearest(search.rows[short], n_neighbors, exclude=short)
+        (table, lengths), stats = shards.run(kept, progress), shards.stats
     else:
         progress(0)
         name, shape = f"descent_{abs(int(random_state))}", (search.n_rows, n_neighbors + 1)

@@ -5,7 +5,7 @@ distances is in memory, and the same solver works on it, to a tolerance that its
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from scalemani.aliases import F64, I64
-from scalemani.cluster.machine import free_memory, left_bytes
+from scalemani.cluster.machine import KEPT, free_memory
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.embedding.coordinates import Embedding, make_embedding, outputs_bytes
 from scalemani.embedding.spectrum import Remark, spectrum_account
@@ -28,6 +28,7 @@ from scalemani.kernel.operators import (
     SUMS,
     CentredKernels,
     DenseKernels,
+    DistanceSums,
     FirstRead,
     kernels_bytes,
     number_bytes,
@@ -42,11 +43,12 @@ from scalemani.steps.checks import (
     check_placed,
     check_stored,
     checked_vertices,
+    some_of,
 )
 from scalemani.steps.cuts import TileCut, block_columns, fewer_components, geodesic_task_bytes, sweep_task_bytes
 from scalemani.steps.distances import drop_contradicting
 from scalemani.steps.expected_reads import expected_reads, sampled_reads
-from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.inputs import GeodesicInput
 from scalemani.steps.landmark_distances import read_back
 from scalemani.steps.records import (
     DistancesRecord,
@@ -105,6 +107,41 @@ class Axes(Step):
         """Solve, whatever is there: it stays until the new model is recorded."""
         raise NotImplementedError
 
+    def _record(
+        self,
+        work: Work,
+        solution: Solution,
+        sums: DistanceSums,
+        reads: int,
+        remarks: list[Remark],
+        check: Callable[[Embedding], dict[str, float]],
+    ) -> None:
+        """Check a solution, and put its model in the place of the one that is there."""
+        store, scale, median = work.store, *_units(work.store)
+        embedding = make_embedding(solution, sums, scale)
+        account = spectrum_account(solution, embedding, sums, median, reads, work.parameters.tol, remarks)
+        try:
+            account["self_check"] = check(embedding)
+        except SelfCheckError:
+            store.pieces("solve").drop()  # whatever was wrong is not begun from again
+            raise
+        store.forget(SolveRecord.STEP, PlacementRecord.STEP, FitRecord.STEP)
+        store.write_array("vectors", embedding.vectors)
+        store.write_array("eigenvalues", embedding.eigenvalues)
+        store.write_array("means", embedding.means)
+        store.finish(
+            SolveRecord(
+                fields=self.fields(work.parameters, ""),
+                constant=embedding.constant,
+                nugget=embedding.nugget,
+                tolerance=embedding.tolerance,
+                spectrum=SpectrumRecord(
+                    **account, n_landmarks=len(embedding.vectors) if has_landmarks(store) else None
+                ),
+            )
+        )
+        store.pieces("solve").drop()
+
     def begun(self, store: RunStore) -> list[str]:
         """How many reads of D are kept."""
         reads = store.pieces("solve").count("read_")
@@ -140,21 +177,9 @@ def stored_embedding(store: RunStore) -> Embedding:
     )
 
 
-def record_model(store: RunStore, embedding: Embedding, fields: SolveFields, account: dict[str, Any]) -> None:
-    """Put a model that was checked in the place of the one that is there."""
-    store.forget(SolveRecord.STEP, PlacementRecord.STEP, FitRecord.STEP)
-    store.write_array("vectors", embedding.vectors)
-    store.write_array("eigenvalues", embedding.eigenvalues)
-    store.write_array("means", embedding.means)
-    store.finish(
-        SolveRecord(
-            fields=fields,
-            constant=embedding.constant,
-            nugget=embedding.nugget,
-            tolerance=embedding.tolerance,
-            spectrum=SpectrumRecord(**account),
-        )
-    )
+def _units(store: RunStore) -> tuple[float, float]:
+    """The unit of the tiles in the user's, and the median distance in that of the tiles."""
+    return store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
 
 
 def _residuals(store: RunStore) -> F64:
@@ -168,14 +193,14 @@ class TileAxes(Axes):
     def solve(self, work: Work) -> None:
         """Solve on the tiles; where pieces are kept, each read of D is in the store until the model is recorded."""
         store, given, parameters, cluster, report = work.store, work.points, work.parameters, work.cluster, work.report
-        scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
-        most_columns, fields = work.cut.most_columns, self.fields(parameters, "")
+        (scale, median), most_columns = _units(store), work.cut.most_columns
         report("solve", 0, 0)
         first = FirstRead.load(store)
         pieces = None
         if work.keep_pieces:
             begun = None if first is None else [checksum(first.block), checksum(first.found)]
-            pieces = store.pieces("solve", {**asdict(fields), "most_columns": most_columns, "first_read": begun})
+            asked = asdict(self.fields(parameters, ""))
+            pieces = store.pieces("solve", {**asked, "most_columns": most_columns, "first_read": begun})
         kernels = CentredKernels(
             cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces
         )
@@ -199,20 +224,30 @@ class TileAxes(Axes):
             start=lambda: begun_block(store, given, parameters, cluster, most_columns),
             tolerance=lambda: far().tolerance if kernels.precision == "float64" else RANK_TOLERANCE,
         )
-        embedding = make_embedding(solution, kernels.sums, scale)
-        account = spectrum_account(
-            solution, embedding, kernels.sums, median, kernels.n_reads, parameters.tol,
-            [*_said_of(given), *said_of_far_rows(store, far().vertices, far(), solution.tolerance)],
-        )  # fmt: skip
-        try:
-            account["self_check"] = _checked(store, given, parameters, solution, embedding, kernels)
-        except SelfCheckError:
-            if pieces is not None:
-                pieces.drop()  # whatever was wrong is not begun from again
-            raise
-        record_model(store, embedding, fields, account)
-        if pieces is not None:
-            pieces.drop()
+
+        def check(embedding: Embedding) -> dict[str, float]:
+            vertices = checked_vertices(store, parameters.random_state)
+            if isinstance(given, GeodesicInput):
+                rows = given_rows(given.checked, store.read_array("order"), vertices, scale)
+            else:
+                rows = geodesic_rows(shared_graph(store.path, store.identity), vertices)
+            return check_fit(
+                store,
+                rows,
+                vertices,
+                solution,
+                embedding,
+                kernels.sums,
+                precision=kernels.precision,
+                projection=parameters.projection,
+                tol=parameters.tol,
+                seed=parameters.random_state,
+            )
+
+        longer = given.longer if isinstance(given, GeodesicInput) else None  # was said when they were read
+        remarks: list[Remark] = [] if longer is None else [(None, longer)]
+        remarks += said_of_far_rows(store, far().vertices, far(), solution.tolerance)
+        self._record(work, solution, kernels.sums, kernels.n_reads, remarks, check)
         report("solve", max(kernels.n_reads, 1), max(kernels.n_reads, 1))
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
@@ -221,7 +256,7 @@ class TileAxes(Axes):
         if graph is None or work.given:  # D is what was given, and what is made of it can't be found in another way
             return
         n = graph.shape[0]
-        vertices = np.sort(np.random.default_rng(0).choice(n, min(n, CHECKED), replace=False))
+        vertices = some_of(n, CHECKED)
         solved, read = store.record(SolveRecord) is not None, store.record(DistancesRecord) is not None
         model = stored_embedding(store) if solved and not broken & set(MODEL) else None
         first = FirstRead.load(store) if read and not any(name.startswith("first_") for name in broken) else None
@@ -283,7 +318,8 @@ class TileAxes(Axes):
         reading = waiting_bytes(n, 0, 2 * m, min(size.window, runs + 1)) + each * m * n + products_bytes(n, m)
         task = sweep_task_bytes(n, cut.tile, m, each, compressed)
         if not size.given and "geodesics" not in size.done:
-            task = max(task, left_bytes(geodesic_task_bytes(n, edges, cut.tile, m, each)))
+            left = 2 * KEPT  # of a task that is over, with its thread
+            task = max(task, min(left, geodesic_task_bytes(n, edges, cut.tile, m, each)))
         graph = {} if size.given else {"graph": graph_bytes(n, edges)}
         vectors = {} if size.embedded else {"vectors": each * m * n}
         return Needs(
@@ -332,37 +368,37 @@ class LandmarkAxes(Axes):
     def solve(self, work: Work) -> None:
         """Solve on the square of the landmarks, each of which stands for the points that are nearest to it."""
         store, parameters, report = work.store, work.parameters, work.report
-        scale, median = store.needed(GraphRecord).scale, store.needed(DistancesRecord).median
-        fields = self.fields(parameters, "")
+        scale, median = _units(store)
         report("solve", 0, 1)
         square = symmetric_square(store)
         kernels = DenseKernels(square, store.read_array(COUNTS))
         far = far_rows(kernels.sums, median, lambda some: square[np.ix_(some, some)])
+        tol = parameters.tol
+        if parameters.constant_solver == "ritz":
+            tol = min(tol, max(TIGHTER * tol, LEAST_TOL))
         solution = solve(
             kernels,
             parameters.n_components,
             correction=parameters.correction_in(scale),
             constant_solver=parameters.constant_solver,
-            tol=_tolerance(parameters),
+            tol=tol,
             seed=parameters.random_state,
             tolerance=lambda: far.tolerance,
         )
         pairs = solution.pairs
         vectors, low_vector = kernels.on_points(pairs.vectors), kernels.on_points(pairs.low_vector)
         solution = replace(solution, pairs=replace(pairs, vectors=vectors, low_vector=low_vector))
-        embedding = make_embedding(solution, kernels.sums, scale)
-        account = spectrum_account(
-            solution, embedding, kernels.sums, median, 1, parameters.tol,
-            said_of_far_rows(store, store.read_array(LANDMARKS)[far.vertices], far, solution.tolerance),
-        )  # fmt: skip
-        account |= {"n_landmarks": len(square)}
-        checked = checked_landmarks(len(square), parameters.random_state)
-        account["self_check"] = check_fit(
-            None, read_back(store, checked), checked, solution, embedding, kernels.sums, square=square,
-            precision="float64", projection=parameters.projection, tol=parameters.tol,
-        )  # fmt: skip
+
+        def check(embedding: Embedding) -> dict[str, float]:
+            checked = some_of(len(square), CHECKED, parameters.random_state)
+            return check_fit(
+                None, read_back(store, checked), checked, solution, embedding, kernels.sums, square=square,
+                precision="float64", projection=parameters.projection, tol=parameters.tol,
+            )  # fmt: skip
+
+        vertices = store.read_array(LANDMARKS)[far.vertices]
+        self._record(work, solution, kernels.sums, 1, said_of_far_rows(store, vertices, far, solution.tolerance), check)
         report("solve", 1, 1)
-        record_model(store, embedding, fields, account)
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """The means and axes are those of the landmarks' distances, and the model places landmarks where they are."""
@@ -370,7 +406,7 @@ class LandmarkAxes(Axes):
         lost = store.record(SolveRecord) is None or store.record(DistancesRecord) is None
         if lost or broken & {SQUARE, COUNTS, LANDMARKS, *MODEL}:
             return
-        embedding, chosen = stored_embedding(store), checked_landmarks(Layout.of(store).m, 0)
+        embedding, chosen = stored_embedding(store), some_of(Layout.of(store).m, CHECKED)
         try:
             sums = DenseKernels(symmetric_square(store), store.read_array(COUNTS)).sums
             means = sums.mean_squares(embedding.constant, embedding.nugget)
@@ -423,55 +459,10 @@ class LandmarkAxes(Axes):
         return float((made + PRODUCTS * product) * (cut.m / side) ** 2)
 
 
-def _said_of(given: Input | None) -> list[Remark]:
-    """What was said of given distances."""
-    return [(None, given.longer)] if isinstance(given, GeodesicInput) and given.longer is not None else []
-
-
 def said_of_far_rows(store: RunStore, vertices: I64, far: FarRows, tolerance: float) -> list[Remark]:
     """What there is to say of `vertices` that are far from all others, if there are any, by their rows in X."""
     rows = np.flatnonzero(np.isin(store.read_array("vertex"), vertices))
     return [(FarRowsWarning, far.sentence(rows.tolist(), tolerance))] if len(vertices) else []
-
-
-def _checked(
-    store: RunStore,
-    given: Input | None,
-    parameters: Parameters,
-    solution: Solution,
-    embedding: Embedding,
-    kernels: CentredKernels,
-) -> dict[str, Any]:
-    """The self-check, with the rows that it needs found again."""
-    vertices = checked_vertices(store, parameters.random_state)
-    if isinstance(given, GeodesicInput):
-        rows = given_rows(given.checked, store.read_array("order"), vertices, embedding.scale)
-    else:
-        rows = geodesic_rows(shared_graph(store.path, store.identity), vertices)
-    return check_fit(
-        store,
-        rows,
-        vertices,
-        solution,
-        embedding,
-        kernels.sums,
-        precision=kernels.precision,
-        projection=parameters.projection,
-        tol=parameters.tol,
-        seed=parameters.random_state,
-    )
-
-
-def _tolerance(parameters: Parameters) -> float:
-    """A tighter one than was asked for, where that costs next to nothing."""
-    if parameters.constant_solver != "ritz":
-        return parameters.tol
-    return min(parameters.tol, max(TIGHTER * parameters.tol, LEAST_TOL))
-
-
-def checked_landmarks(m: int, seed: int) -> I64:
-    """The landmarks by which a solution is checked, ascending."""
-    return np.sort(np.random.default_rng(seed).choice(m, min(CHECKED, m), replace=False))
 
 
 SIDE = 512  # of the square whose products are timed

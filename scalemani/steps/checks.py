@@ -40,6 +40,11 @@ PLACED_ALLOWED = 1e-3  # of the longest coordinate of an axis
 NOISE = 1e-6  # of float32 tiles and products, relative to the largest eigenvalue
 
 
+def some_of(n: int, most: int, seed: int = 0) -> I64:
+    """Numbers below n, ascending: all of them, or as many as are looked at."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
+
+
 def checked_vertices(store: RunStore, seed: int) -> I64:
     """The vertices whose rows are to be found again: some in each of a few blocks; ascending."""
     blocks, rng = store.blocks, np.random.default_rng(seed)

@@ -51,7 +51,7 @@ from scalemani.steps.records import DistancesRecord, GraphRecord, StartRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.steps.start import kept_block
 from scalemani.storage.audit import Fault, folder_faults, row_faults, size_faults
-from scalemani.storage.files import checksum_of, open_location
+from scalemani.storage.files import checksum, open_location
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import RunStore, shared_run
 from scalemani.storage.tiles import COMPRESSIONS, Blocks, Form, disk_bytes
@@ -59,9 +59,16 @@ from scalemani.words import bytes_in_words
 
 
 def compute_distances(
-    cluster: Cluster, store: RunStore, report: Progress, consumers: Mapping[str, Consumer]
+    cluster: Cluster,
+    store: RunStore,
+    report: Progress,
+    consumers: Mapping[str, Consumer],
+    given: Callable[[slice], F32] | None = None,
 ) -> dict[str, Any]:
     """Fill the missing tile rows of D; what each consumer takes of all of D, by its name.
+
+    given: Slice of vertices -> their distances to the vertices from its start on, where D is given: the client copies
+        it then. Else tasks find them from the graph.
 
     Parts are added up in the order of the rows: the same bits for any number of workers, and wherever an earlier run
     was stopped.
@@ -70,16 +77,14 @@ def compute_distances(
         host that wrote it: a network's folder may be remembered elsewhere as it was.
     Warns by DamagedTilesWarning: If tiles that an earlier run wrote were damaged, and were made again.
     """
-    tasks = [(store.path, store.identity, row) for row in range(len(store.blocks))]
-    return _added_up(store, report, consumers, cluster.map(_tile_row, tasks, shared=RowWork(consumers)))
-
-
-def _added_up(
-    store: RunStore, report: Progress, consumers: Mapping[str, Consumer], rows: Iterable[tuple[dict[str, Any], bool]]
-) -> dict[str, Any]:
-    """The consumers' totals over rows of tiles, which are written as they are iterated over."""
     missing, total, remade = set(store.tiles.missing()), len(store.blocks), list[int]()
     done, found = total - len(missing), {name: one.begin(store, 0).result for name, one in consumers.items()}
+    rows: Iterable[tuple[dict[str, Any], bool]]
+    if given is None:
+        tasks = [(store.path, store.identity, row) for row in range(total)]
+        rows = cluster.map(_tile_row, tasks, shared=RowWork(consumers))
+    else:
+        rows = (_finished_row(store, consumers, row, partial(given, here)) for row, here in enumerate(store.blocks))
     for row, (parts, again) in enumerate(rows):
         for name, part in parts.items():
             consumers[name].combine(found[name], part)
@@ -103,7 +108,7 @@ def _finished_row(
     done = store.tiles.done(row)
     if done:
         try:
-            return row_results(store, consumers, row), False
+            return row_results(store, consumers, row) if consumers else {}, False
         except DamagedStoreError:
             pass  # it is made again below
     upper = make()
@@ -135,34 +140,6 @@ def _upper_rows(store: RunStore, row: int, memory: RowMemory) -> F32:
     upper = geodesic_rows(paths, np.arange(here.start, here.stop), first=here.start, out=out)
     check_rows(shared_graph(store.path, store.identity), upper, here.start)
     return upper
-
-
-def remake_rows(cluster: Cluster, store: RunStore, rows: list[int], report: Progress) -> None:
-    """Make rows of tiles again from the graph, whatever is there of them; they have the bits that they had."""
-    for row in rows:
-        store.tiles.unfinish(row)
-    tasks = [(store.path, store.identity, row) for row in rows]
-    for done, _ in enumerate(cluster.map(_tile_row, tasks, shared=RowWork({})), 1):
-        report("geodesics", done, len(rows))
-
-
-def write_given(
-    store: RunStore,
-    read_upper: Callable[[slice], F64],
-    scale: float,
-    report: Progress,
-    consumers: Mapping[str, Consumer],
-) -> dict[str, Any]:
-    """Write a matrix of geodesic distances, taken as D itself, as tiles; what each consumer takes of all of D.
-
-    read_upper: Slice of vertices -> their distances to the vertices from its start on, user's unit.
-    """
-
-    def made(here: slice) -> F32:
-        return (read_upper(here) / scale).astype(np.float32)
-
-    rows = (_finished_row(store, consumers, row, partial(made, here)) for row, here in enumerate(store.blocks))
-    return _added_up(store, report, consumers, rows)
 
 
 def consumers_of(block: F64) -> dict[str, Consumer]:
@@ -209,13 +186,14 @@ class TileDistances(Step):
 
     def _fed(self, work: Work, consumers: Mapping[str, Consumer]) -> dict[str, Any]:
         """What consumers take of all of D, whose missing rows are written."""
-        store, points = work.store, work.points
-        if not isinstance(points, GeodesicInput):
-            return compute_distances(work.cluster, store, work.report, consumers)
-        matrix, order, scale = points.checked, store.read_array("order"), store.needed(GraphRecord).scale
-        return write_given(
-            store, lambda here: matrix.part(order[here], order[here.start :]), scale, work.report, consumers
-        )
+        store, points, given = work.store, work.points, None
+        if isinstance(points, GeodesicInput):
+            order, scale = store.read_array("order"), store.needed(GraphRecord).scale
+
+            def given(here: slice) -> F32:
+                return (points.checked.part(order[here], order[here.start :]) / scale).astype(np.float32)
+
+        return compute_distances(work.cluster, store, work.report, consumers, given)
 
     def begun(self, store: RunStore) -> list[str]:
         """Rows of tiles that are there."""
@@ -263,12 +241,13 @@ class TileDistances(Step):
             what = [f"{len(rows)} rows of D"] if rows else []
             what += ["what was read of D"] if "first read" in faults else []
             return [f"left to the same fit with the same points, which goes on: {' and '.join(what)}"]
-        done = []
-        if rows:
-            remake_rows(work.cluster, store, rows, work.report)
-            done.append(f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph")
+        for row in rows:
+            store.tiles.unfinish(row)
+        done = [f"{len(rows)} of {len(store.blocks)} rows of tiles were made again from the graph"] if rows else []
         if "first read" in faults:
-            done += _read_again(work)
+            _read_again(work)
+            return [*done, "D was read again for what is taken of all of it"]
+        compute_distances(work.cluster, store, work.report, {})
         return done
 
     # ---- what a fitted model asks ----
@@ -336,7 +315,7 @@ class TileDistances(Step):
         return store.blocks.size if store.has_distances else None
 
 
-def _read_again(work: Work) -> list[str]:
+def _read_again(work: Work) -> None:
     """Read D for what is taken of it while it is written, with the block that it was taken for."""
     store = work.store
     start, block = store.record(StartRecord), np.zeros((store.blocks.n, 1))
@@ -345,7 +324,6 @@ def _read_again(work: Work) -> list[str]:
         block = kept_block(store, None, asked, work.cluster, start.most_columns)
     save_found(store, compute_distances(work.cluster, store, work.report, consumers_of(block)))
     store.finish()
-    return ["D was read again for what is taken of all of it"]
 
 
 def drop_contradicting(store: RunStore) -> list[str]:
@@ -362,7 +340,7 @@ def _metadata(store: RunStore) -> list[str]:
         metadata = open_location(store.path) / "distances" / "zarr.json"
         for compression in (None, *COMPRESSIONS):
             text = Form.of_distances(store.needed(GraphRecord).n_vertices, state.tile_size, compression).text
-            if checksum_of(text) == wanted:
+            if checksum(text) == wanted:
                 metadata.parent.make_folder()
                 metadata.put(text)
                 return ["the metadata of D were written again"]

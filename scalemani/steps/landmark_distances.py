@@ -3,12 +3,12 @@
 A task finds the rows of landmarks that lie near each other, and writes them into the matrix `landmark_rows` (m, n).
 They are then turned into `distances_to_landmarks` (n, m), a chunk of which holds some points' distances to all
 landmarks: what placing a point reads is its neighbours' rows there. Both have a ledger, so that a stopped run goes on;
-the first goes when the second is whole. The landmarks' own distances, from which everything else is solved, are taken
-from the rows as they are found (`landmark_square`). The points that lie nearest to each landmark are counted while they
-are turned (`landmark_counts`).
+the first goes when the second is whole. While they are turned the landmarks' own distances are taken, from which
+everything else is solved (`landmark_square`), and the points nearest to each landmark counted (`landmark_counts`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ from scalemani.errors import DamagedStoreError, ScalemaniError, SelfCheckError
 from scalemani.geodesics.batches import MOST_HOPS, paths_bytes
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import graph_bytes
-from scalemani.progress import Progress
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.checks import check_same
+from scalemani.steps.checks import check_same, some_of
 from scalemani.steps.cuts import layouts, sample_points, scattered_task_bytes
-from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.inputs import GeodesicInput
 from scalemani.steps.records import DataRecord, DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory, given_rows
 from scalemani.steps.sources import (
@@ -39,7 +38,7 @@ from scalemani.steps.sources import (
     symmetric_square,
 )
 from scalemani.storage.audit import Fault, fault_of_row, folder_faults, row_of, row_problem
-from scalemani.storage.files import Location, open_location
+from scalemani.storage.files import Location
 from scalemani.storage.run import RunStore, opened_anew, shared_run
 from scalemani.storage.tiles import Tiles
 from scalemani.words import bytes_in_words
@@ -65,15 +64,13 @@ class LandmarkDistances(Step):
         """Find them and turn them; what a stopped run finished stays."""
         store = work.store
         if store.record(DistancesRecord) is None:
-            compute_rows(store, work.points, store.needed(GraphRecord).scale, work.cluster, work.report)
+            compute_rows(work)
             median = median_distance(symmetric_square(store), store.read_array(COUNTS))
             store.finish(DistancesRecord(tile_size=Layout.of(store).points_a_chunk, median=median))
         Layout.of(store).by_landmark(store).drop()
 
     def begun(self, store: RunStore) -> list[str]:
         """Blocks that were found or turned."""
-        if not has_landmarks(store):
-            return []
         layout = Layout.of(store)
         found, turned = layout.by_landmark(store), layout.by_point(store)
         total, left = len(found.rows) + len(turned.rows), len(turned.missing())
@@ -88,10 +85,28 @@ class LandmarkDistances(Step):
 
     def audit(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Every chunk of the matrices and its line in the ledger, and the counts that follow from them."""
-        yield from left_matrices(work.store)
-        if has_landmarks(work.store):
-            yield from matrix_faults(work.store, work.cluster, work.report, whole=LANDMARKS not in broken)
-            work.made["audited"] = len(Layout.of(work.store).by_point(work.store).rows)
+        store, layout, whole = work.store, Layout.of(work.store), LANDMARKS not in broken
+        finished = store.record(DistancesRecord) is not None
+        points, rows = layout.by_point(store), layout.by_landmark(store)
+        if finished and rows.folder.exists():
+            yield Fault("leftover", ROWS, "distances to landmarks that a stopped run left")
+        there = [points] if finished else [matrix for matrix in (points, rows) if matrix.exists]
+        for matrix in there:
+            yield from folder_faults(matrix, finished)
+        blocks = [(matrix.name, row) for matrix in there for row in range(len(matrix.rows))]
+        tasks = [(store.path, store.identity, *block, finished, whole) for block in blocks]
+        counts, damaged = np.zeros(layout.m, np.int64), False
+        for done, (fault, part) in enumerate(work.cluster.map(_audited, tasks), 1):
+            work.report("verify", done, len(tasks))
+            if fault is not None:
+                damaged = True
+                yield fault
+            elif part is not None:
+                counts += part
+        lost = not finished or not whole or damaged or COUNTS in broken
+        if not lost and not np.array_equal(store.read_array(COUNTS), counts):
+            yield Fault("array", COUNTS, "the points nearest to each landmark are others")
+        work.made["audited"] = len(points.rows)
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Rows of some landmarks are found again from the graph; the landmarks' own distances are the matrix'."""
@@ -103,9 +118,8 @@ class LandmarkDistances(Step):
         if again is not None:
             yield again
         elif SQUARE not in broken:
-            try:
-                check_square(store)
-            except DamagedStoreError:
+            found = read_back(store, np.arange(Layout.of(store).m))
+            if not np.array_equal(found, store.read_array(SQUARE).T):
                 yield Fault("array", SQUARE, "it is not the landmarks' part of their distances")
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
@@ -120,14 +134,10 @@ class LandmarkDistances(Step):
         if "chunk" in faults:
             return done + self._chunks(work, [row_of(fault.name) for fault in faults["chunk"]])
         if "square" in faults:
-            names = {fault.name for fault in faults["square"]}
-            if SQUARE in names:
-                found = layout.by_point(store).read_rows(store.read_array(LANDMARKS))
-                store.write_array(SQUARE, np.ascontiguousarray(found.T))
-            if COUNTS in names:
-                store.write_array(COUNTS, count_cells(store, work.cluster))
+            turn_rows(store, work.cluster)
             store.finish()
-            done += [f"{name} was taken from the distances again" for name in sorted(names)]
+            names = sorted({fault.name for fault in faults["square"]})
+            done += [f"{name} was taken from the distances again" for name in names]
         return done
 
     def _chunks(self, work: Work, damaged: list[tuple[str, int]]) -> list[str]:
@@ -140,7 +150,7 @@ class LandmarkDistances(Step):
         if work.given:
             store.forget(self.name)
             return [f"left to the same fit with the same points, which goes on: {what}"]
-        compute_rows(store, None, store.needed(GraphRecord).scale, work.cluster, work.report)
+        compute_rows(work)
         store.finish()
         layout.by_landmark(store).drop()
         return [f"{what} {'was' if count == 1 else 'were'} made again from the graph"]
@@ -153,7 +163,20 @@ class LandmarkDistances(Step):
 
     def rows(self, store: RunStore, vertices: I64) -> F32 | None:
         """Rows of landmarks, where D was given: those of others are in what the user gave."""
-        return rows_of_landmarks(store, vertices) if store.needed(DataRecord).given else None
+        if not store.needed(DataRecord).given:
+            return None
+        layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
+        at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
+        lost = int((landmarks[at] != vertices).sum())
+        if lost:
+            raise ScalemaniError(
+                f"{lost} of {len(vertices)} rows are not landmarks, and D was given: only distances to the {layout.m} "
+                "landmarks are kept (landmarks_); the others are in what you gave"
+            )
+        points, found = layout.by_point(store), np.empty((len(vertices), layout.n), np.float32)
+        for block, here in enumerate(points.rows):
+            found[:, here] = points.read(block, 0)[:, at].T
+        return found
 
     @property
     def exported(self) -> tuple[str, ...]:
@@ -162,7 +185,11 @@ class LandmarkDistances(Step):
 
     def copy(self, store: RunStore, folder: Location) -> None:
         """Take the matrix (n, m) along, each chunk checked."""
-        copy_points(store, folder)
+        layout = Layout.of(store)
+        ours, theirs = layout.by_point(store), layout.matrix(store, POINTS, folder)
+        theirs.create()
+        for row in range(len(ours.rows)):
+            theirs.write(row, ours.read(row, 0))
 
     # ---- what it will take ----
 
@@ -212,105 +239,84 @@ class LandmarkDistances(Step):
         return Layout.of(store) if has_landmarks(store) else None
 
 
-def compute_rows(store: RunStore, given: Input | None, scale: float, cluster: Cluster, report: Progress) -> None:
-    """Fill both matrices, and `landmark_square` (m, m), float32 as found; what a stopped run finished stays.
+def compute_rows(work: Work) -> None:
+    """Fill both matrices and write what is taken of them; what a stopped run finished stays.
 
-    given: X, needed where D was given.
     Raises DamagedStoreError: If a landmark is not 0 from itself, or has no finite path to some point.
     """
-    layout = Layout.of(store)
+    store, given, layout = work.store, work.points, Layout.of(work.store)
     rows, points = layout.by_landmark(store), layout.by_point(store)
-    landmarks = store.read_array(LANDMARKS)
-    total = len(rows.rows) + len(points.rows)
+    blocks, total = range(len(rows.rows)), len(rows.rows) + len(points.rows)
     rows.create()
-    done = total - len(rows.missing()) - len(points.rows)
-    square = np.empty((layout.m, layout.m), np.float32)
-    report("geodesics", done, total)
-    for block, part in enumerate(_row_blocks(store, given, scale, cluster, rows, landmarks)):
-        square[rows.rows[block]] = part
-        report("geodesics", max(done, block + 1), total)
-    store.write_array(SQUARE, square)
+    done = len(blocks) - len(rows.missing())
+    work.report("geodesics", done, total)
+    found: Iterable[Any]
+    if isinstance(given, GeodesicInput):
+        order, scale = store.read_array("order"), store.needed(GraphRecord).scale
+        make = partial(given_rows, given.checked, order, scale=scale)
+        found = map(partial(_finish_row, store, rows, make), blocks)
+    else:
+        tasks = [(store.path, store.identity, block) for block in blocks]
+        found = work.cluster.map(_row_block, tasks, shared=RowMemory())
+    for block, _ in enumerate(found, 1):
+        work.report("geodesics", max(done, block), total)
     points.create()
-    turned = count_cells(store, cluster, lambda block: report("geodesics", len(rows.rows) + block, total))
-    store.write_array(COUNTS, turned)
+    turn_rows(store, work.cluster, lambda block: work.report("geodesics", len(blocks) + block, total))
     missing = points.missing()
     if missing:
         raise DamagedStoreError(f"{store.path!r}: {len(missing)} blocks of distances to landmarks were not written")
 
 
-def count_cells(store: RunStore, cluster: Cluster, report: Callable[[int], None] = lambda done: None) -> I64:
-    """Turn the blocks of points that are not turned yet; the points of each landmark's cell, shape (m,)."""
-    layout = Layout.of(store)
-    counts = np.zeros(layout.m, np.int64)
-    tasks = [(store.path, store.identity, block) for block in range(len(layout.by_point(store).rows))]
-    for done, part in enumerate(cluster.map(_turn, tasks), 1):
-        counts += part
-        report(done)
-    return counts
-
-
-def _row_blocks(
-    store: RunStore,
-    given: Input | None,
-    scale: float,
-    cluster: Cluster,
-    rows: Tiles,
-    landmarks: I64,
-) -> Iterator[F32]:
-    """The landmarks' columns of each block of rows, which are found and written where they are not there."""
-    if isinstance(given, GeodesicInput):
-        order = store.read_array("order")
-        for block, here in enumerate(rows.rows):
-            found = given_rows(given.checked, order, landmarks[here], scale)
-            _check(found, landmarks[here])
-            rows.write(block, found)
-            yield found[:, landmarks]
-        return
-    tasks = [(store.path, store.identity, block) for block in range(len(rows.rows))]
-    yield from cluster.map(_row_block, tasks, shared=RowMemory())
-
-
-def _row_block(path: str, identity: str, block: int, memory: RowMemory) -> F32:
-    """One task: rows of a block of landmarks; returns their distances to the landmarks."""
+def _row_block(path: str, identity: str, block: int, memory: RowMemory) -> None:
+    """One task: rows of a block of landmarks."""
     store = shared_run(path, identity)
-    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
-    rows = layout.by_landmark(store)
+    rows = Layout.of(store).by_landmark(store)
+
+    def make(landmarks: I64) -> F32:
+        out = memory.rows(len(landmarks), rows.shape[1])
+        return geodesic_rows(memory.paths(path, identity), landmarks, out=out)
+
+    _finish_row(store, rows, make, block)
+
+
+def _finish_row(store: RunStore, rows: Tiles, make: Callable[[I64], F32], block: int) -> None:
+    """Write a block of rows of landmarks, unless it is there: then every chunk is read and checked."""
     if rows.done(block):
         try:
-            return _columns(rows, block, landmarks)
+            buffer = rows.new_buffer()
+            for column in rows.columns_of(block):
+                rows.read(block, column, buffer)
+            return
         except DamagedStoreError:
             rows.unfinish(block)
-    here = landmarks[rows.rows[block]]
-    out = memory.rows(len(here), layout.n)
-    found = geodesic_rows(memory.paths(path, identity), here, out=out)
-    _check(found, here)
-    rows.write(block, found)
-    return found[:, landmarks]
-
-
-def _check(found: F32, landmarks: I64) -> None:
+    landmarks = store.read_array(LANDMARKS)[rows.rows[block]]
+    found = make(landmarks)
     if not np.isfinite(found.max()) or found[np.arange(len(found)), landmarks].any():
         raise DamagedStoreError("rows of landmarks hold infinite distances, or none of 0 to themselves")
+    rows.write(block, found)
 
 
-def _columns(rows: Tiles, block: int, landmarks: I64) -> F32:
-    """The landmarks' columns of a finished block, whose every chunk is read and checked."""
-    found = np.empty((rows.rows.length(block), len(landmarks)), np.float32)
-    buffer = rows.new_buffer()
-    for column, there in enumerate(rows.columns):
-        part = rows.read(block, column, buffer)
-        low, high = np.searchsorted(landmarks, (there.start, there.stop))
-        found[:, low:high] = part[:, landmarks[low:high] - there.start]
-    return found
+def turn_rows(store: RunStore, cluster: Cluster, report: Callable[[int], None] = lambda done: None) -> None:
+    """Turn the blocks of points that are not turned yet; write the landmarks' own distances and their cells' sizes."""
+    layout = Layout.of(store)
+    square, counts, at = np.empty((layout.m, layout.m), np.float32), np.zeros(layout.m, np.int64), 0
+    tasks = [(store.path, store.identity, block) for block in range(len(layout.by_point(store).rows))]
+    for done, (own, part) in enumerate(cluster.map(_turn, tasks), 1):
+        square[:, at : at + len(own)] = own.T
+        at, counts = at + len(own), counts + part
+        report(done)
+    store.write_array(SQUARE, square)
+    store.write_array(COUNTS, counts)
 
 
-def _turn(path: str, identity: str, block: int) -> I64:
-    """One task: the distances of a block of points to all landmarks, from the rows of these; the points of each cell.
+def _turn(path: str, identity: str, block: int) -> tuple[F32, I64]:
+    """One task: the distances of a block of points to all landmarks, from the rows of these.
 
-    A point is of the landmark that is nearest, the first of several; a landmark is always of its own.
+    -> own (k, m): Of the landmarks among the points.
+    -> counts (m,): The points of each landmark's cell.
     """
     store = shared_run(path, identity)
-    layout = Layout.of(store)
+    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
     rows, points = layout.by_landmark(store), layout.by_point(store)
     turned = None
     if points.done(block):
@@ -323,20 +329,22 @@ def _turn(path: str, identity: str, block: int) -> I64:
         for row, here in enumerate(rows.rows):
             turned[:, here] = rows.read(row, block, buffer).T
         points.write(block, turned)
-    return cells(turned, points.rows[block], store.read_array(LANDMARKS))
+    return cells(turned, points.rows[block], landmarks)
 
 
-def cells(distances: F32, here: slice, landmarks: I64) -> I64:
-    """How many of some points are in the cell of each landmark, shape (m,).
+def cells(distances: F32, here: slice, landmarks: I64) -> tuple[F32, I64]:
+    """Distances of the landmarks among some points, and how many of the points are in each landmark's cell, (m,).
+
+    A point is of the landmark that is nearest, the first of several; a landmark is always of its own.
 
     distances (points, m)
     here: Their vertices.
     landmarks (m,)
     """
-    nearest = distances.argmin(axis=1)
     low, high = np.searchsorted(landmarks, (here.start, here.stop))
-    nearest[landmarks[low:high] - here.start] = np.arange(low, high)
-    return np.bincount(nearest, minlength=len(landmarks))
+    inside, nearest = landmarks[low:high] - here.start, distances.argmin(axis=1)
+    nearest[inside] = np.arange(low, high)
+    return distances[inside], np.bincount(nearest, minlength=len(landmarks))
 
 
 def median_distance(square: F64, counts: I64) -> float:
@@ -353,103 +361,26 @@ def median_distance(square: F64, counts: I64) -> float:
     return float(distances[order[np.searchsorted(below, below[-1] / 2)]])
 
 
-def rows_of_landmarks(store: RunStore, vertices: I64) -> F32:
-    """Rows of D of some landmarks, (l, n), from the distances of all points to them: the whole matrix is read.
-
-    Raises ScalemaniError: If a vertex is no landmark.
-    """
-    layout, landmarks = Layout.of(store), store.read_array(LANDMARKS)
-    at = np.minimum(np.searchsorted(landmarks, vertices), len(landmarks) - 1)
-    lost = int((landmarks[at] != vertices).sum())
-    if lost:
-        raise ScalemaniError(
-            f"{lost} of {len(vertices)} rows are not landmarks, and D was given: only distances to the {layout.m} "
-            "landmarks are kept (landmarks_); the others are in what you gave"
-        )
-    points, found = layout.by_point(store), np.empty((len(vertices), layout.n), np.float32)
-    for block, here in enumerate(points.rows):
-        found[:, here] = points.read(block, 0)[:, at].T
-    return found
-
-
-def copy_points(store: RunStore, folder: Location) -> None:
-    """Copy the matrix (n, m) and its ledger into another folder of the same run, each chunk checked."""
-    layout = Layout.of(store)
-    ours, theirs = layout.by_point(store), layout.matrix(store, POINTS, folder)
-    theirs.create()
-    for row in range(len(ours.rows)):
-        theirs.write(row, ours.read(row, 0))
-
-
 def read_back(store: RunStore, chosen: I64) -> F32:
     """Distances of some landmarks to all of them, (l, m), from the matrix of all points."""
     layout = Layout.of(store)
     return layout.by_point(store).read_rows(store.read_array(LANDMARKS)[chosen])
 
 
-def check_square(store: RunStore) -> None:
-    """Refuse landmarks' own distances that are not those of the matrix of all points."""
-    layout = Layout.of(store)
-    found = read_back(store, np.arange(layout.m))
-    if not np.array_equal(found, store.read_array(SQUARE).T):
-        raise DamagedStoreError(f"{store.path!r}: {SQUARE!r} is not of these landmarks; fit again")
-
-
-def left_matrices(store: RunStore) -> Iterator[Fault]:
-    """Folders of matrices that are not of the run any more; before there are landmarks the same fit removes them."""
-    stages, folder = store.document.stages, open_location(store.path)
-    if "fit" not in stages and not has_landmarks(store):
-        return
-    used: set[str] = set() if not has_landmarks(store) else {POINTS} if "geodesics" in stages else {POINTS, ROWS}
-    for name in sorted({POINTS, ROWS} - used):
-        if (folder / name).exists():
-            yield Fault("leftover", name, "distances to landmarks that a stopped run left")
-
-
-def matrix_faults(store: RunStore, cluster: Cluster, report: Progress, *, whole: bool) -> Iterator[Fault]:
-    """Of the matrices, and of the counts that follow from them.
-
-    whole: Whether the array of landmarks is.
-    """
-    layout, finished = Layout.of(store), store.record(DistancesRecord) is not None
-    wanted = [layout.by_point(store)] if finished else [layout.by_point(store), layout.by_landmark(store)]
-    there = [matrix for matrix in wanted if finished or matrix.exists]
-    for matrix in there:
-        yield from folder_faults(matrix, finished)
-    tasks = [
-        (store.path, store.identity, matrix.name, row, finished, whole)
-        for matrix in there
-        for row in range(len(matrix.rows))
-    ]
-    counts, damaged = np.zeros(layout.m, np.int64), False
-    for done, (fault, part) in enumerate(cluster.map(_row, tasks), 1):
-        report("verify", done, len(tasks))
-        if fault is not None:
-            damaged = True
-            yield fault
-        elif part is not None:
-            counts += part
-    if finished and whole and not damaged:
-        try:
-            if not np.array_equal(store.read_array(COUNTS), counts):
-                yield Fault("array", COUNTS, "the points nearest to each landmark are others")
-        except DamagedStoreError:
-            pass  # it is among the faults of arrays
-
-
-def _row(path: str, identity: str, name: str, row: int, finished: bool, whole: bool) -> tuple[Fault | None, I64 | None]:
-    """One task: a row of chunks; its fault, and the cells of its points."""
+def _audited(
+    path: str, identity: str, name: str, row: int, finished: bool, whole: bool
+) -> tuple[Fault | None, I64 | None]:
+    """One task: a row of chunks; its fault, and the cells of its points where the array of landmarks is `whole`."""
     store = opened_anew(path, identity)
     matrix, found = Layout.of(store).matrix(store, name), list[I64]()
 
     def use(row: int, column: int, chunk: F32) -> None:
-        if name != POINTS or not whole:
-            return
-        here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
-        low, high = np.searchsorted(landmarks, (here.start, here.stop))
-        if chunk[landmarks[low:high] - here.start, np.arange(low, high)].any():
-            raise DamagedStoreError("landmarks are not at 0 from themselves")
-        found.append(cells(chunk, here, landmarks))
+        if name == POINTS and whole:
+            here, landmarks = matrix.rows[row], store.read_array(LANDMARKS)
+            own, counts = cells(chunk, here, landmarks)
+            if np.diagonal(own, np.searchsorted(landmarks, here.start)).any():
+                raise DamagedStoreError("landmarks are not at 0 from themselves")
+            found.append(counts)
 
     try:
         problem = row_problem(matrix, row, finished=finished, use=use)
@@ -461,16 +392,14 @@ def _row(path: str, identity: str, name: str, row: int, finished: bool, whole: b
 
 def some_chunks(store: RunStore) -> list[int]:
     """Chunks of points that are looked at, ascending."""
-    count = len(Layout.of(store).by_point(store).rows)
-    chosen: list[int] = np.sort(np.random.default_rng(1).choice(count, min(count, LOOKED_AT), replace=False)).tolist()
-    return chosen
+    return [int(block) for block in some_of(len(Layout.of(store).by_point(store).rows), LOOKED_AT, 1)]
 
 
 def _found_again(store: RunStore, graph: Any) -> Fault | None:
     """Rows of some landmarks, from the graph."""
     layout = Layout.of(store)
     points, landmarks = layout.by_point(store), store.read_array(LANDMARKS)
-    chosen = np.sort(np.random.default_rng(0).choice(layout.m, min(layout.m, LOOKED_AT), replace=False))
+    chosen = some_of(layout.m, LOOKED_AT)
     rows = geodesic_rows(graph, landmarks[chosen]).astype(np.float64)
     for block in some_chunks(store):
         here = points.rows[block]

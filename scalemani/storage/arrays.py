@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import DamagedStoreError
-from scalemani.storage.files import Location, below, checksum, checksum_of, in_order
+from scalemani.storage.files import Location, below, checksum, in_order
 from scalemani.storage.folders import LEFT
 from scalemani.storage.json import REMEDY, check_inside, read_plain
 from scalemani.storage.records import COPY, MOST_METADATA_BYTES, ROOT, array_metadata, known_steps
@@ -202,7 +202,7 @@ def write(folder: Location, name: str, array: NDArray[Any]) -> int:
             whole = _filled(data[number * rows : (number + 1) * rows], rows)
             (folder / chunk).write(whole.data, checksum(whole).to_bytes(4, "little"))
         (folder / "zarr.json").write(text)  # last: in object storage there is no array without
-    return checksum_of(text)
+    return checksum(text)
 
 
 def metadata_text(name: str, shape: tuple[int, ...], dtype: Any, rows: int, total: int) -> bytes:
@@ -271,7 +271,7 @@ def read(folder: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
 
 def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     content = read_plain(place / "zarr.json", MOST_METADATA_BYTES)
-    if metadata_sum is not None and checksum_of(content) != metadata_sum:
+    if metadata_sum is not None and checksum(content) != metadata_sum:
         raise ValueError("its metadata is not what was written")
     metadata = array_metadata(content, str(place / "zarr.json"), MOST_BYTES)
     shape, rows, dtype = tuple(metadata.shape), metadata.chunks[0], np.dtype(metadata.data_type).newbyteorder("<")
@@ -289,7 +289,7 @@ def _read(place: Location, name: str, metadata_sum: int | None) -> NDArray[Any]:
     for number, file in enumerate(files):
         check_inside(place.parent, below(file, place.parent))
         found = read_plain(file, size)
-        if checksum_of(found[:-4]) != int.from_bytes(found[-4:], "little"):
+        if checksum(found[:-4]) != int.from_bytes(found[-4:], "little"):
             raise ValueError("checksum differs")
         part = data[number * rows : (number + 1) * rows]
         part[...] = np.frombuffer(found, dtype, part.size).reshape(part.shape)

@@ -19,10 +19,9 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-from numpy.typing import NDArray
 
 from scalemani.errors import ScalemaniError
-from scalemani.storage.buckets import NEAR, URL, refuse_near_url
+from scalemani.storage.buckets import URL, refuse_near_url
 from scalemani.storage.folders import FilePath
 from scalemani.storage.objects import ObjectPath
 
@@ -44,8 +43,7 @@ def open_location(path: AnyPath) -> Location:
     said = os.fspath(path)
     if is_url(said):
         return ObjectPath.of(said)
-    if NEAR.match(said):  # also of a Path, which takes one of two slashes away
-        refuse_near_url(said)
+    refuse_near_url(said)  # also of a Path, which takes one of two slashes away
     return FilePath(at_home(said))
 
 
@@ -117,12 +115,7 @@ def below(entry: Location, folder: Location) -> str:
     return str(entry)[len(str(folder)) + 1 :]
 
 
-def checksum(array: NDArray[Any]) -> int:
-    """CRC32C of an array's bytes in C order."""
-    contiguous: Any = np.ascontiguousarray(array)  # read where it is: its bytes would be a copy
+def checksum(content: Any) -> int:
+    """CRC32C of bytes, of memory, or of an array's numbers in C order, which are read where they are."""
+    contiguous: Any = content if isinstance(content, bytes) else np.ascontiguousarray(content)
     return int(google_crc32c.value(contiguous))
-
-
-def checksum_of(content: Any) -> int:
-    """CRC32C of bytes, or of memory."""
-    return int(google_crc32c.value(content if isinstance(content, bytes) else np.frombuffer(content, np.uint8)))

@@ -27,8 +27,6 @@ MOST_NAME = 100  # bytes of a name that scratch names begin with; file systems t
 LEFT = re.compile(rf"\.[0-9a-f]{{32}}({OLD})?{PARTIAL}\Z")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_LINKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EACCES)  # of SMB and FUSE mounts
-PROBE = ".scalemani-"
-LEFT_SECONDS = 600  # a probe that much older than another is of a client that was killed: they live for seconds
 
 
 class FilePath(PosixPath):
@@ -371,34 +369,11 @@ class FilePath(PosixPath):
         parent = self.parent
         while not os.path.lexists(parent):
             parent = parent.parent
-        probe = parent / f"{PROBE}{uuid.uuid4().hex}"
+        probe = parent / f".scalemani-{uuid.uuid4().hex}"
         with suppress(FileNotFoundError, NotADirectoryError):
             os.lstat(self)  # its name may be too long
         probe.mkdir()
         probe.rmdir()
-
-    @contextmanager
-    def probe(self, text: str) -> "Iterator[FilePath]":
-        """A file for other processes to read, in the folder that this is, or will be, in; gone after the block."""
-        probe = self.parent.nearest_folder() / f"{PROBE}{uuid.uuid4().hex}{PARTIAL}"
-        try:
-            with room_for(probe, len(text)):
-                probe.write_text(text)
-            probe._remove_older()
-            yield probe
-        finally:
-            probe.unlink(missing_ok=True)
-
-    def _remove_older(self) -> None:
-        """Remove what killed clients left beside a probe, by the clock of the file system that has both."""
-        now = self.stat().st_mtime
-        for other in self.parent.glob(f"{PROBE}*"):
-            if re.fullmatch(rf"{re.escape(PROBE)}[0-9a-f]{{32}}({re.escape(PARTIAL)})?", other.name):
-                try:
-                    if now - other.lstat().st_mtime > LEFT_SECONDS:
-                        other.unlink()
-                except OSError:  # another client removed it, or it is another user's
-                    continue
 
 
 def _write(path: FilePath, content: Any) -> None:

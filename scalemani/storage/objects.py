@@ -348,16 +348,6 @@ class ObjectPath:
         probe.put(b"")
         probe.unlink()
 
-    @contextmanager
-    def probe(self, text: str) -> "Iterator[ObjectPath]":
-        """An object for other processes to read; gone after the block, or with the next writer here."""
-        probe = self.scratch_name()
-        probe.put(text.encode())
-        try:
-            yield probe
-        finally:
-            probe.remove()
-
     @property
     def unseen_remedy(self) -> str:
         """What to do where other processes can't see it."""

@@ -15,13 +15,15 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.errors import DamagedStoreError, ScalemaniError, StoreInUseError
-from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
+from scalemani.storage.files import AnyPath, Location, checksum, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import read_plain
 from scalemani.storage.writer import Writer
@@ -105,28 +107,23 @@ def digest(said: Any, *arrays: NDArray[Any]) -> str:
     return sums.hexdigest()
 
 
-def _packed(name: str, of: str, arrays: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+def _packed(name: str, of: str, arrays: Sequence[NDArray[Any]]) -> bytes:
     """A file's bytes, in memory of their own size: pieces may be as large as a basis."""
-    plain = [np.ascontiguousarray(array, DTYPES[array.dtype.kind == "i"]) for array in arrays]
+    plain: list[Any] = [np.ascontiguousarray(array, DTYPES[array.dtype.kind == "i"]) for array in arrays]
     said = json.dumps({"name": name, "of": of, "arrays": [[array.dtype.str, array.shape] for array in plain]}).encode()
-    at = -(-(_CRC_DIGITS + len(said) + 2) // 8) * 8  # numbers lie where a processor reads them best
-    content = np.empty(at + sum(array.nbytes for array in plain), np.uint8)
-    content[_CRC_DIGITS:at] = bytearray(b"\n" + said.ljust(at - _CRC_DIGITS - 2) + b"\n")
-    for array in plain:
-        content[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
-        at += array.nbytes
-    content[:_CRC_DIGITS] = bytearray(_crc(content))
-    return content
+    gap = b" " * (-(_CRC_DIGITS + len(said) + 2) % 8)  # numbers lie where a processor reads them best
+    parts = [b"\n" + said + gap + b"\n", *plain]
+    return b"".join([_digits(reduce(google_crc32c.extend, parts, 0)), *parts])
 
 
-def _crc(content: Any) -> bytes:
-    """The first letters of a file, from the rest of it."""
-    return f"{checksum_of(memoryview(content)[_CRC_DIGITS:]):0{_CRC_DIGITS}x}".encode()
+def _digits(crc: int) -> bytes:
+    """The first letters of a file, from the checksum of the rest of it."""
+    return f"{crc:0{_CRC_DIGITS}x}".encode()
 
 
 def _heading(content: bytes) -> bytes:
     """What is said before a piece's numbers; ValueError where a byte of the file is not as it was put."""
-    if content[:_CRC_DIGITS] != _crc(content):
+    if content[:_CRC_DIGITS] != _digits(checksum(memoryview(content)[_CRC_DIGITS:])):
         raise ValueError("damaged")
     return content[_CRC_DIGITS + 1 : content.index(b"\n", _CRC_DIGITS + 1)]
 

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from scalemani.errors import DamagedStoreError, ScalemaniError, import_declared
-from scalemani.storage.files import Location, checksum_of, create_once
+from scalemani.storage.files import Location, checksum, create_once
 from scalemani.storage.json import REMEDY, damaged, parsed, read_json, read_plain, refused
 
 KEY = "scalemani"
@@ -199,7 +199,7 @@ class RunDocument:
         count = 0
         for name, wanted in document.arrays.items():
             try:
-                count += checksum_of(read_plain(self.folder / name / "zarr.json", MOST_METADATA_BYTES)) != wanted
+                count += checksum(read_plain(self.folder / name / "zarr.json", MOST_METADATA_BYTES)) != wanted
             except DamagedStoreError:
                 count += 1
         return count
@@ -270,7 +270,7 @@ def seal(document: Any) -> dict[str, Any]:
     """The document with the CRC32C of its text."""
     parts = msgspec.structs.asdict(document) if isinstance(document, Document) else document
     bare = {key: value for key, value in parts.items() if key != "crc32c"}
-    return {**bare, "crc32c": checksum_of(canonical(bare))}
+    return {**bare, "crc32c": checksum(canonical(bare))}
 
 
 def as_group(document: dict[str, Any]) -> bytes:

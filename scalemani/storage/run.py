@@ -21,7 +21,7 @@ from scalemani.aliases import F32, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.storage import arrays
 from scalemani.storage.arrays import PIECES, check_size, fault_of, own_entries
-from scalemani.storage.files import AnyPath, Location, checksum_of, open_location
+from scalemani.storage.files import AnyPath, Location, checksum, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY, check_no_links
 from scalemani.storage.pieces import Pieces, digest
@@ -235,8 +235,8 @@ class RunStore:
         form = Form.of_distances(n, tile, compression)
         tiles = self._matrix(form)
         tiles.create()
-        self._opened = tiles, checksum_of(form.text)
-        self._written[DISTANCES] = checksum_of(form.text)
+        self._opened = tiles, checksum(form.text)
+        self._written[DISTANCES] = checksum(form.text)
         self.finish()
 
     def _matrix(self, form: Form) -> Tiles:
@@ -316,10 +316,6 @@ class RunStore:
         sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(LEFT_OUT)}
         return blake2b(canonical(sums), digest_size=16).hexdigest()
 
-    def state_of(self, prefix: str) -> tuple[tuple[str, int], ...]:
-        """Names and checksums of the arrays that begin so: other arrays, another state."""
-        return tuple(sorted(item for item in self.document.arrays.items() if item[0].startswith(prefix)))
-
 
 Made = TypeVar("Made")
 
@@ -343,21 +339,16 @@ def shared_run(path: str, identity: str) -> RunStore:
 
 
 class OncePerProcess(Generic[Made]):
-    """A function of a path and a run's id whose result is kept while the arrays that it is made of are the same.
+    """A function of a path and a run's id whose result is kept while the run's graph, which it is made of, is the same.
 
     make: (path, id) -> result; also as `__wrapped__`, for who wants it made anew.
-    prefix: How the names of those arrays begin.
     """
 
-    def __init__(self, make: Callable[[str, str], Made], prefix: str) -> None:
-        self.__wrapped__, self.__doc__, self._prefix = make, make.__doc__, prefix
-        self._kept = lru_cache(maxsize=2)(lambda path, identity, state: make(path, identity))
+    def __init__(self, make: Callable[[str, str], Made]) -> None:
+        self.__wrapped__, self.__doc__ = make, make.__doc__
+        self._kept = lru_cache(maxsize=2)(lambda path, identity, graph: make(path, identity))
         self.cache_clear = self._kept.cache_clear
 
     def __call__(self, path: str, identity: str) -> Made:
-        return self._kept(path, identity, shared_run(path, identity).state_of(self._prefix))
-
-
-def once_per_process(prefix: str) -> Callable[[Callable[[str, str], Made]], OncePerProcess[Made]]:
-    """Decorator: :class:`OncePerProcess` of a function, and of the arrays whose names begin so."""
-    return lambda make: OncePerProcess(make, prefix)
+        sums = shared_run(path, identity).document.arrays.items()
+        return self._kept(path, identity, tuple(sorted(item for item in sums if item[0].startswith("graph_"))))

@@ -22,7 +22,7 @@ import numpy as np
 from scalemani.aliases import F32, I64
 from scalemani.errors import DamagedStoreError, StoreUnreachableError
 from scalemani.storage.arrays import zarr_text
-from scalemani.storage.files import Location, checksum, checksum_of, create_once, open_location
+from scalemani.storage.files import Location, checksum, create_once, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.json import REMEDY, check_inside, read_json, read_plain
 from scalemani.storage.records import MOST_LINE_BYTES, MOST_METADATA_BYTES, Line, array_metadata, canonical
@@ -124,14 +124,14 @@ def read_form(folder: Location, wanted: int | None) -> tuple[Form, int]:
     """
     file = folder / "zarr.json"
     content = read_plain(file, MOST_METADATA_BYTES)
-    if wanted not in (None, checksum_of(content)):
+    if wanted not in (None, checksum(content)):
         raise DamagedStoreError(f"{str(file)!r} is not what was written; {REMEDY}")
     found = array_metadata(content, str(file), MOST_BYTES, tiles=True)
     forms = [Form.of_distances(found.shape[0], found.chunks[0], way) for way in (None, *COMPRESSIONS)]
     same = [form for form in forms if form.text == content]
     if not same or 4 * found.chunks[0] ** 2 > MOST_TILE:
         raise DamagedStoreError(f"{str(file)!r} is not that of float32 tiles; {REMEDY}")
-    return same[0], checksum_of(content)
+    return same[0], checksum(content)
 
 
 def drop_matrix(folder: Location, ledger: Location) -> None:
@@ -252,7 +252,7 @@ class Tiles:
         with room_for(file, buffer.nbytes):
             file.parent.make_folder()
         file.put(content)
-        return checksum(buffer) if self._codec is None else checksum_of(content)
+        return checksum(buffer) if self._codec is None else checksum(content)
 
     def read(self, row: int, column: int, buffer: F32 | None = None) -> F32:
         """One tile, checked; contiguous.
@@ -275,7 +275,7 @@ class Tiles:
         wanted = line.crc32c[column - self.columns_of(row).start]
         try:
             content: Any = self._content(file, buffer)
-            if checksum_of(content) != wanted:
+            if checksum(content) != wanted:
                 raise ValueError("checksum differs")
             if self._codec is not None:
                 if int.from_bytes(content[4:8], "little") != buffer.nbytes:  # Blosc would write as much as that says

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import click
 
 from scalemani.errors import IN_A_SEARCH, nearest
-from scalemani.methods import REGISTRY, Entry, is_known, word_of
+from scalemani.methods import REGISTRY, Entry, is_known
 from scalemani.parameters import Arguments, Option
 
-__all__ = ["chosen", "estimator_options", "in_options", "manners", "method_of", "reading"]
+__all__ = ["chosen", "estimator_options", "in_options", "manners", "reading"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -33,22 +33,14 @@ def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     raise click.BadParameter(f"{value!r} is none of {', '.join(REGISTRY)}{meant}")
 
 
-def _number_word_or_none(value: str) -> str | float | None:
-    if value.lower() == "none":
-        return None
+def _number_or_word(value: str) -> str | float:
     try:
         return float(value)
     except ValueError:
         return value
 
 
-def _word_or_none(value: str) -> str | None:
-    return None if value.lower() == "none" else value
-
-
-def _integer_or_none(value: str) -> int | None:
-    if value.lower() == "none":
-        return None
+def _integer(value: str) -> int:
     try:
         return int(value)
     except ValueError:
@@ -83,9 +75,9 @@ def _pairs(pairs: Sequence[str]) -> dict[str, Any] | None:
 
 #: What reads the words of a parameter, by the kind that :mod:`scalemani.parameters` says; click reads the others.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "number, word or none": _number_word_or_none,
-    "word or none": _word_or_none,
-    "integer or none": _integer_or_none,
+    "number, word or none": _number_or_word,
+    "word or none": str,
+    "integer or none": _integer,
     "count or file": _count_or_file,
     "pairs": _pairs,
 }
@@ -103,7 +95,10 @@ def option_of(parameter: Field[Any]) -> Decorator:
         return click.option(*names, is_flag=True, **more)
     reader = _READERS.get(option.kind)
     if reader is not None:
-        more["callback"] = lambda ctx, param, value: value if value is None else reader(value)
+        optional = option.kind.endswith("or none")
+        more["callback"] = lambda ctx, param, value: (
+            None if value is None or (optional and value.lower() == "none") else reader(value)
+        )
         more["default"] = None if default is None else str(default)
     more |= {"multiple": True} if option.kind == "pairs" else {"type": _TYPES.get(option.kind, str)}
     return click.option(*names, metavar=option.metavar, **more)
@@ -145,9 +140,7 @@ _READING = [
 
 _MANNERS = [  # --debug is looked for by `scalemani.terminal.console`
     click.option("-q", "--quiet", is_flag=True, help="No progress and no summary."),
-    click.option(
-        "--debug", is_flag=True, expose_value=False, help="Show where an error came from."
-    ),  # console.run asks
+    click.option("--debug", is_flag=True, expose_value=False, help="Show where an error came from."),
 ]
 
 
@@ -156,9 +149,10 @@ def _stacked(options: Sequence[Decorator]) -> Callable[[Function], Function]:
     return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
 
 
-def estimator_options(function: Function) -> Function:
-    """The method, and every parameter of the estimators but store and progress."""
-    return _stacked(_ESTIMATOR)(function)
+#: The method, and every parameter of the estimators but store and progress.
+estimator_options = _stacked(_ESTIMATOR)
+#: Options that every command has.
+manners = _stacked(_MANNERS)
 
 
 def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
@@ -186,11 +180,6 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
             click.get_current_context(),
         )
     return method, {key: value for key, value in found.items() if key not in some or key in method.own}
-
-
-def method_of(model: Any) -> str:
-    """What ``--method`` calls the estimator of a model."""
-    return word_of(type(model))
 
 
 def in_options(message: str) -> str:
@@ -277,8 +266,3 @@ def reading_again(how: Mapping[str, Any], *, named: bool) -> list[str]:
         asked += [("--columns", how["columns"]), ("--ignore", how["ignore"])]
     words = [word for option, value in asked if value is not None for word in (option, value)]
     return words + ([] if how["heading"] is None else ["--heading" if how["heading"] else "--no-heading"])
-
-
-def manners(function: Function) -> Function:
-    """Options that every command has."""
-    return _stacked(_MANNERS)(function)

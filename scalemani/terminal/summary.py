@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from scalemani.methods import word_of
 from scalemani.methods.base import method_for
 from scalemani.methods.words import Words, given_rows
 from scalemani.report.words import setting
-from scalemani.terminal.options import in_options, method_of
+from scalemani.terminal.options import in_options
 
 __all__ = ["as_json_values", "begun_line", "fit_lines", "info_lines", "info_record", "next_lines", "result_in"]
 
@@ -142,7 +143,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
     own = [*given_rows(s), *words_of(model).lines(s, everything=all_shares)]
     return [
-        f"method           {method_of(model)}",
+        f"method           {word_of(type(model))}",
         f"points           {points}",
         *(_neighbor_lines(s) if all_shares and "knn_method" in s else []),
         *(f"{name:<16} {value}" for name, value in own),

@@ -17,6 +17,7 @@ from scalemani.cluster import workers
 from scalemani.cluster.dask_cluster import DaskCluster
 from scalemani.errors import ScalemaniError
 from scalemani.storage.run import RunStore
+from scalemani.storage.writer import Writer
 
 
 def late_for_even(i):
@@ -237,7 +238,7 @@ def test_nothing_listens_off_this_machine():
 
 
 def test_a_path_that_workers_see_passes_and_leaves_nothing(client, tmp_path):
-    with DaskCluster() as cluster:
+    with Writer(tmp_path / "deep" / "run.zarr"), DaskCluster() as cluster:
         cluster.check_shared(str(tmp_path / "deep" / "run.zarr"))
     assert list(tmp_path.iterdir()) == []
 

@@ -121,8 +121,14 @@ def test_files_are_read_by_blocks_and_each_row_once(made, monkeypatch):
         assert [start for start, _ in taken] == [0, *(stop for _, stop in taken[:-1])] and taken[-1][1] == 60
         assert max(stop - start for start, stop in taken) <= most
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 8 * 3 * 5)
-    decoded, following = [], parquet._Columns._next
-    monkeypatch.setattr(parquet._Columns, "_next", lambda self: decoded.append(len(batch := following(self))) or batch)
+    decoded, batches = [], pq.ParquetFile.iter_batches
+
+    def counted(self, **how):
+        for batch in batches(self, **how):
+            decoded.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
     read(made / "x.parquet")
     assert sum(decoded) == 60 and max(decoded) <= 5
     values = open_points(f"{made}/x.parquet").values

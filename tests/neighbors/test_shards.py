@@ -296,7 +296,7 @@ def test_a_search_among_clusters_that_was_stopped_goes_on(columns, monkeypatch):
     monkeypatch.setattr(lists, "PIECE_SECONDS", 0.0)
     monkeypatch.setattr(lists, "BYTES_A_SECOND", 1e300)
     points = read_points(np.hstack([roll(1000)] * columns))
-    kept, real = Memory(), ClusterSearch._lists
+    kept, real = Memory(), ClusterSearch.each_nearest
     monkeypatch.setattr(ClusterSearch, "__init__", small_blocks(ClusterSearch.__init__))
 
     def found():
@@ -305,8 +305,13 @@ def test_a_search_among_clusters_that_was_stopped_goes_on(columns, monkeypatch):
 
     whole, pieces = found(), dict(kept)
     assert len(pieces) == 10 and whole.stats.n_clusters == (31 if columns > 1 else 1)
-    calls = []
-    monkeypatch.setattr(ClusterSearch, "_lists", lambda *given, **more: calls.append(0) or real(*given, **more))
+    calls = []  # blocks that are searched for
+
+    def counted(self, k, starts):
+        calls.extend(starts)
+        return real(self, k, starts)
+
+    monkeypatch.setattr(ClusterSearch, "each_nearest", counted)
     names = list(pieces)
     for gone in (names[3:], names[:1]):
         for name in gone:

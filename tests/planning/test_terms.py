@@ -35,7 +35,7 @@ from scalemani.neighbors.prepared import BLOCK_BYTES
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.steps import rows as scattered_rows
 from scalemani.steps.cuts import given_task_bytes, scattered_task_bytes, sweep_task_bytes
-from scalemani.steps.distances import write_given
+from scalemani.steps.distances import compute_distances
 from scalemani.steps.rows import _some_rows
 from scalemani.storage.tiles import Blocks
 
@@ -142,12 +142,12 @@ def test_a_given_matrix_on_its_way_into_tiles(tmp_path):
     reader, store = first_reader(np.ones((n, columns)), "float64"), empty_run(tmp_path / "run", n, tile)
 
     def read(here):
-        return matrix.part(where.astype(int)[here], where.astype(int)[here.start :])
+        return matrix.part(where.astype(int)[here], where.astype(int)[here.start :]).astype(np.float32)
 
     def write():
         for row in range(len(store.blocks)):  # of the call before
             store.tiles.unfinish(row)
-        write_given(store, read, 1.0, lambda *_: None, {"first": reader})
+        compute_distances(None, store, lambda *_: None, {"first": reader}, read)
 
     measured = peak(write)
     shares = 2 * share_bytes(n, columns) + panel_bytes(tile, columns, 8)

@@ -184,9 +184,7 @@ def test_of_a_d_that_is_whole_it_is_read_back_and_no_row_is_written(tmp_path, mo
     expected = SEEN.pop("squares")
     store = RunStore(tmp_path / "run")
     written, real = [], Tiles.write
-    monkeypatch.setattr(
-        Tiles, "write", lambda self, row, *more: (written.append(row), real(self, row, *more))[1]
-    )
+    monkeypatch.setattr(Tiles, "write", lambda self, row, *more: (written.append(row), real(self, row, *more))[1])
     store.forget("solve", "fit")
     watched(tmp_path / "run").fit(X)
     np.testing.assert_array_equal(SEEN.pop("squares"), expected)

@@ -18,7 +18,7 @@ from scalemani.geodesics.rows import save_graph
 from scalemani.kernel import operators
 from scalemani.kernel.eigensolver import start_block
 from scalemani.kernel.operators import FIRST_BLOCK, FIRST_FOUND, CentredKernels, FirstRead, first_reader
-from scalemani.steps.distances import compute_distances, write_given
+from scalemani.steps.distances import compute_distances
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
@@ -190,7 +190,8 @@ def test_a_read_by_rows_and_given_distances_find_the_same_bits(cluster, tmp_path
     D = store.read_rows(np.arange(N)).astype(float)
     given = RunStore.create(tmp_path / "run")
     given.create_distances(N, 16)
-    again = write_given(given, lambda here: D[here, here.start :], 1.0, quiet, {FIRST_FOUND: first_reader(block)})
+    first = {FIRST_FOUND: first_reader(block)}
+    again = compute_distances(None, given, quiet, first, lambda here: D[here, here.start :].astype(np.float32))
     np.testing.assert_array_equal(again[FIRST_FOUND], found)
 
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import naive
@@ -19,7 +20,7 @@ from scalemani.geodesics.reads import DISTANCE_COUNTS, FINITE, DistanceCounts, b
 from scalemani.geodesics.rows import power_of_two_scale, sampled_median, save_graph, shared_graph
 from scalemani.kernel.eigensolver import start_block
 from scalemani.steps import distances
-from scalemani.steps.distances import RowWork, write_given
+from scalemani.steps.distances import RowWork
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
@@ -283,13 +284,13 @@ def test_given_distances_are_taken_as_they_are(tmp_path, tile):
 
     def read_upper(here):
         asked.append(here)
-        return D[here, here.start :]
+        return (D[here, here.start :] / 4).astype(np.float32)
 
-    found = write_given(store, read_upper, 4.0, lambda *told: heard.append(told), taken(N))
+    found = distances.compute_distances(None, store, lambda *told: heard.append(told), taken(N), read_upper)
     np.testing.assert_allclose(whole(store), D / 4, rtol=1e-7)
     assert asked == list(store.blocks)
     assert heard[-1] == ("geodesics", len(asked), len(asked))
-    again = write_given(store, read_upper, 4.0, quiet, taken(N))
+    again = distances.compute_distances(None, store, quiet, taken(N), read_upper)
     assert again.keys() == found.keys()
     for name in found:
         np.testing.assert_array_equal(again[name], found[name])
@@ -410,8 +411,10 @@ def test_given_distances_are_counted_in_the_unit_of_the_tiles(tmp_path):
     for scale in (1.0, 4.0):
         store = RunStore.create(tmp_path / f"{scale}")
         store.create_distances(N, 50)
+        tiles = (D / scale).astype(np.float32)
         for _ in range(2):
             counted_only = {DISTANCE_COUNTS: DistanceCounts()}  # inf - inf is no number that a read of D takes
-            counts = write_given(store, lambda here: D[here, here.start :], scale, quiet, counted_only)[DISTANCE_COUNTS]
-            np.testing.assert_array_equal(counts, counted((D / scale).astype(np.float32)[np.triu_indices(N, 1)]))
+            upper = partial(lambda tiles, here: tiles[here, here.start :], tiles)
+            counts = distances.compute_distances(None, store, quiet, counted_only, upper)[DISTANCE_COUNTS]
+            np.testing.assert_array_equal(counts, counted(tiles[np.triu_indices(N, 1)]))
             assert counts[-1] == 40 * 80

@@ -11,7 +11,7 @@ from stored_models import X, fitted, same
 
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.storage.files import checksum_of
+from scalemani.storage.files import checksum
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import COMPRESSIONS
 from scalemani.terminal.commands import cli
@@ -49,7 +49,7 @@ def test_tiles_come_back_with_their_bits_from_fewer_bytes(distances, tmp_path, n
         np.testing.assert_array_equal(tile, plain.tiles.read(row, column))
         for store in (plain, small):
             line = json.loads(Path(store.path, "ledger", f"{row}.json").read_bytes())
-            assert line["crc32c"][column - row] == checksum_of(store.tiles.file(row, column).read_bytes())
+            assert line["crc32c"][column - row] == checksum(store.tiles.file(row, column).read_bytes())
     assert disk_of(small.path) < 0.9 * disk_of(plain.path)
 
 

@@ -25,7 +25,7 @@ from scalemani.neighbors.choice import SearchStrategy
 from scalemani.projection.long import project, shared_projector
 from scalemani.steps.records import BINS
 from scalemani.storage.arrays import REAL, expected_of, fault_of
-from scalemani.storage.files import checksum_of
+from scalemani.storage.files import checksum
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Form
 from scalemani.terminal.commands import cli
@@ -172,7 +172,7 @@ def test_distances_of_another_size_than_the_graph_are_refused(copied):
     place = copied()
     text = Form.of_distances(25, 25).text
     (place / "distances/zarr.json").write_bytes(text)
-    sealed_document(place, lambda found: found["arrays"].update(distances=checksum_of(text)))
+    sealed_document(place, lambda found: found["arrays"].update(distances=checksum(text)))
     with pytest.raises(DamagedStoreError, match="D is of 25 vertices and the graph of 24"):
         load(place).geodesics([0])
 

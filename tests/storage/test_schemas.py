@@ -18,7 +18,7 @@ from scalemani.integrity import verify
 from scalemani.parameters import Parameters
 from scalemani.steps.graph import NeighborsStep
 from scalemani.steps.records import NeighborsFields
-from scalemani.storage.files import checksum_of
+from scalemani.storage.files import checksum
 from scalemani.storage.json import check_no_links, parsed, read_json
 from scalemani.storage.records import Line, WriterRecord, array_metadata, document_of, seal
 from scalemani.storage.run import RunStore
@@ -289,7 +289,7 @@ def test_metadata_of_an_array_that_no_run_writes_are_refused(tmp_path, at, new):
         file = tmp_path / "run" / name / "zarr.json"
         text = json.dumps(replaced(json.loads(file.read_text()), at, new), indent=2).encode()
         file.write_bytes(text)
-        sums = {name: checksum_of(text)}
+        sums = {name: checksum(text)}
         sealed_document(tmp_path / "run", lambda found, sums=sums: found["arrays"].update(sums))
         with pytest.raises(DamagedStoreError, match=rf"{name}|ledger") as told:  # of other tiles it has no lines
             read(RunStore(tmp_path / "run"))
