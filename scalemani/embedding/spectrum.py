@@ -31,7 +31,7 @@ from scalemani.aliases import F64
 from scalemani.embedding.coordinates import Embedding
 from scalemani.embedding.dimension import broken_stick
 from scalemani.errors import AdditiveConstantWarning, ScalemaniWarning, UndeterminedAxesWarning, warn
-from scalemani.kernel.constant import Solution
+from scalemani.kernel.constant import DEFINITE, Solution
 from scalemani.kernel.eigensolver import first_block
 from scalemani.kernel.operators import DistanceSums
 from scalemani.words import two_digits
@@ -65,7 +65,7 @@ def spectrum_account(
     trace = plain + 2 * mass if embedding.flipped else sums.trace(c, nugget)
     moduli, positive = _sums_of_the_kernel(solution, trace, mass)
     # Eigenvalues of K2 itself; None where the pairs are K(c)'s.
-    own = values - nugget if solution.correction == "lingoes" or nugget == 0 else None
+    own = values - nugget if nugget == solution.lingoes else None
     corrected = _shares(values, trace) if own is None or nugget else _shares(own - lowest, plain - (n - 1) * lowest)
     shown = float(np.maximum(sizes, 0.0).sum())
     missed = norm - float((values[embedding.active] ** 2).sum())
@@ -78,7 +78,7 @@ def spectrum_account(
     return {
         "correction": solution.correction,
         "additive_constant": c * embedding.scale,
-        "lingoes_constant": nugget * area if solution.correction == "lingoes" else 0.0,
+        "lingoes_constant": solution.lingoes * area,
         "median_distance": median * embedding.scale,
         "max_distance": sums.maximum * embedding.scale,
         "constant_over_median": ratio,
@@ -124,7 +124,7 @@ def _sums_of_the_kernel(solution: Solution, trace: float, mass: float) -> tuple[
     if solution.nugget == 0:
         return trace + 2 * mass, trace + mass
     left = 0.0
-    if solution.correction == "number":  # less than c* may have been given
+    if solution.correction not in DEFINITE:  # less than c* may have been given
         values = solution.pairs.values
         left = max(float(values[values > 0].sum()) - trace, -solution.pairs.lowest, 0.0)
     return trace + 2 * left, trace + left
@@ -148,7 +148,7 @@ def pieces(solution: Solution, embedding: Embedding, n: int) -> int:
     kernels with negative eigenvalues before it counts.
     """
     if solution.nugget:
-        return n - (1 if solution.correction == "number" else 2)
+        return n - (2 if solution.correction in DEFINITE else 1)
     active = int(embedding.active.sum())
     floor = embedding.tolerance * max(float(embedding.sizes[0]), 0.0)
     if not embedding.flipped and solution.most_negative < -floor:
@@ -183,7 +183,7 @@ def _remarks(solution: Solution, embedding: Embedding, ratio: float, gap: float 
     if empty is not None:
         found.append((None, empty))
     if ratio > 1:
-        if solution.correction == "lingoes":
+        if solution.lingoes:
             what = f"Lingoes' constant s puts equal points sqrt(2s) apart, which is about {two_digits(ratio)} times"
         else:
             what = f"the additive constant is about {two_digits(ratio)} times"
@@ -245,18 +245,22 @@ def much_negative(s: Mapping[str, Any]) -> str | None:
     return "a closed or curved shape, or shortcut edges between what is far apart: try fewer neighbours"
 
 
+def of_sizes(s: Mapping[str, Any]) -> bool:
+    """Whether eigenvalues count by their size, whatever the sign."""
+    return bool(s["correction"] == "flip")
+
+
 def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:
-    kind, complete = s["correction"], bool(s.get("complete"))
-    certain = kind in ("cailliez", "lingoes")  # their kernels have no negative eigenvalue
+    complete, certain, flipped = bool(s.get("complete")), s["correction"] in DEFINITE, of_sizes(s)
     if key == "gof" and not certain:
         # A given constant may leave negative eigenvalues, of which the lowest alone is known.
         of_all = complete and (not s["shift"] or s.get("lowest_ritz_value", -1.0) >= 0)
         return [EXACT if of_all else MOST] * p
-    if complete or (key == "most_negative_eigenvalue" and kind == "lingoes" and s["shift"] and s.get("converged")):
+    if complete or (key == "most_negative_eigenvalue" and s.get("lingoes_constant") and s.get("converged")):
         return [EXACT] * p
-    if key == "negative_mass" or (key == "trace" and kind == "flip"):
+    if key == "negative_mass" or (key == "trace" and flipped):
         return [LEAST] * p
-    if key == "most_negative_eigenvalue" or (key == "share" and kind == "flip"):
+    if key == "most_negative_eigenvalue" or (key == "share" and flipped):
         return [MOST] * p
     if key == "rel_corr_eig" and not certain and not s["shift"]:
         # (λ + s) / (trace + (n - 1) s) with too small an s: it falls with s for λ above the mean eigenvalue.

@@ -46,6 +46,8 @@ from scalemani.kernel.eigensolver import Combination, RitzPairs, block_rayleigh_
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import Kernels, centred
 
+DEFINITE = ("cailliez", "lingoes")  # whose kernels have no negative eigenvalue: found at the low end of the spectrum
+
 READS_OF_METHODS = {"power": 20_000, "arnoldi": 3_000}
 
 
@@ -206,6 +208,11 @@ class Solution:
     most_negative: float
     n_reads: int
     tolerance: float = RANK_TOLERANCE
+
+    @property
+    def lingoes(self) -> float:
+        """Lingoes' s, what is added to squared distances is twice it; 0 for the others."""
+        return self.nugget if self.correction == "lingoes" else 0.0
 
 
 def solve(

@@ -13,7 +13,7 @@ import scipy.linalg as sl
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.kernel import blas
-from scalemani.kernel.constant import projected_constant
+from scalemani.kernel.constant import DEFINITE, projected_constant
 from scalemani.kernel.eigensolver import GUARDS, first_block, gaussian_block, orthonormal
 
 FEWEST, MOST = 128, 512  # vertices to start from
@@ -59,7 +59,7 @@ def nystrom_block(rows: F32, vertices: I64, width: int, n_top: int, correction: 
     elif not isinstance(correction, str) and correction is not None:
         c = float(correction)
     values, vectors = sl.eigh(k2 + 2 * c * k1)
-    n_low = max(width - n_top - GUARDS, 0) if correction in ("cailliez", "lingoes") else 0
+    n_low = max(width - n_top - GUARDS, 0) if correction in DEFINITE else 0
     if correction == "flip":
         chosen = np.argsort(-np.abs(values), kind="stable")[:width]
     else:

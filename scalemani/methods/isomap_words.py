@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import I64
-from scalemani.embedding.spectrum import LEAST_GAP, much_negative, said_of_list, side, sides
+from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, said_of_list, side, sides
+from scalemani.kernel.constant import DEFINITE
 from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
@@ -47,6 +48,18 @@ _FACTS = {
     "negative_mass": "sizes of the negative eigenvalues, sum",
     "gof": "GOF of R's cmdscale",
     "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
+}
+_WITHOUT_A_CONSTANT = {  # in a word, and in a sentence
+    "none": (
+        "none",
+        "No correction: distances are embedded as they are. Where no points in flat space have them, some eigenvalues "
+        "are negative and are left out.",
+    ),
+    "flip": (
+        "flip: the moduli of the eigenvalues",
+        "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever the "
+        "sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
+    ),
 }
 _OF_SIZES = {  # where eigenvalues count by their size
     "share": "the eigenvalue's size over the sum of all sizes",
@@ -222,24 +235,23 @@ def _correction_of(s: Account) -> str:
 def _correction(s: Account, number: Callable[[Any], str]) -> str:
     """Which correction it is, and how large its constant; `number` sets numbers for the terminal or the page."""
     kind = _correction_of(s)
-    if kind in ("none", "flip"):
-        return kind if kind == "none" else "flip: the moduli of the eigenvalues"
+    if kind in _WITHOUT_A_CONSTANT:
+        return _WITHOUT_A_CONSTANT[kind][0]
     median = f"about {two_digits(s['constant_over_median'])} times the median distance"
     if kind == "lingoes":
-        constant = s.get("lingoes_constant", s["shift"])  # a fit of an earlier version lacks it
-        return f"lingoes: constant s = {number(constant)}; sqrt(2s) is {median}"
+        return f"lingoes: constant s = {number(s['lingoes_constant'])}; sqrt(2s) is {median}"
     at = f"of about {two_digits(s['median_distance'])}"
     return f"{'given' if kind == 'number' else kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
 
 
 def _meaning(s: Account, key: str, usual: str) -> str:
     """What a number is, which is usually something else."""
-    return _OF_SIZES.get(key, usual) if _correction_of(s) == "flip" else usual
+    return _OF_SIZES.get(key, usual) if of_sizes(s) else usual
 
 
 def _shares_for_the_stick(s: Account) -> str:
     """The key of the shares without negative parts, which are compared with the broken stick's pieces."""
-    return "share" if _correction_of(s) == "flip" or not s.get("rel_corr_eig") else "rel_corr_eig"
+    return "share" if of_sizes(s) or not s.get("rel_corr_eig") else "rel_corr_eig"
 
 
 def about_the_correction(s: Account) -> list[str]:
@@ -251,33 +263,25 @@ def about_the_correction(s: Account) -> list[str]:
 
 def _correction_in_words(s: Account) -> list[str]:
     kind, shift = _correction_of(s), s["shift"]
-    if kind == "none":
-        return [
-            "No correction: distances are embedded as they are. Where no points in flat space have them, some "
-            "eigenvalues are negative and are left out.",
-        ]
-    if kind == "flip":
-        return [
-            "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever "
-            "the sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
-        ]
-    if not shift and kind not in ("cailliez", "lingoes"):
-        return ["The constant is 0, as it was asked for: distances are embedded as they are."]
+    if kind in _WITHOUT_A_CONSTANT:
+        return [_WITHOUT_A_CONSTANT[kind][1]]
     if not shift:
-        return ["No constant is needed: up to rounding these are distances of points in flat space."]
+        needless = "No constant is needed: up to rounding these are distances of points in flat space."
+        asked = "The constant is 0, as it was asked for: distances are embedded as they are."
+        return [needless if kind in DEFINITE else asked]
     flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
     ratio = (
         f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
         f"(about {two_digits(s['median_distance'])})"
     )
-    if kind == "lingoes":
+    if s.get("lingoes_constant"):
         return [
             f"Lingoes' constant is {number(shift)}: twice it is added to every squared distance between different "
             "points, the least that leaves no negative eigenvalue. Points that were equal would be as far apart as "
             f"{ratio}.",
             f"The constant itself is added to each eigenvalue. {flat}",
         ]
-    given = "the least that leaves no negative eigenvalue" if kind == "cailliez" else "as it was asked for"
+    given = "the least that leaves no negative eigenvalue" if kind in DEFINITE else "as it was asked for"
     return [
         f"The constant is {number(s['additive_constant'])}, {ratio}. It is added to every distance between different "
         f"points, {given}.",
@@ -328,7 +332,7 @@ def _about_the_shift(s: Account) -> Iterator[Notice]:
             ],
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
-    if _correction_of(s) == "none" and negative and trace > 0 and negative > _SOME_NEGATIVE * trace:
+    if not s["shift"] and not of_sizes(s) and negative and trace > 0 and negative > _SOME_NEGATIVE * trace:
         least, much = f"{side(s, 'negative_mass')} ".lstrip(), much_negative(s)
         yield Notice(
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",

@@ -26,7 +26,7 @@ from scalemani.errors import SelfCheckError
 from scalemani.geodesics.batches import MOST_HOPS
 from scalemani.geodesics.rows import MOST_ASYMMETRY, ROUNDING
 from scalemani.kernel import blas
-from scalemani.kernel.constant import Solution
+from scalemani.kernel.constant import DEFINITE, Solution
 from scalemani.kernel.eigensolver import rounding
 from scalemani.kernel.operators import DistanceSums
 from scalemani.projection.linear_map import Axes
@@ -192,7 +192,7 @@ def _lowest(rows: F32, vertices: I64, solution: Solution, embedding: Embedding) 
     Of landmarks v are sums over the points that each stands for, whose entries are what K v is compared with.
     """
     pairs, v = solution.pairs, solution.pairs.low_vector
-    if solution.correction not in ("cailliez", "lingoes") or solution.nugget == 0:
+    if solution.correction not in DEFINITE or solution.nugget == 0:
         return {}
     first = max(abs(float(pairs.values[0])), np.finfo(float).tiny)
     wide = rows.astype(np.float64)

@@ -64,7 +64,7 @@ def _solver(parameters: Parameters) -> str:
     """What the reads depend on, a key of `EXPECTED_READS`."""
     if parameters.correction == "cailliez":
         return parameters.constant_solver
-    return "lingoes" if parameters.correction == "lingoes" else "none"
+    return str(parameters.correction) if parameters.correction in EXPECTED_READS else "none"
 
 
 def _restarting(width: int, most_columns: int) -> float:

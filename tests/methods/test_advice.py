@@ -62,6 +62,7 @@ def test_above_a_fifth_of_the_trace_negative_mass_is_explained_and_no_correction
     """A curved shape, or shortcut edges, stay what they are under any correction."""
     shift = 0.0 if correction in (None, "flip") else 2.0
     found = {"correction": correction, "negative_mass": negative, "shift": shift, "constant_over_median": 4.0}
+    found |= {"lingoes_constant": shift if correction == "lingoes" else 0.0}
     words = " ".join(about_the_correction({**QUIET, **found}))
     advised = " ".join(word for notice in said(**found) for word in notice.words)
     if negative > 0.2 * 90:
@@ -95,7 +96,10 @@ def test_of_given_distances_no_neighbours_are_advised():
         ({"shift": 0.0, "additive_constant": 0.0}, ["No constant is needed"]),
         ({"correction": 2.0}, ["as it was asked for", "Half of its square, 2"]),
         ({"correction": "number", "shift": 0.0}, ["The constant is 0, as it was asked for"]),
-        ({"correction": "lingoes"}, ["Lingoes' constant is 2: twice it", "as far apart as about 0.50 times"]),
+        (
+            {"correction": "lingoes", "lingoes_constant": 2.0},
+            ["Lingoes' constant is 2: twice it", "as far apart as about 0.50 times"],
+        ),
         ({"correction": "flip", "shift": 0.0}, ["sign flipped"]),
         ({"correction": None, "shift": 0.0}, ["No correction"]),
         ({"correction": "none", "shift": 0.0}, ["No correction"]),
