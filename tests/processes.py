@@ -133,8 +133,8 @@ class Fleet:
         self.address = f"tcp://127.0.0.1:{free_port()}"
         self.options = {"memory_limit": memory_limit, "nanny": nanny, "threads": threads}
         self.environment = {**os.environ, **CONFIG, "SCALEMANI_GATE": str(self.gate), **config}
-        path = os.pathsep.join((str(HERE), str(HERE.parent), self.environment.get("PYTHONPATH", "")))
-        self.environment["PYTHONPATH"] = path
+        # a test's own functions are run there, too
+        self.environment["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, sys.path)])
         self.parties, self.workers, self.scheduler, self.count = [], [], None, workers
 
     def __enter__(self):
