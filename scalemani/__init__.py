@@ -10,7 +10,7 @@ The folders and files, in the order in which data go through them; each may impo
     parameters                        what a user may ask for
     steps                             what a fit makes and its run keeps: a stage over the store and the cluster
     methods                           which steps make a method, and what places new points by it
-    planning                          what a fit will take
+    planning                          before a fit: what it will take, and how many neighbours it should have
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
     estimators, anndata, xarray       what a user calls
     formats, report, demo, terminal   files, the page of a run, the demo, the command line
@@ -23,13 +23,18 @@ Names are loaded when first used: scikit-learn, Numba and Dask take seconds to i
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Isomap", "KernelIsomap", "load"]
+__all__ = ["Isomap", "KernelIsomap", "load", "scan"]
 
 if TYPE_CHECKING:
     from scalemani.estimators import Isomap, KernelIsomap, load
+    from scalemani.planning.scan import scan
 
 
 def __getattr__(name: str) -> Any:
+    if name == "scan":
+        from scalemani.planning.scan import scan
+
+        return scan
     if name in __all__:
         from scalemani import estimators
 

@@ -114,6 +114,10 @@ class BlindWorkerWarning(ScalemaniWarning):
     """A Dask worker that joined in the middle of a run can't see the store, and gets no tasks."""
 
 
+class ShortcutWarning(ScalemaniWarning):
+    """A few edges of the neighbour graph leap from one part of the data to another, and bend the map."""
+
+
 class RankWarning(ScalemaniWarning):
     """Axes without geometry were asked for; their coordinates are 0."""
 

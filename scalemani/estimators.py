@@ -301,6 +301,11 @@ class KernelIsomap(Embedder):
         "conformal" (C-Isomap: de Silva & Tenenbaum 2003): an edge is divided by sqrt(M_i M_j), M_i the mean distance of
         point i to its own neighbours; of a new point to those that it finds. It undoes a stretching that spaces the
         points out, if they were even before that, and errs where density has other reasons. Lengths have no unit then.
+    shortcuts : {"warn", "remove", "keep"}, default "warn"
+        A few edges of the graph that leap from one part of the data to another, as from a turn of a Swiss roll to the
+        next, bend the whole map. They are looked for in every graph (:mod:`scalemani.geodesics.shortcuts`). "warn":
+        ShortcutWarning names them. "remove": they are taken out; the graph stays connected. "keep": no look. A graph
+        that was given is only warned of. Bridges of disconnected="join" and edges between clusters are no shortcuts.
 
     Attributes
     ----------
@@ -333,10 +338,12 @@ class KernelIsomap(Embedder):
         - ape's pcoa: `relative_eig` (of K2; None where λ is of K(c)), `rel_corr_eig`, `broken_stick` (what chance
           would give); `reconstruction_error`: scikit-learn's, sqrt(||K||² - Σλ²) / n;
         - `constant_solver`; `n_rows`, `n_distinct`, `n_vertices`; `n_edges`, `edge_weights`, `n_components_of_graph`,
-          `component_sizes`, `n_bridges`; `knn_method`, `knn_recall`; `knn_left_out`: listed neighbours that are no
-          edges, since the rows have nothing in common; `knn_account`: distances that were evaluated, where they are
-          counted, clusters and shards; `warnings`: in words, those of the spectrum; `notes`: what much negative mass
-          means;
+          `component_sizes`, `n_bridges`; `n_shortcuts`: edges that leap, `shortcuts_removed`; if there are any,
+          `shortcut_edges` (rows at the ends, length, flow: share of all sampled shortest paths through it) and
+          `shortcut_harm`: share of sampled distances that are longer by a fifth or more without; `knn_method`,
+          `knn_recall`; `knn_left_out`: listed neighbours that are no edges, since the rows have nothing in common;
+          `knn_account`: distances that were evaluated, where they are counted, clusters and shards; `warnings`: in
+          words, those of the spectrum; `notes`: what much negative mass means;
           `self_check`: the largest deviation in each check that the fit passed (:mod:`scalemani.steps.checks`);
         - by landmarks all of it is of the n points put where their nearest landmarks are; `n_landmarks`,
           `landmark_method`, `landmark_reach`: the largest distance from a point to its landmark ("maxmin").

@@ -247,10 +247,24 @@ class Arguments:
         ),
         choices=("plain", "conformal"),
     )
+    shortcuts: str = parameter(
+        "warn",
+        Option(
+            "If a few edges of the graph leap from one part of the data to another: say so, remove them, or keep the "
+            "graph as it is without a look."
+        ),
+        choices=("warn", "remove", "keep"),
+    )
 
 
 #: What a run is called with each time, and not what it fitted.
 PASSING = (*(one.name for one in fields(Arguments) if not one.metadata["recorded"]), "keep_distances")
+
+#: What a scan over numbers of neighbours takes besides these.
+SCANNED = (
+    *("n_components", "metric", "metric_params", "graph", "disconnected", "knn", "memory_limit", "random_state"),
+    "edge_weights",
+)
 
 
 @dataclass

@@ -46,6 +46,13 @@ DOCUMENT = {
             "component_sizes": [60],
             "n_bridges": 0,
         },
+        "shortcuts": {
+            "fields": {"shortcuts": "warn or keep", "random_state": None},
+            "looked": True,
+            "n_shortcuts": 0,
+            "harm": 0.0,
+            "negative_mass": [0.04, 0.04],
+        },
         "start": {"fields": {"n_components": 1, "correction": None, "random_state": 0}, "most_columns": 60},
         "geodesics": {"tile_size": 16, "median": 4.9},
         "solve": {
@@ -88,6 +95,7 @@ DOCUMENT = {
                 "keep_distances": True,
                 "landmarks": None,
                 "landmark_method": "maxmin",
+                "shortcuts": "warn",
             },
         },
         "method": {"name": "kernel-isomap", "module": "scalemani.estimators"},

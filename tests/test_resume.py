@@ -310,6 +310,6 @@ def test_progress_names_the_stages_in_order_and_counts_up(tmp_path):
     seen = []
     fitted(tmp_path / "r", progress=lambda *call: seen.append(call))
     stages = list(dict.fromkeys(stage for stage, _, _ in seen))
-    assert stages == ["points", "neighbors", "graph", "geodesics", "solve"]
+    assert stages == ["points", "neighbors", "graph", "shortcuts", "geodesics", "solve"]
     done = [d for stage, d, total in seen if stage == "geodesics"]
     assert done == list(range(TILE_ROWS + 1))

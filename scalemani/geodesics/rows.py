@@ -12,10 +12,12 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.batches import PathGraph, paths_bytes, workspace_bytes
 from scalemani.geodesics.paths import geodesic_rows
+from scalemani.graph.edges import without_edges
 from scalemani.storage.arrays import check_lists
 from scalemani.storage.json import REMEDY
 from scalemani.storage.run import OncePerProcess, RunStore, shared_run
 
+WITHOUT = "graph_without"  # the array (c, 2) of the edges that a run's graph has and its paths leave out
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range
 
@@ -52,9 +54,16 @@ def save_graph(store: RunStore, matrix: Any, scale: float) -> None:
 
     matrix (n, n): Symmetric, vertices in vertex order, user's unit.
     """
-    store.write_array("graph_indptr", np.asarray(matrix.indptr, np.int64))
-    store.write_array("graph_indices", np.asarray(matrix.indices, np.int32))
-    store.write_array("graph_weights", (np.asarray(matrix.data, np.float64) / scale).astype(np.float32))
+    graph = scaled(matrix, scale)
+    store.write_array("graph_indptr", np.asarray(graph.indptr, np.int64))
+    store.write_array("graph_indices", np.asarray(graph.indices, np.int32))
+    store.write_array("graph_weights", graph.data)
+
+
+def scaled(matrix: Any, scale: float) -> sp.csr_array:
+    """A graph (n, n) in another unit, as tasks use it: lengths / scale as float32."""
+    weights = (np.asarray(matrix.data, np.float64) / scale).astype(np.float32)
+    return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 @OncePerProcess
@@ -73,7 +82,7 @@ def shared_graph(path: str, identity: str) -> sp.csr_array:
         raise DamagedStoreError(f"{path!r}: the neighbour graph has edges out of order; {REMEDY}")
     if (graph != graph.T).nnz:
         raise DamagedStoreError(f"{path!r}: the neighbour graph is not symmetric; {REMEDY}")
-    return graph
+    return without_edges(graph, store.read_array(WITHOUT)) if WITHOUT in store.document.arrays else graph
 
 
 @OncePerProcess

@@ -104,6 +104,15 @@ def with_edges(matrix: csr_array, pairs: I64, lengths: F64) -> csr_array:
     )
 
 
+def without_edges(matrix: csr_array, pairs: I64) -> csr_array:
+    """A symmetric graph without some edges (c, 2), which it has."""
+    rows, columns, values = edges_of(matrix)
+    m = int(matrix.shape[0])
+    gone = np.isin(rows * m + columns, np.concatenate([pairs[:, 0] * m + pairs[:, 1], pairs[:, 1] * m + pairs[:, 0]]))
+    indptr = np.concatenate([[0], np.cumsum(~gone)])[matrix.indptr].astype(matrix.indptr.dtype)
+    return csr_array((values[~gone], matrix.indices[~gone], indptr), shape=matrix.shape)
+
+
 def renumbered(matrix: csr_array, members: I64) -> csr_array:
     """The graph among `members` (n,), in which ``members[v]`` is called v."""
     number = np.full(matrix.shape[0], -1, dtype=np.int64)

@@ -14,6 +14,7 @@ from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
 from scalemani.steps.records import DataRecord
+from scalemani.steps.shortcuts import ShortcutEdges
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore
@@ -43,7 +44,7 @@ class IsomapMethod(Method):
 
 
 def _steps(*, all_vertices: bool) -> Sequence[Step]:
-    first = NeighborsStep(), GraphStep(), Sources()
+    first = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
     if all_vertices:
         return *first, Start(), TileDistances(), TileAxes()
     return *first, LandmarkDistances(), LandmarkAxes(), Placement()

@@ -10,9 +10,11 @@ from typing import Any
 
 from scalemani.aliases import I64
 from scalemani.storage.run import RunStore
+from scalemani.words import plain_number
 
 Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
+MOST_LEAPS = 20  # edges that have a line of their own
 
 _GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
@@ -26,6 +28,19 @@ _GIVEN = {  # how given distances were taken, by the neighbour search; the other
 def given_rows(s: Account) -> list[Row]:
     """What is said of distances that were given; nothing of others."""
     return [("given", _GIVEN[s["knn_method"]])] if s.get("knn_method") in _GIVEN else []
+
+
+def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
+    """What is said of edges that leap; nothing where there are none. `everything`: a line for each, too."""
+    n = s.get("n_shortcuts") or 0
+    if not n:
+        return []
+    done = "taken out of the graph" if s["shortcuts_removed"] else "still in the graph: the map is bent by them"
+    rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
+    for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:
+        (a, b), length = edge["rows"], plain_number(edge["length"])
+        rows.append(("", f"rows {a} and {b}, length {length}, {100 * edge['flow']:.3g} % of all shortest paths"))
+    return rows
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,11 @@ class NeighborLists:
         """Number of rows, m."""
         return len(self.indptr) - 1
 
+    def nearest(self, k: int) -> NeighborLists:
+        """The first k of each list."""
+        place = np.arange(len(self.indices)) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
+        return replace(self.without(place >= k), left_out=self.left_out)
+
     def without(self, out: NDArray[np.bool_]) -> NeighborLists:
         """Those without some entries (indptr[-1],), which are counted."""
         indptr, left_out = np.concatenate([[0], np.cumsum(~out)])[self.indptr], self.left_out + int(out.sum())

@@ -1,5 +1,5 @@
-"""What a fit will take, before it starts: memory, disk, tasks and time; what does not fit is refused.
+"""What a fit will take, before it starts: memory, disk, tasks and time; and how many neighbours it should have.
 
-`plan` is the way in.
+`plan` and `scan` are the ways in.
 May import: steps and what that may.
 """

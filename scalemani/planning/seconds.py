@@ -13,14 +13,13 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.client import Cluster
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, count_distances, new_counts
-from scalemani.geodesics.rows import power_of_two_scale
+from scalemani.geodesics.rows import power_of_two_scale, scaled
 from scalemani.kernel.operators import later_reader, usual_precision
 from scalemani.steps.expected_reads import READS_SAMPLE
 from scalemani.steps.rows import SOURCES_A_TASK
@@ -59,8 +58,7 @@ class Rates:
         self.scale, self.scaled = 1.0, None
         if matrix is not None:
             self.scale = power_of_two_scale(np.asarray(matrix.data, np.float64))
-            weights = (np.asarray(matrix.data, np.float64) / self.scale).astype(np.float32)
-            self.scaled = sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+            self.scaled = scaled(matrix, self.scale)
         self.entries = cache(self._entries)
 
     @cached_property

@@ -8,6 +8,7 @@ import numpy as np
 
 from scalemani.aliases import F64
 from scalemani.report.drawing import (
+    CATEGORIES,
     GREY,
     NEGATIVE,
     POSITIVE,
@@ -21,7 +22,7 @@ from scalemani.report.drawing import (
     whole_ticks,
 )
 
-__all__ = ["dimension_panels", "distance_panels", "eigenvalue_chart", "residual_chart", "share_chart"]
+__all__ = ["dimension_panels", "distance_panels", "eigenvalue_chart", "residual_chart", "scan_panels", "share_chart"]
 
 Pairs = tuple[F64, F64]
 
@@ -220,6 +221,47 @@ def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64
     ]
     across, up = np.array(found).reshape(-1, 2).T
     return across, up
+
+
+def scan_panels(scan: Any) -> Figure:
+    """Residual variances by k, a curve for each number of axes; negative mass and agreement with the next k.
+
+    Shaded are the k whose graph has shortcuts (red) or falls into parts (grey); a line is at the recommended one.
+    """
+    figure = new_figure(11, 4.2)
+    ks = np.array([one.n_neighbors for one in scan.ks], np.float64)
+    left: Any = figure.add_subplot(1, 2, 1)
+    right: Any = figure.add_subplot(1, 2, 2)
+    most = max(len(one.residual_variances) for one in scan.ks)
+    for p in range(most):
+        values = [one.residual_variances[p] if p < len(one.residual_variances) else np.nan for one in scan.ks]
+        left.plot(
+            ks,
+            values,
+            "o-",
+            color=CATEGORIES[p],
+            markersize=4,
+            linewidth=1.3,
+            label="1 axis" if p == 0 else f"{p + 1} axes",
+        )
+    left.set_ylabel("residual variance, 1 − r²")
+    left.set_ylim(bottom=0)
+    right.plot(ks, [one.negative_mass for one in scan.ks], "s-", color=NEGATIVE, markersize=4, label="negative mass")
+    agreement = [np.nan if one.agreement is None else one.agreement for one in scan.ks]
+    right.plot(ks, agreement, "o-", color=POSITIVE, markersize=4, label="same as with the next k")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        for one in scan.ks:
+            if one.n_shortcuts or one.n_components > 1:
+                colour = NEGATIVE if one.n_shortcuts else GREY
+                axes.axvspan(one.n_neighbors - 0.5, one.n_neighbors + 0.5, color=colour, alpha=0.15, linewidth=0)
+        if scan.recommended is not None:
+            axes.axvline(scan.recommended, color="black", linewidth=1, linestyle="--", label="recommended")
+        whole_ticks(axes.xaxis)
+        axes.set_xlim(ks[0] - 0.6, ks[-1] + 0.6)
+        axes.set_xlabel("neighbours, k")
+        axes.legend(fontsize=8)
+    return figure
 
 
 #: Charts that a method may ask for by their names (:class:`scalemani.methods.words.Chart`).

@@ -16,6 +16,7 @@ from scalemani.report.drawing import (
     COLOURS,
     GREY,
     MOST_DOTS,
+    NEGATIVE,
     POSITIVE,
     Colouring,
     Figure,
@@ -43,11 +44,13 @@ def embedding_map(
     colouring: Colouring | None = None,
     *,
     marks: Floats | None = None,
+    leaps: Floats | None = None,
     most_dots: int = MOST_DOTS,
 ) -> Figure:
     """The embedding's first axes: one, a map of two, or maps of each two of three.
 
-    Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross; above `most_dots` points are counted in pixels.
+    Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross, and the two ends of each of `leaps`
+    (c, 2, p) a line; above `most_dots` points are counted in pixels.
     """
     points = np.asarray(coordinates, dtype=np.float64)
     # No category is drawn over the others because it comes last; the order is the same each time.
@@ -69,6 +72,8 @@ def embedding_map(
         _panel(axes, points[:, [across, up]], colours, most_dots)
         if marks is not None:
             axes.scatter(marks[:, across], marks[:, up], marker="x", s=_mark_size(len(marks)), c=MARK, linewidths=0.7)
+        for ends in () if leaps is None else leaps:
+            axes.plot(ends[:, across], ends[:, up], "o-", color=NEGATIVE, markersize=4, linewidth=1.4)
         axes.set_xlabel(f"axis {across + 1}")
         axes.set_ylabel(f"axis {up + 1}")
     if colours is not None and colours.numbers is not None:
@@ -160,29 +165,32 @@ def map_sections(
     n_dropped: int,
     colourings: Sequence[Colouring],
     marks: tuple[str, I64] | None = None,
+    leaps: tuple[str, I64] | None = None,
 ) -> Iterator[Section]:
     """A section for each colouring, or one without colours.
 
     `coordinates` are finite, `n_dropped` rows have none; `marks`: what some rows of them are, which get a cross if
-    they are few, and these.
+    they are few, and these; `leaps`: what some pairs of rows (c, 2) are, which get a line.
     """
-    words, crosses, end = [], None, ""
+    words, crosses, end, lines = [], None, "", None
+    if leaps is not None and coordinates.shape[1] > 1:
+        lines, end = coordinates[leaps[1]], f" Red lines are {leaps[0]}."
     if marks is not None and len(marks[1]) <= MOST_MARKS:
         what, rows = marks
         crosses = coordinates[rows]
-        end = f" {'Strokes at the foot' if coordinates.shape[1] == 1 else 'Crosses'} are the {len(rows):,} {what}."
+        end += f" {'Strokes at the foot' if coordinates.shape[1] == 1 else 'Crosses'} are the {len(rows):,} {what}."
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
     many = len(coordinates) > MOST_DOTS
     if not colourings:
         caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
-        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, crosses, end)])
+        yield Section("The map", words, pictures=[_picture(coordinates, None, caption, crosses, lines, end)])
     for i, colours in enumerate(colourings):
         caption = f"Coloured by {colours.name}. {_remarks(colours, coordinates.shape[1])}"
         caption += f"{_all(len(coordinates))} {_COUNTED} " if many and coordinates.shape[1] > 1 else ""
         heading = "The map" if len(colourings) == 1 else f"The map: {colours.name}"
         yield Section(
-            heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, crosses, end)]
+            heading, words if i == 0 else [], pictures=[_picture(coordinates, colours, caption, crosses, lines, end)]
         )
 
 
@@ -190,11 +198,11 @@ def _all(n: int) -> str:
     return f"All {n:,} points are counted in the picture's pixels."
 
 
-def _picture(coordinates: F64, colours: Colouring | None, caption: str, marks: Any, end: str) -> Picture:
+def _picture(coordinates: F64, colours: Colouring | None, caption: str, marks: Any, leaps: Any, end: str) -> Picture:
     alt = "The embedding's first axes" + (f", coloured by {colours.name}." if colours else ".")
     legend = _legend(colours) if colours is not None and colours.codes is not None else []
     said = caption + _axes(coordinates.shape[1]) + end
-    return Picture(png(embedding_map(coordinates, colours, marks=marks)), said, alt, legend)
+    return Picture(png(embedding_map(coordinates, colours, marks=marks, leaps=leaps)), said, alt, legend)
 
 
 def _axes(p: int) -> str:

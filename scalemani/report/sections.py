@@ -100,6 +100,7 @@ class Findings:
     dimension: As :func:`scalemani.embedding.dimension.suggested_dimension` gives it; empty without a histogram.
     words: Of the method.
     marks: What some rows of `coordinates` are, and these; None of a method that marks none.
+    leaps: What some pairs of them (c, 2) are, and these; None of a graph in which no edge leaps.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Findings:
     dimension: Mapping[str, Any]
     words: Words
     marks: tuple[str, I64] | None = None
+    leaps: tuple[str, I64] | None = None
 
     @property
     def n_axes(self) -> int:
@@ -140,7 +142,8 @@ def lead(findings: Findings) -> str:
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
     """The report from top to bottom, each section drawn when it is asked for."""
     yield _in_short(findings)
-    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.marks)
+    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.marks, findings.leaps)
+    yield from _leaps(findings)
     yield _distances(findings)
     yield from _axes(findings)
     yield from (section.drawn(_drawn) for section in findings.words.sections(findings.spectrum))
@@ -245,6 +248,22 @@ def _axes(f: Findings) -> Iterator[Section]:
         yield Section("How many axes", words, pictures=pictures)
 
 
+def _leaps(f: Findings) -> Iterator[Section]:
+    """Edges that leap from one part of the data to another."""
+    if f.leaps is None:
+        return
+    rows = [
+        [f"{a:,} – {b:,}", number(edge["length"]), percent(edge["flow"])]
+        for edge in f.spectrum["shortcut_edges"][:MOST_LEAPS]
+        for a, b in [edge["rows"]]
+    ]
+    words = [
+        f"These are {f.leaps[0]}. A leap is told from other edges by the ways past it: few near by, many far around. "
+        f"Without them {percent(f.spectrum['shortcut_harm'])} of all distances are longer by a fifth or more."
+    ]
+    yield Section("Edges that leap", words, [Table(["rows", "length", "share of all shortest paths"], rows)])
+
+
 def _run(f: Findings) -> Section:
     s = f.spectrum
     given = {name: value for name, value in f.parameters.items() if value is not None and name != "keep_distances"}
@@ -261,6 +280,7 @@ def _run(f: Findings) -> Section:
     return Section("The run", tables=tables, notices=notices)
 
 
+MOST_LEAPS = 50  # that have a line in the table
 SAFE = 1e30  # float32 holds distances of this size, and of its inverse
 
 
@@ -298,6 +318,7 @@ def run_page(
         dimension={} if histogram is None else suggested_dimension(histogram),
         words=run.method.words,
         marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
+        leaps=_leaping(run.spectrum, kept),
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []
@@ -312,6 +333,15 @@ def run_page(
         parts,
         f"Made by scalemani {__version__} from {findings.name}",
     )
+
+
+def _leaping(s: Mapping[str, Any], kept: I64) -> tuple[str, I64] | None:
+    """What the edges that leap are, and their ends among the rows that are kept."""
+    if not s.get("n_shortcuts"):
+        return None
+    what = f"the {count(s['n_shortcuts'], 'edge')} that leap{'s' if s['n_shortcuts'] == 1 else ''}"
+    what += ", taken out of the graph" if s["shortcuts_removed"] else ", still in the graph"
+    return what, np.searchsorted(kept, np.array([edge["rows"] for edge in s["shortcut_edges"]]))
 
 
 class _Recorder:

@@ -87,12 +87,29 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
                 "means little. More neighbours may join them by data.",
             ],
         )
+    if s.get("n_shortcuts"):
+        edges = count(s["n_shortcuts"], "edge")
+        if s["shortcuts_removed"]:
+            headline = f"{edges} that leapt from one part of the data to another {_were(s['n_shortcuts'])} taken out."
+            advice = "Fewer neighbours may make a graph without any: scalemani scan says how many."
+        else:
+            leap = "leaps" if s["n_shortcuts"] == 1 else "leap"
+            headline = f"{edges} of the graph {leap} from one part of the data to another."
+            advice = (
+                f"{percent(s['shortcut_harm'])} of all distances are too short by them, and the map is bent. Fewer "
+                "neighbours, or --shortcuts remove, make it right."
+            )
+        yield Notice(headline, [advice], warning=not s["shortcuts_removed"])
     recall = s.get("knn_recall")
     if recall is not None and recall < LEAST_RECALL:
         yield Notice(
             f"The neighbour search found {percent(recall)} of the true neighbours in a sample.",
             ["Missing neighbours lengthen paths. --knn exact finds all."],
         )
+
+
+def _were(n: int) -> str:
+    return "was" if n == 1 else "were"
 
 
 def _about_the_axes(idle: int, p: int) -> Iterator[Notice]:

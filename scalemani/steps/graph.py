@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from scalemani.errors import DamagedStoreError, ScalemaniError
-from scalemani.geodesics.rows import graph_bytes, power_of_two_scale, save_graph, shared_graph
+from scalemani.geodesics.rows import WITHOUT, graph_bytes, power_of_two_scale, save_graph, shared_graph
 from scalemani.graph.build import Graph
 from scalemani.neighbors.choice import SearchStrategy, lists_bytes
 from scalemani.neighbors.lists import NeighborLists
@@ -22,6 +22,7 @@ from scalemani.steps.records import (
     NeighborsRecord,
     RedoRecord,
     SearchRecord,
+    ShortcutsRecord,
 )
 from scalemani.steps.sources import check_landmarks
 from scalemani.storage.arrays import check_lists
@@ -67,9 +68,7 @@ class NeighborsStep(Step):
             if not state.listed or (store.record(GraphRecord) is not None and store.record(RedoRecord) is None):
                 return None
             try:
-                parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
-                check_lists(store.path, "the neighbour lists", *parts)
-                return NeighborLists(parts[0], parts[1], parts[2], state.method, state.recall)
+                return stored_lists(store)
             except DamagedStoreError:
                 pass  # they are searched again
         made_of = {**asdict(fields), "random_state": None, "fingerprint": points.fingerprint}  # descents name theirs
@@ -199,9 +198,11 @@ class GraphStep(Step):
             order = store.read_array("order")
             if len(order) != n or len(np.unique(order)) != n:
                 raise DamagedStoreError(f"order is not one of {n} vertices")
-            if not work.given:
+            if not work.given and WITHOUT not in broken:
                 graph = shared_graph.__wrapped__(store.path, store.identity)
-                if graph.shape[0] != n or graph.nnz != 2 * state.n_edges:
+                left_out = store.record(ShortcutsRecord)
+                removed = left_out.n_shortcuts if left_out is not None and WITHOUT in store.document.arrays else 0
+                if graph.shape[0] != n or graph.nnz != 2 * (state.n_edges - removed):
                     raise DamagedStoreError("the graph is not as large as recorded")
                 work.made[self.name] = graph
         except (DamagedStoreError, ScalemaniError, ValueError) as error:
@@ -246,6 +247,14 @@ class GraphStep(Step):
             disk=graph_bytes(size.n, size.edges) + size.points,
             lines=[("graph", f"{size.edges // 2:,} edges")],
         )
+
+
+def stored_lists(store: RunStore) -> NeighborLists:
+    """The neighbour lists of a run that has them."""
+    state = store.needed(NeighborsRecord)
+    parts = [store.read_array(f"neighbors_{part}") for part in ("indptr", "indices", "distances")]
+    check_lists(store.path, "the neighbour lists", *parts)
+    return NeighborLists(parts[0], parts[1], parts[2], state.method, state.recall)
 
 
 KEPT = ("method", "data", "neighbors", "graph", "names", RedoRecord.STEP)  # stages that do not hang on D

@@ -185,6 +185,42 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
         return f"a graph of {self.n_vertices} vertices for {points} points" if self.n_vertices > points else None
 
 
+class ShortcutsFields(Record, frozen=True, kw_only=True):
+    """What is done about edges that leap, as far as distances depend on it: "remove", or "warn or keep"."""
+
+    shortcuts: Plain
+    random_state: Seed | None = None
+
+
+class ShortcutsRecord(StepRecord, frozen=True, kw_only=True):
+    """Edges that leap from one part of the data to another.
+
+    looked: Whether it was looked for them.
+    harm: Share of the distances from some points that are longer by a fifth or more without them.
+    negative_mass: Moduli of negative eigenvalues over the trace, of the distances between some points: with those
+        edges, and without; None if it was not looked for them.
+    """
+
+    STEP: ClassVar[str] = "shortcuts"
+    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "shortcuts": Expected("int64", "shortcuts 2", 0, "vertices"),
+        "graph_without": Expected("int64", "shortcuts 2", 0, "vertices"),
+        "shortcut_lengths": Expected("float64", "shortcuts", 0),
+        "shortcut_flows": Expected("float64", "shortcuts", 0),
+    }
+    fields: ShortcutsFields
+    looked: bool
+    n_shortcuts: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    harm: Share = 0.0
+    negative_mass: tuple[NotNegative, NotNegative] | None = None
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Edges."""
+        return {"shortcuts": self.n_shortcuts}
+
+
 class SourcesFields(Record, frozen=True, kw_only=True):
     """Which landmarks are asked for: their number, or a digest of the rows that were given; None for none."""
 

@@ -263,14 +263,16 @@ def has_landmarks(store: RunStore) -> bool:
 
 def landmark_rows(store: RunStore) -> I64 | None:
     """The first of the user's rows that is each landmark, in the order of their vertices; None where all points are."""
-    if not has_landmarks(store):
-        return None
+    return first_rows(store)[store.read_array(LANDMARKS)] if has_landmarks(store) else None
+
+
+def first_rows(store: RunStore) -> I64:
+    """The first of the user's rows that is each vertex (n,)."""
     vertex = store.read_array("vertex")
     rows = np.flatnonzero(vertex >= 0)[::-1]
-    first = np.empty(Layout.of(store).n, np.int64)
+    first = np.empty(store.needed(GraphRecord).n_vertices, np.int64)
     first[vertex[rows]] = rows  # the first of several is set last
-    found: I64 = first[store.read_array(LANDMARKS)]
-    return found
+    return first
 
 
 @dataclass(frozen=True)

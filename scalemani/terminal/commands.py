@@ -16,7 +16,16 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
-from scalemani.terminal.options import chosen, estimator_options, in_options, manners, reading, reading_again
+from scalemani.terminal.options import (
+    chosen,
+    estimator_options,
+    in_options,
+    manners,
+    numbers,
+    reading,
+    reading_again,
+    scan_options,
+)
 from scalemani.words import printable
 
 
@@ -281,6 +290,60 @@ def plan(
     click.echo(json.dumps(record, indent=2, allow_nan=False) if as_json else in_options(str(made)))
     if made.refusal is not None:
         raise IncompleteResult(made.refusal)
+
+
+@cli.command()
+@click.argument("points")
+@click.option(
+    "-k",
+    "--neighbors",
+    "n_neighbors",
+    default="4:20",
+    show_default=True,
+    metavar="FIRST:LAST",
+    callback=numbers,
+    help="Numbers of neighbours to look at; LAST is included. 4:20:2 takes every second, 5,8,12 these.",
+)
+@scan_options
+@click.option("--report", "out", metavar="OUT", help="Also write a page with a picture, an .html.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@reading
+@manners
+def scan(
+    points: str,
+    n_neighbors: list[int],
+    out: str | None,
+    overwrite: bool,
+    how: dict[str, Any],
+    as_json: bool,
+    quiet: bool,
+    **parameters: Any,
+) -> None:
+    """Say which number of neighbours to take.
+
+    Of each: into how many parts the graph falls, how many of its edges leap from one part of the data to another
+    (shortcuts), negative mass, the residual variance of a map with 1 to 5 axes, and how far that map is the same with
+    the next number. No fit is made.
+
+    \b
+    scalemani scan points.csv --neighbors 4:20 --report scan.html
+    """
+    from scalemani.formats.outputs import check_page, write_page
+    from scalemani.formats.points import open_points
+
+    path = None if out is None else check_page(out, overwrite=overwrite)
+    source = open_points(points, **how)
+    _say_notes(source.notes, quiet)
+    from scalemani.planning.scan import scan as look
+
+    with naming_columns(source.names), reporting(not quiet) as progress:
+        found = look(source.values, n_neighbors, progress=progress, **parameters)
+    if path is not None:
+        from scalemani.report.scan import scan_page
+
+        write_page(path, scan_page(found, points))
+    click.echo(json.dumps(found.record(), indent=2) if as_json else in_options(str(found)))
 
 
 @cli.command()

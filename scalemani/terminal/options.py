@@ -17,9 +17,9 @@ import click
 
 from scalemani.errors import IN_A_SEARCH, nearest
 from scalemani.methods import REGISTRY, Entry, is_known
-from scalemani.parameters import Arguments, Option
+from scalemani.parameters import SCANNED, Arguments, Option
 
-__all__ = ["chosen", "estimator_options", "in_options", "manners", "reading"]
+__all__ = ["chosen", "estimator_options", "in_options", "manners", "numbers", "reading", "scan_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -71,6 +71,25 @@ def _pairs(pairs: Sequence[str]) -> dict[str, Any] | None:
         except ValueError:
             found[name] = value
     return found or None
+
+
+def numbers(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+    """``4:20``, ``4:20:2`` or ``5,8,12`` as numbers; the last of a range is included.
+
+    >>> numbers(None, None, "4:8"), numbers(None, None, "4:9:2,12")
+    ([4, 5, 6, 7, 8], [4, 6, 8, 12])
+    """
+    found: list[int] = []
+    for part in value.split(","):
+        try:
+            first, *more = map(int, part.split(":"))
+            last, step = [*more, *(first, 1)[len(more) :]]
+            found += range(first, last + 1, step) or [0]
+        except (TypeError, ValueError):
+            found += [0]
+    if min(found) < 1:
+        raise click.BadParameter(f"{value!r} is no numbers of neighbours, such as 4:20, 4:20:2 or 5,8,12")
+    return found
 
 
 #: What reads the words of a parameter, by the kind that :mod:`scalemani.parameters` says; click reads the others.
@@ -151,6 +170,8 @@ def _stacked(options: Sequence[Decorator]) -> Callable[[Function], Function]:
 
 #: The method, and every parameter of the estimators but store and progress.
 estimator_options = _stacked(_ESTIMATOR)
+#: Those of a scan over numbers of neighbours.
+scan_options = _stacked([option_of(one) for one in fields(Arguments) if one.name in SCANNED])
 #: Options that every command has.
 manners = _stacked(_MANNERS)
 

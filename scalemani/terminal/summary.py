@@ -9,7 +9,7 @@ from typing import Any
 
 from scalemani.methods import word_of
 from scalemani.methods.base import method_for
-from scalemani.methods.words import Words, given_rows
+from scalemani.methods.words import Words, given_rows, shortcut_rows
 from scalemani.report.words import setting
 from scalemani.terminal.options import in_options
 
@@ -141,7 +141,7 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
-    own = [*given_rows(s), *words_of(model).lines(s, everything=all_shares)]
+    own = [*given_rows(s), *shortcut_rows(s, everything=all_shares), *words_of(model).lines(s, everything=all_shares)]
     return [
         f"method           {word_of(type(model))}",
         f"points           {points}",

@@ -411,7 +411,9 @@ def test_a_plan_counts_shards_where_all_at_once_does_not_fit(monkeypatch):
 
 @pytest.mark.parametrize(("columns", "counted"), [(1, {}), (4, {"n_distances": 200**2})])
 def test_a_store_has_the_account_of_its_search(columns, counted, tmp_path):
-    model = KernelIsomap(n_neighbors=6, store=tmp_path / "run", correction=None).fit(np.hstack([roll(200)] * columns))
+    model = KernelIsomap(n_neighbors=6, store=tmp_path / "run", correction=None, shortcuts="keep").fit(
+        np.hstack([roll(200)] * columns)
+    )
     assert model.spectrum_["knn_account"] == {"n_shards": 1, "n_clusters": 1, **counted}
     assert load(tmp_path / "run").spectrum_["knn_account"] == model.spectrum_["knn_account"]
 

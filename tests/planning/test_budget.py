@@ -118,10 +118,10 @@ def test_a_tile_size_that_is_settled_is_kept_or_refused():
 def test_steps_that_are_done_take_nothing():
     asked = fit(100_000)
     assert peak_bytes(asked, 2048, 160) > held(asked, 2048, 160)["solve"].peak
-    solving = held(fit(100_000, done=("graph", "start", "geodesics")), 2048, 160)
+    solving = held(fit(100_000, done=("graph", "shortcuts", "start", "geodesics")), 2048, 160)
     assert list(solving) == ["solve"]
     assert solving["solve"].peak <= held(asked, 2048, 160)["solve"].peak  # nothing is left of the tasks
-    assert peak_bytes(fit(100, done=("graph", "start", "geodesics", "solve")), 16, 99) == 0
+    assert peak_bytes(fit(100, done=("graph", "shortcuts", "start", "geodesics", "solve")), 16, 99) == 0
 
 
 def test_the_start_is_a_step_of_its_own_and_fewer_where_the_basis_is_small():
@@ -233,8 +233,9 @@ def test_tasks_are_the_rows_of_tiles_and_the_runs_of_the_reads(n, tile, reads):
         return sum(step.needs(asked, TileCut(blocks.size, 32)).tasks for step in STEPS)
 
     starting = 2 if start_count(n, 1, 32) else 0  # tasks, for 64 vertices
-    assert counted() == starting + len(list(blocks)) + reads * runs
-    assert counted(done=("start",)) == len(list(blocks)) + reads * runs
+    looking = 2 if n > 32 else 1  # tasks, for up to 64 points whose paths are followed
+    assert counted() == looking + starting + len(list(blocks)) + reads * runs
+    assert counted(done=("shortcuts", "start")) == len(list(blocks)) + reads * runs
     assert counted(given=True) == reads * runs
 
 

@@ -317,7 +317,16 @@ def test_the_fit_does_what_its_plan_says(tmp_path, monkeypatch):
     held = sum(file.stat().st_size for file in (tmp_path / "r" / MATRIX / "c").rglob("*/0"))
     assert shown.disk_distances == held
     assert held < shown.disk < held + 1_000_000
-    assert set(shown.seconds) == {"neighbors", "graph", "sources", "geodesics", "solve", "coordinates", "starting"}
+    assert set(shown.seconds) == {
+        "neighbors",
+        "graph",
+        "shortcuts",
+        "sources",
+        "geodesics",
+        "solve",
+        "coordinates",
+        "starting",
+    }
     assert shown.refusal is None
     assert "landmarks        24, each farthest from those before it" in str(shown)
 

@@ -26,7 +26,10 @@ from scalemani.steps.records import GraphRecord, SourcesRecord
 from scalemani.steps.sources import Layout, symmetric_square
 from scalemani.storage.run import RunStore
 
-pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
+    pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning"),  # so few points of a roll have some
+]
 CORRECTIONS = ("cailliez", "lingoes", "flip", None, 0.5)
 ONE_AND_THE_OTHERS = ["cailliez", *(pytest.param(each, marks=pytest.mark.slow) for each in CORRECTIONS[1:])]
 

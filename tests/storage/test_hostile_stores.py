@@ -162,7 +162,7 @@ def test_lists_whose_parts_differ_in_length_and_edges_out_of_order_are_refused(c
 
 def test_neighbour_lists_that_are_none_are_searched_again(stores, copied):
     place = copied()
-    RunStore(place).forget("fit", "solve", "geodesics", "start", "sources", "graph")
+    RunStore(place).forget("fit", "solve", "geodesics", "start", "sources", "shortcuts", "graph")
     sealed_array(place, "neighbors_indptr", np.zeros(25, np.int64))
     model = KernelIsomap(**FIT, store=place).fit(X)
     np.testing.assert_array_equal(model.embedding_, load(stores / "dense").embedding_)

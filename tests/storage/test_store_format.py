@@ -54,6 +54,8 @@ def stores(points, tmp_path_factory):
         "plain": (Isomap(store=folder / "plain", **common), points),
         "flip": (KernelIsomap(store=folder / "flip", correction="flip", **common), points),
         "landmarks": (KernelIsomap(store=folder / "landmarks", landmarks=30, correction="lingoes", **common), points),
+        "bent": (Isomap(store=folder / "bent", n_neighbors=8), roll(310)),
+        "mended": (Isomap(store=folder / "mended", n_neighbors=8, shortcuts="remove"), roll(310)),
         "conformal": (Isomap(store=folder / "conformal", n_neighbors=K, edge_weights="conformal"), points[:60]),
         "sparse": (Isomap(store=folder / "sparse", n_neighbors=K), sp.csr_array(points[:60])),
         "given": (Isomap(store=folder / "given", n_neighbors=K, metric="precomputed"), wholly),

@@ -1,0 +1,300 @@
+"""A scan over numbers of neighbours, before a fit: which k give the same sound map, and from which on edges leap.
+
+Neighbours are searched for once, with the largest k. For each k a few hundred sampled points stand for all: their rows
+of geodesic distances are found, and no D is made. Of their distances among one another come the negative mass and a map
+(landmark MDS: de Silva and Tenenbaum 2003), in which other sampled points are placed; of their paths the shortcuts.
+"""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from scipy.spatial import procrustes
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.machine import parse_memory
+from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.quality import residual_variances
+from scalemani.errors import ScalemaniError, unknown
+from scalemani.geodesics.batches import PathGraph
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import power_of_two_scale, scaled
+from scalemani.geodesics.shortcuts import SOURCES, find_shortcuts
+from scalemani.kernel import blas
+from scalemani.neighbors.lists import NeighborLists
+from scalemani.parameters import SCANNED, Parameters
+from scalemani.progress import reporting
+from scalemani.steps.inputs import Input, check_sizes, read_input
+from scalemani.words import percent
+
+SAMPLED = 256  # points whose rows of distances are found
+PLACED = 2000  # others, to whose places in the map distances are compared
+AXES = 5  # of the map, at most, for the curve of residual variances
+SAME = 0.98  # agreement of two maps that are taken for the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scanned:
+    """What one number of neighbours gives.
+
+    n_neighbors: k.
+    n_components: Parts of the graph; of several the largest is looked at, unless they are joined.
+    largest: Share of the points in the largest part.
+    n_shortcuts: Edges that leap from one part of the data to another.
+    shortcut_flow: Share of all shortest paths that runs through the busiest of them; 0 without.
+    negative_mass: Moduli of the negative eigenvalues over the trace, of the sampled points' distances.
+    residual_variances: 1 - r² of geodesic with embedded distances, with the first 1, 2, ... axes.
+    agreement: 1 - Procrustes' disparity of the maps of this k and the next; None for the last.
+    """
+
+    n_neighbors: int
+    n_components: int
+    largest: float
+    n_shortcuts: int
+    shortcut_flow: float
+    negative_mass: float
+    residual_variances: tuple[float, ...]
+    agreement: float | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a scan found, and which k it recommends.
+
+    ks: One :class:`Scanned` for each k, rising.
+    recommended: A k, or None where no k gives a sound map.
+    reason: Why, in words.
+    n_points: Distinct points.
+    axes: Axes of the map whose agreement is told.
+    """
+
+    ks: tuple[Scanned, ...]
+    recommended: int | None
+    reason: str
+    n_points: int
+    axes: int
+
+    def record(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "n_points": self.n_points,
+            "n_components": self.axes,
+            "recommended": self.recommended,
+            "reason": self.reason,
+            "ks": [{**asdict(one), "residual_variances": list(one.residual_variances)} for one in self.ks],
+        }
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings, and a row of text for each k."""
+        most = max(len(one.residual_variances) for one in self.ks)
+        headings = [
+            "k",
+            "parts",
+            "shortcuts",
+            "negative mass",
+            *(f"{p} axes" if p > 1 else "1 axis" for p in range(1, most + 1)),
+        ]
+        rows = []
+        for one in self.ks:
+            variances = [f"{value:.3g}" for value in one.residual_variances]
+            leaps = f"{one.n_shortcuts} ({percent(one.shortcut_flow)})" if one.n_shortcuts else "none"
+            agrees = "" if one.agreement is None else f"{one.agreement:.3f}"
+            cells = [f"{one.n_neighbors}", f"{one.n_components:,}", leaps, f"{one.negative_mass:.3f}"]
+            rows.append([*cells, *variances, *[""] * (most - len(variances)), agrees])
+        return [*headings, "same as next"], rows
+
+    def __str__(self) -> str:
+        headings, rows = self.table()
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [headings, *rows]
+        ]
+        return "\n".join([*(line.rstrip() for line in lines), "", self.reason])
+
+
+def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **parameters: Any) -> Scan:
+    """Look at several numbers of neighbours without a fit of any.
+
+    X: As a fit takes it: rows of features, or with metric="precomputed" distances or neighbour lists.
+    n_neighbors: The k to look at, such as ``range(4, 21)``.
+    progress: As for :class:`scalemani.KernelIsomap`.
+    parameters: Of an estimator, by name (:data:`scalemani.parameters.SCANNED`). With disconnected="error" the largest
+        part of a graph is looked at.
+    -> For each k the parts of the graph, shortcuts, negative mass, residual variance with 1 to 5 axes, and how far its
+        map is that of the next k; and a recommendation. `print` it, or take its attributes or `record()`.
+    Raises ScalemaniError: Other parameters, wrong values, or X without neighbours to choose.
+
+    Memory: X, the neighbour lists of the largest k, a graph, and 256 rows of distances.
+    """
+    ks = _numbers(n_neighbors)
+    for name in parameters:
+        if name not in SCANNED:
+            raise unknown("a parameter of scan: ", name, SCANNED)
+    asked = Parameters(**{**parameters, "n_neighbors": ks[-1]})
+    asked.check()
+    asked = asked.seeded(None)
+    if asked.metric == "geodesic":
+        raise ScalemaniError("metric='geodesic': given distances are final, and there are no neighbours to choose")
+    with reporting(progress) as report, single_blas_thread():
+        report("points", 0, 1)
+        points = read_input(X, asked.metric, asked.metric_params, parse_memory(asked.memory_limit))
+        check_sizes(asked, points)
+        report("points", 1, 1)
+        lists = points.lists(asked, None, lambda done: report("neighbors", done, points.n_distinct))
+        if lists is None:
+            raise ScalemaniError(
+                "X is a finished graph, whose neighbours are chosen: give rows, distances, or neighbour lists in which "
+                "each row stores its own 0"
+            )
+        report("neighbors", points.n_distinct, points.n_distinct)
+        looked = []
+        for done, k in enumerate(ks):
+            report("scan", done, len(ks))
+            looked.append(_look(points, lists, k, asked))
+        report("scan", len(ks), len(ks))
+    agreements = [_agreement(one, other) for one, other in pairwise(looked)]
+    found = tuple(
+        replace(look.found, agreement=agreement) for look, agreement in zip(looked, [*agreements, None], strict=True)
+    )
+    return Scan(found, *recommended(found), points.n_distinct, asked.n_components)
+
+
+def _numbers(n_neighbors: Any) -> list[int]:
+    """The k to look at, rising."""
+    given = [n_neighbors] if isinstance(n_neighbors, Integral) else list(n_neighbors)
+    wrong = [k for k in given if not isinstance(k, Integral) or isinstance(k, bool) or k < 1]
+    if wrong or not given:
+        what = f"{wrong[0]!r} among n_neighbors" if wrong else "no number in n_neighbors"
+        raise ScalemaniError(f"{what}: integers of 1 or more are needed, such as range(4, 21)")
+    return sorted({int(k) for k in given})
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One k: what is said of it, and the map of the sampled points.
+
+    sampled (m,): Their distinct rows.
+    places (m, axes)
+    """
+
+    found: Scanned
+    sampled: I64
+    places: F64
+
+
+def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Look:
+    policy = "largest" if asked.disconnected == "error" else asked.disconnected
+    graph = points.graph(replace(asked, n_neighbors=k, disconnected=policy), lists.nearest(k))
+    n, scale = len(graph.order), power_of_two_scale(points.lengths(graph))
+    matrix = scaled(graph.matrix, scale)
+    chosen = np.random.default_rng(asked.random_state).permutation(points.n_distinct)[: SAMPLED + PLACED]
+    vertex_of = np.full(points.n_distinct, -1, np.int64)
+    vertex_of[graph.order] = np.arange(n)
+    sources, others = (part[part >= 0] for part in (vertex_of[chosen[:SAMPLED]], vertex_of[chosen[SAMPLED:]]))
+    paths = PathGraph(matrix)
+    rows = geodesic_rows(paths, sources)
+    leaps = find_shortcuts(matrix, sources[:SOURCES], rows[:SOURCES], vertex_of[graph.bridges])
+    square = rows[:, sources].astype(np.float64)
+    places, negative = _map((square + square.T) / 2, rows[:, others].astype(np.float64))
+    variances: list[float] = []
+    both = np.concatenate([sources, others])
+    with contextlib.suppress(ScalemaniError):  # all distances are equal, or there is one alone: nothing can be said
+        variances = residual_variances(rows[:, both] * scale, places, np.arange(len(sources))).tolist()
+    found = Scanned(
+        n_neighbors=k,
+        n_components=graph.n_components,
+        largest=n / points.n_distinct,
+        n_shortcuts=len(leaps.edges),
+        shortcut_flow=float(leaps.flows.max(initial=0.0)),
+        negative_mass=negative,
+        residual_variances=tuple(variances),
+    )
+    return _Look(found, graph.order[sources], places[: len(sources), : asked.n_components])
+
+
+def _map(square: F64, rows: F64) -> tuple[F64, float]:
+    """Landmark MDS: places on AXES axes, or as many as there are, of the sampled points, then of others; negative mass.
+
+    square (m, m): Distances among the sampled points.
+    rows (m, l): To the others.
+    """
+    squares = square**2
+    means = squares.mean(axis=0)
+    kernel = -0.5 * (squares - means - means[:, None] + means.mean())
+    values, vectors = sl.eigh(kernel)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    trace, negative = float(values.sum()), float(-values[values < 0].sum())
+    some = values[:AXES] > 1e-9 * max(float(values[0]), 0.0)
+    top, axes = values[:AXES][some], vectors[:, :AXES][:, some]
+    placed = -0.5 * blas.product((rows**2 - means[:, None]).T, axes / np.sqrt(top))
+    return np.vstack([axes * np.sqrt(top), placed]), negative / trace if trace > 0 else 0.0
+
+
+def _agreement(one: _Look, other: _Look) -> float:
+    """1 - Procrustes' disparity of two maps, of the points that both have."""
+    common, here, there = np.intersect1d(one.sampled, other.sampled, return_indices=True)
+    axes = min(one.places.shape[1], other.places.shape[1])
+    if len(common) <= axes or not axes:
+        return 0.0
+    return 1.0 - float(procrustes(one.places[here, :axes], other.places[there, :axes])[2])
+
+
+def recommended(found: Sequence[Scanned]) -> tuple[int | None, str]:
+    """A k and the reason: the middle of the longest run of sound k whose maps agree from one to the next."""
+    sound = [one.n_components == 1 and not one.n_shortcuts for one in found]
+    runs: list[list[int]] = []
+    for at, good in enumerate(sound):
+        if good and at and sound[at - 1] and (found[at - 1].agreement or 0.0) >= SAME:
+            runs[-1].append(at)
+        elif good:
+            runs.append([at])
+    why = _why_not(found)
+    if not runs:
+        return None, f"No k is recommended. {why}"
+    run = max(runs, key=len)
+    chosen, first, last = (found[at].n_neighbors for at in (run[(len(run) - 1) // 2], run[0], run[-1]))
+    if len(run) > 1:
+        least = min(found[at].agreement or 0.0 for at in run[:-1])
+        said = f"k = {chosen} is the middle of {first} to {last}: their maps agree ({least:.3f} or more with the next)"
+    else:
+        said = f"k = {chosen}: no other k of the scan gives the same map"
+    return chosen, f"{said}, and no edge leaps. {why}".strip()
+
+
+def _why_not(found: Sequence[Scanned]) -> str:
+    """What is wrong with the k that are not sound."""
+    parts = [one.n_neighbors for one in found if one.n_components > 1]
+    leaping = [one for one in found if one.n_shortcuts]
+    said = []
+    if parts:
+        said.append(f"With k = {listed(parts)} the graph falls into parts.")
+    if leaping:
+        first = leaping[0]
+        edges = "1 edge leaps" if first.n_shortcuts == 1 else f"{first.n_shortcuts} edges leap"
+        said.append(
+            f"With k = {listed([one.n_neighbors for one in leaping])} edges leap from one part of the data to another "
+            f"(k = {first.n_neighbors}: {edges}, and {percent(first.shortcut_flow)} of all shortest paths run through "
+            "the busiest): a map would be wrong, unless shortcuts='remove' takes them out."
+        )
+    return " ".join(said)
+
+
+def listed(ks: Sequence[int]) -> str:
+    """Numbers with runs shortened.
+
+    >>> listed([4, 5, 6, 9, 12, 13])
+    '4 to 6, 9, 12 and 13'
+    """
+    runs: list[list[int]] = []
+    for k in ks:
+        if runs and k == runs[-1][-1] + 1:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    return ", ".join(words)

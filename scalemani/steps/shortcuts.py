@@ -1,0 +1,225 @@
+"""Edges that leap from one part of the data to another: found from the paths of a few points, and said or removed.
+
+The graph's arrays stay as they are. Edges that are removed are in an array of their own, by which whoever reads the
+graph leaves them out (:func:`scalemani.geodesics.rows.shared_graph`).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import I64
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, ShortcutWarning, warn
+from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.rows import WITHOUT, graph_bytes, power_of_two_scale, scaled, shared_graph
+from scalemani.geodesics.shortcuts import SOURCES, Shortcuts, find_shortcuts, shortcut_sources, shortcuts_bytes
+from scalemani.neighbors.lists import NeighborLists
+from scalemani.parameters import Parameters
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
+from scalemani.steps.cuts import scattered_task_bytes
+from scalemani.steps.graph import KEPT, stored_lists
+from scalemani.steps.records import GraphRecord, ShortcutsFields, ShortcutsRecord
+from scalemani.steps.rows import SOURCES_A_TASK, scattered_rows
+from scalemani.steps.sources import first_rows
+from scalemani.storage.run import RunStore
+from scalemani.words import percent
+
+SEEN, LENGTHS, FLOWS = "shortcuts", "shortcut_lengths", "shortcut_flows"
+TRIED = 3  # smaller numbers of neighbours
+NAMED = 3  # edges that a warning names
+
+
+class ShortcutEdges(Step):
+    """Looks for them, warns of them or removes them."""
+
+    record, title = ShortcutsRecord, "shortcut edges"
+    arrays = {"shortcut": "shortcuts", WITHOUT: "shortcuts"}
+    mends = {"shortcuts": "looks for them again"}
+
+    def check_before(self, points: Any, parameters: Parameters) -> None:
+        """Only edges of a graph that was made here are removed."""
+        if parameters.shortcuts == "remove" and points.kind in ("graph", "geodesic"):
+            what = "a finished graph" if points.kind == "graph" else "final distances"
+            raise ScalemaniError(
+                f"shortcuts='remove' with X that is {what}: nothing is taken out of what was given; use "
+                "shortcuts='warn', or give rows or distances to choose neighbours from"
+            )
+
+    def fields(self, parameters: Parameters, kind: str) -> ShortcutsFields:
+        """Whether they are removed, on which all distances depend, and by which sample."""
+        if parameters.shortcuts == "remove":
+            return ShortcutsFields(shortcuts="remove", random_state=parameters.random_state)
+        return ShortcutsFields(shortcuts="warn or keep")
+
+    def finished(self, store: RunStore, parameters: Parameters) -> bool:
+        """Whether it was looked for them, or need not be."""
+        state = store.record(self.record)
+        return state is not None and (state.looked or parameters.shortcuts == "keep")
+
+    def run(self, work: Work) -> None:
+        """Look for them in the graph; what is found is removed from it, or warned of."""
+        store, parameters = work.store, work.parameters
+        if self.done(work):
+            return
+        fields = self.fields(parameters, work.points.kind)
+        if parameters.shortcuts == "keep" or work.given:
+            store.finish(ShortcutsRecord(fields=fields, looked=work.given))
+            return
+        work.report(self.name, 0, 1)
+        found = self._look(work)
+        store.finish(self._written(store, found, fields))
+        work.report(self.name, 1, 1)
+        if len(found.edges) and parameters.shortcuts == "warn":
+            warn(f"{self._seen(store, found)}; {self._remedy(work)}", ShortcutWarning)
+
+    def _look(self, work: Work) -> Shortcuts:
+        """Rows of sampled sources by the cluster, the rest here."""
+        store, seed = work.store, work.parameters.random_state
+        graph = shared_graph(store.path, store.identity)
+        sources = shortcut_sources(graph.shape[0], seed)
+        rows = scattered_rows(work.cluster, store, sources)
+        return find_shortcuts(graph, sources, rows, store.read_array("vertex_of_distinct")[store.read_array("bridges")])
+
+    def _written(self, store: RunStore, found: Shortcuts, fields: ShortcutsFields) -> ShortcutsRecord:
+        """The record, and the arrays where there are any."""
+        if len(found.edges):
+            store.write_array(WITHOUT if fields.shortcuts == "remove" else SEEN, found.edges)
+            store.write_array(LENGTHS, found.lengths * store.needed(GraphRecord).scale)
+            store.write_array(FLOWS, found.flows)
+        return ShortcutsRecord(
+            fields=fields, looked=True, n_shortcuts=len(found.edges), harm=found.harm, negative_mass=found.negative_mass
+        )
+
+    # ---- what is said of them ----
+
+    def _seen(self, store: RunStore, found: Shortcuts) -> str:
+        """How many there are, how much hangs on them, and the busiest by the user's rows."""
+        n = len(found.edges)
+        rows = rows_of(store, found.edges)
+        named = " and ".join(f"rows {a} and {b}" for a, b in rows[:NAMED])
+        leap = "1 edge of the graph leaps" if n == 1 else f"{n} edges of the graph leap"
+        return (
+            f"{leap} from one part of the data to another: without {'it' if n == 1 else 'them'} {percent(found.harm)} "
+            f"of all distances would be a fifth longer or more; {'it joins' if n == 1 else 'the busiest join'} {named}"
+        )
+
+    def _remedy(self, work: Work) -> str:
+        """The largest smaller number of neighbours without any, of up to three tried; and the other way."""
+        points, parameters = work.points, work.parameters
+        remove = "" if points.kind == "graph" else "shortcuts='remove' to take them out"
+        k = parameters.n_neighbors
+        if points.kind == "graph" or k is None or "neighbors_indptr" not in work.store.document.arrays:
+            fewer = "leave them out of the graph" if points.kind == "graph" else "try a smaller radius"
+            return f"{fewer}, or {remove}" if remove else fewer
+        sound = sound_below(points, stored_lists(work.store), parameters)
+        tried = f"n_neighbors={sound} has none" if sound else f"fewer neighbours than {k} may have none"
+        return f"{tried}; take that, or {remove}"
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """What was found, and whether it was removed."""
+        state = store.record(ShortcutsRecord)
+        if state is None or not state.looked:
+            return {}
+        found = {
+            "n_shortcuts": state.n_shortcuts,
+            "shortcuts_removed": bool(state.n_shortcuts) and self._name(state) == WITHOUT,
+        }
+        if not state.n_shortcuts:
+            return found
+        edges = rows_of(store, store.read_array(self._name(state)))
+        lengths, flows = store.read_array(LENGTHS), store.read_array(FLOWS)
+        return {
+            **found,
+            "shortcut_harm": state.harm,
+            "shortcut_edges": [
+                {"rows": list(rows), "length": float(length), "flow": float(flow)}
+                for rows, length, flow in zip(edges, lengths, flows, strict=True)
+            ],
+        }
+
+    @staticmethod
+    def _name(state: ShortcutsRecord) -> str:
+        """Of the array of edges."""
+        return WITHOUT if state.fields.shortcuts == "remove" else SEEN
+
+    # ---- what is damaged ----
+
+    def left(self, store: RunStore) -> set[str]:
+        """The edges, their lengths and flows."""
+        state = store.record(ShortcutsRecord)
+        return {self._name(state), LENGTHS, FLOWS} if state is not None and state.n_shortcuts else set()
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Look for them again in the graph; if others are found, take back all that comes of them."""
+        store = work.store
+        state = store.record(ShortcutsRecord)
+        if waiting or state is None:
+            return []
+        before = dict(store.document.arrays)
+        store.remove_array(WITHOUT)
+        store.finish(self._written(store, self._look(work), state.fields))
+        if all(
+            store.document.arrays.get(name) == before.get(name, store.document.arrays.get(name))
+            for name in self.left(store)
+        ):
+            return ["shortcut edges were looked for again: they are those that they were"]
+        store.forget(*(name for name in store.document.stages if name not in (*KEPT, self.name)))
+        return ["left to the same fit with the same points, which goes on: all that comes of the shortcut edges"]
+
+    # ---- what it will take ----
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """Rows of the sampled points, and the graph with a count an edge."""
+        if size.given or size.parameters.shortcuts == "keep" or self.name in size.done:
+            return Needs()
+        n, edges, sources = size.n, size.edges, min(SOURCES, size.n)
+        rows, tasks = 4 * n * sources, -(-sources // SOURCES_A_TASK)
+        return Needs(
+            client={"graph": graph_bytes(n, edges), "rows": rows, "paths": shortcuts_bytes(n, edges)},
+            worker={
+                "graph": graph_bytes(n, edges),
+                "tasks": size.threads * scattered_task_bytes(n, edges, SOURCES_A_TASK),
+            },
+            tasks=tasks,
+            pieces=[f"{tasks} to look for shortcuts"],
+        )
+
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float | None:
+        """Rows from points that lie anywhere, and as much again to follow their paths."""
+        if size.given or size.parameters.shortcuts == "keep" or self.name in size.done:
+            return None
+        return 2 * min(SOURCES, size.n) * float(rates.scattered(min(SOURCES, size.n)))
+
+
+def rows_of(store: RunStore, edges: I64) -> list[tuple[int, int]]:
+    """The first of the user's rows at either end of each edge."""
+    first = first_rows(store)
+    return [(int(first[a]), int(first[b])) for a, b in edges]
+
+
+def sound_below(points: Any, lists: NeighborLists, parameters: Parameters) -> int | None:
+    """The largest smaller number of neighbours of whose graph no edge leaps, of three that are tried."""
+    high, sound = parameters.n_neighbors or 0, None
+    low = high // 2
+    for _ in range(TRIED):
+        k = (low + high + 1) // 2
+        if not low < k < high:
+            break
+        try:
+            found = graph_shortcuts(points, lists.nearest(k), replace(parameters, n_neighbors=k))
+        except DisconnectedGraphError:  # more are needed
+            low = k
+            continue
+        sound, low, high = (sound, low, k) if len(found.edges) else (k, k, high)
+    return sound
+
+
+def graph_shortcuts(points: Any, lists: NeighborLists, parameters: Parameters) -> Shortcuts:
+    """Those of a graph that is in no store."""
+    graph = points.graph(parameters, lists)
+    matrix = scaled(graph.matrix, power_of_two_scale(points.lengths(graph)))
+    sources = shortcut_sources(matrix.shape[0], parameters.random_state)
+    vertex_of = np.full(points.n_distinct, -1, np.int64)
+    vertex_of[graph.order] = np.arange(len(graph.order))
+    return find_shortcuts(matrix, sources, geodesic_rows(matrix, sources), vertex_of[graph.bridges])
