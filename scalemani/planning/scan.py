@@ -101,12 +101,12 @@ class Scan:
         ]
         rows = []
         for one in self.ks:
-            variances = [f"{value:.3g}" for value in one.residual_variances]
+            variances = [f"{value:.2g}" for value in one.residual_variances]
             leaps = f"{one.n_shortcuts} ({percent(one.shortcut_flow)})" if one.n_shortcuts else "none"
             agrees = "" if one.agreement is None else f"{one.agreement:.3f}"
             cells = [f"{one.n_neighbors}", f"{one.n_components:,}", leaps, f"{one.negative_mass:.3f}"]
             rows.append([*cells, *variances, *[""] * (most - len(variances)), agrees])
-        return [*headings, "same as next"], rows
+        return [*headings, "as next"], rows
 
     def __str__(self) -> str:
         headings, rows = self.table()

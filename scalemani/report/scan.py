@@ -10,7 +10,7 @@ _WORDS = (
     "Parts: into how many the neighbour graph falls. Shortcuts: edges that leap from one part of the data to another, "
     "and the share of all shortest paths that runs through the busiest of them. Negative mass: the sizes of negative "
     "eigenvalues over the sum of all; 0 is flat space. Axes: residual variance, 1 − r² of distances along the data and "
-    "in a map with so many axes; 0 is a perfect map. Same as next: 1 where the map with the next k is the same but for "
+    "in a map with so many axes; 0 is a perfect map. As next: 1 where the map with the next k is the same but for "
     "a turn and its size."
 )
 

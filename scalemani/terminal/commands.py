@@ -335,15 +335,18 @@ def scan(
     path = None if out is None else check_page(out, overwrite=overwrite)
     source = open_points(points, **how)
     _say_notes(source.notes, quiet)
+    from dataclasses import replace
+
     from scalemani.planning.scan import scan as look
 
     with naming_columns(source.names), reporting(not quiet) as progress:
         found = look(source.values, n_neighbors, progress=progress, **parameters)
+    said = replace(found, reason=in_options(found.reason))
     if path is not None:
         from scalemani.report.scan import scan_page
 
-        write_page(path, scan_page(found, points))
-    click.echo(json.dumps(found.record(), indent=2) if as_json else in_options(str(found)))
+        write_page(path, scan_page(said, points))
+    click.echo(json.dumps(found.record(), indent=2) if as_json else str(said))
 
 
 @cli.command()

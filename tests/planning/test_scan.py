@@ -141,7 +141,7 @@ def test_progress_is_told():
 
 def test_the_table_has_a_line_for_each_k(scanned):
     lines = str(scanned).splitlines()
-    assert lines[0].split()[:2] == ["k", "parts"] and "same as next" in lines[0]
+    assert lines[0].split()[:2] == ["k", "parts"] and "as next" in lines[0]
     assert [line.split()[0] for line in lines[1:14]] == [str(k) for k in range(4, 17)]
     assert lines[-1] == scanned.reason
 
