@@ -304,8 +304,9 @@ class KernelIsomap(Embedder):
     shortcuts : {"warn", "remove", "keep"}, default "warn"
         A few edges of the graph that leap from one part of the data to another, as from a turn of a Swiss roll to the
         next, bend the whole map. They are looked for in every graph (:mod:`scalemani.geodesics.shortcuts`). "warn":
-        ShortcutWarning names them. "remove": they are taken out; the graph stays connected. "keep": no look. A graph
-        that was given is only warned of. Bridges of disconnected="join" and edges between clusters are no shortcuts.
+        ShortcutWarning names them. "remove": they are taken out; the graph stays connected. "keep": they are not looked
+        for. In a graph that you give they are never removed. Bridges of disconnected="join" and edges between clusters
+        are no shortcuts.
 
     Attributes
     ----------

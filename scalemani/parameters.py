@@ -250,8 +250,8 @@ class Arguments:
     shortcuts: str = parameter(
         "warn",
         Option(
-            "If a few edges of the graph leap from one part of the data to another: say so, remove them, or keep the "
-            "graph as it is without a look."
+            "About a few edges of the graph that leap from one part of the data to another. warn: say so; remove: take "
+            "them out; keep: do not look."
         ),
         choices=("warn", "remove", "keep"),
     )

@@ -47,7 +47,7 @@ DOCUMENT = {
             "n_bridges": 0,
         },
         "shortcuts": {
-            "fields": {"shortcuts": "warn or keep", "random_state": None},
+            "fields": {"shortcuts": "warn", "random_state": None},
             "looked": True,
             "n_shortcuts": 0,
             "harm": 0.0,

@@ -15,11 +15,11 @@ from scalemani.cluster.kernel_cache import compiled
 
 
 class Flows(NamedTuple):
-    """Shortest paths through the stored entries of a graph, towards the vertex that the entry's row is.
+    """Shortest paths through the stored entries of a graph: in row v and column u those that go from u to v.
 
     counts (entries,): Pairs of a source and a vertex whose path runs so.
-    most (entries,): The same from the one source from which most do.
-    source (entries,): Its place among the sources; -1 where no path does.
+    most (entries,): The largest count of one source.
+    source (entries,): Its place among the sources; -1 where no path runs.
     """
 
     counts: I64
@@ -124,7 +124,7 @@ def _tree(indptr: Any, indices: Any, weights: Any, row: Any, before: Any, behind
 def _earlier(indptr: Any, indices: Any, weights: Any, row: Any, v: int) -> int:
     """The best entry of v by a vertex that comes before it: nearer, or as near with a lower number; -1 for none.
 
-    Edges of length 0 lead one way then, as do edges that rounding made so.
+    Ties are broken by number, so that edges of length 0 make no circle.
     """
     best, entry = np.inf, -1
     for e in range(indptr[v], indptr[v + 1]):

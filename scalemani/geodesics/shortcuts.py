@@ -8,15 +8,17 @@ between two clusters, a thin ring and a tree have few ways far around, too: they
 Where distances are nearly those of flat space (`LEAST_MASS`) no edge does harm, and none is looked for. Else:
 
     1. The edges that most paths from some sources run through are looked at (:mod:`scalemani.geodesics.flows`).
-    2. Of each, two balls: of the vertices up and down the busiest path through it, as near as they can be without
-       reaching over it. The minimum cut between them, among the vertices near by, is a bundle of b edges; b is at most
-       the number of neighbours of a vertex. Balls of several sizes are tried, the largest first.
-    3. Without the bundle, at least `RATIO` b + `MORE` ways lead from one ball to the other in the whole graph.
-    4. Its edges are taken out, but those whose ends are near each other without all that were taken. The distances of
-       the sources are found again, and all is done once more until nothing is taken, or distances grow no more.
-    5. In the end edges with a short detour are put back, and those that do no harm: of which no share of the distances
-       between sources would be shorter by a fifth. An alarm is given if one of them alone shortens `ALONE` by
-       half, and, of more than `FEW`, if distances are nearer to those of flat space without.
+    2. A ball of vertices is placed on each side of such an edge, along the busiest path through it. A ball does not
+       reach past the edge's middle. The minimum cut between the balls, among the vertices near by, is a bundle of b
+       edges. It has the edge itself, and no more edges than a vertex has in the mean, or `WIDEST`. Balls of several
+       sizes are tried, the largest first.
+    3. Without the bundle, `RATIO` b + `MORE` ways and `SHEET` times those of a vertex lead from ball to ball around.
+    4. The bundle is taken out. An edge is put back if its ends are near each other without all that were taken. The
+       distances of the sources are found again. All is done once more until nothing is taken, or no distance grows.
+    5. In the end edges with a short detour are put back, and those that do no harm (`HARM`). The others are shortcuts
+       if distances are much nearer to those of flat space without them (`FLATTER`); or if one of them alone makes a
+       share `ALONE` of the distances a third shorter, all together `TOGETHER`, and, where they are more than `FEW`,
+       distances are nearer to those of flat space without.
 """
 
 from collections.abc import Iterator
@@ -48,9 +50,10 @@ VISITS = 60.0  # of all vertices, that a round may take to count ways through th
 DETOURS = 3.0, 5.0  # lengths of an edge, within which its ends are near without it: in a round, and in the end
 LONGER, MUCH_LONGER = 1.2, 1.5  # times as long
 GAIN = 0.005  # share of distances that become longer by a further round
-HARM, ALONE, TOGETHER = 0.01, 0.02, 0.04  # shares of distances: one edge shortens by a fifth, by half; all by half
+HARM, ALONE, TOGETHER = 0.01, 0.02, 0.04  # shares of distances that are longer without one edge, much longer; all
 FEW = 4  # edges that may leap though distances are no flatter without: more of them are a neck of the data
-ROUNDS, PATIENCE = 12, 3  # and how many in a row may bring no gain: distances grow when the last leap of several goes
+FLATTER = 0.5  # of the negative mass is left without: then the edges leap, however few distances they shorten
+ROUNDS, PATIENCE = 12, 3  # at the most; in a row without a gain: distances grow when the last of several leaps goes
 LEAST_MASS = 0.1  # negative mass of a map that is bent: leaps make it 0.14 and more, and a flat sheet has 0.01 to 0.07
 
 
@@ -128,7 +131,8 @@ class _Finder:
         without = _negative_mass(rows[:, self.sources])
         together = float(np.mean(rows > MUCH_LONGER * self.first))
         alone = max((much for _, much in shares.values()), default=0.0)
-        if alone < ALONE or together < TOGETHER or (len(pairs) > FEW and without >= bent):
+        grave = alone >= ALONE and together >= TOGETHER and (len(pairs) <= FEW or without < bent)
+        if not grave and without >= FLATTER * bent:
             pairs = []
         pairs.sort(key=lambda pair: -self.out[pair][1])
         lengths, flows = np.array([self.out[pair] for pair in pairs], np.float64).reshape(-1, 2).T
@@ -137,7 +141,7 @@ class _Finder:
         return Shortcuts(edges, flows, lengths, harm, (bent, without))
 
     def _round(self, rows: F32) -> bool:
-        """Look at the busiest edges; whether any was taken that is no detour's."""
+        """Look at the busiest edges; whether an edge was taken and not put back."""
         graph = self.places.graph
         flows, trees, taken = path_flows(graph, rows), dict[int, _Tree](), list[tuple[int, int]]()
         self.places.visits = 0
@@ -156,7 +160,7 @@ class _Finder:
         return any(pair in self.out for pair in taken)
 
     def _bundle(self, tree: "_Tree", child: int, parent: int) -> dict[tuple[int, int], float]:
-        """Take out the few edges by which alone the two sides of an edge meet near by, if many ways lead around."""
+        """Take out the few edges that join the two sides of an edge near by, if many ways lead around."""
         places, widest = self.places, min(int(self.degree), WIDEST)
         entry = places.entry(child, parent)
         length = float(places.weights[entry])
@@ -176,11 +180,19 @@ class _Finder:
                 continue
             if not self.exempt.isdisjoint(self._ends(cut)):
                 return {}
+            if self._is_star(cut):
+                continue
             lengths, needed = places.take(cut), max(RATIO * ways + MORE, int(np.ceil(SHEET * self.degree)))
             if places.ways(up, down, needed)[0] >= needed:
                 return dict(zip(self._ends(cut), lengths, strict=True))
             places.put(cut, lengths)
         return {}
+
+    def _is_star(self, cut: Pairs) -> bool:
+        """Whether a cut parts one vertex from its own sheet: most of its edges, and the others leap."""
+        common = set.intersection(*(set(pair) for pair in self._ends(cut)))
+        weights, indptr = self.places.weights, self.places.indptr
+        return any(0 < np.isfinite(weights[indptr[v] : indptr[v + 1]]).sum() - len(cut) < len(cut) for v in common)
 
     def _ends(self, edges: Pairs) -> dict[tuple[int, int], None]:
         """The two vertices of each edge, the lower first."""
@@ -215,7 +227,7 @@ class _Finder:
         return count
 
     def _harm(self, rows: F32, pair: tuple[int, int]) -> tuple[float, float]:
-        """Shares of the pairs of sources that an edge alone would bring nearer: by a fifth, by half."""
+        """Shares of the pairs of sources that are longer, and much longer, than by way of an edge that was taken."""
         (one, other), among = pair, rows[:, self.sources]
         there = rows[:, [one]] + rows[:, other]
         over = np.minimum(there, there.T) + self.out[pair][0]

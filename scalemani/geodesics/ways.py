@@ -2,7 +2,7 @@
 
 Ways are paths without a common edge. Their greatest number is a maximum flow, found one way after the other by the
 shortest augmenting path, and the edges that part the two places are a minimum cut (Ford and Fulkerson 1956; Edmonds and
-Karp 1972). No more ways are looked for than are asked for. An edge of infinite length is none.
+Karp 1972). No more ways are looked for than are asked for. An edge of infinite length is not there.
 """
 
 from typing import Any
@@ -21,6 +21,7 @@ class Neighbourhoods:
     """A graph whose edges may be taken out and put back, with the scratch that its kernels need.
 
     weights (entries,): Lengths, float32; inf where an edge is out.
+    visits: Vertices that were visited to count ways through the whole graph.
     """
 
     def __init__(self, graph: sp.csr_array) -> None:
@@ -35,6 +36,7 @@ class Neighbourhoods:
         self._heap = np.empty(entries + 3, np.int64), np.empty(entries + 3, np.int32)
         self._net, self._entry, self._came = np.zeros(entries, np.int8), np.full(n, -2, np.int64), np.empty(n, np.int32)
         self._queue = np.empty(n, np.int32)
+        self.visits = 0
 
     @property
     def graph(self) -> sp.csr_array:
@@ -53,7 +55,7 @@ class Neighbourhoods:
         return lengths
 
     def put(self, edges: Pairs, lengths: list[float]) -> None:
-        """Put edges back."""
+        """Give edges these lengths; inf takes one out."""
         for (row, entry), length in zip(edges, lengths, strict=True):
             self.weights[entry] = self.weights[self.entry(int(self.indices[entry]), row)] = length
 
@@ -69,7 +71,7 @@ class Neighbourhoods:
         return other not in self.nearest([one], reach, self.shape[0])[0]
 
     def ways(self, starts: I64, ends: I64, most: int, among: I64 | None = None) -> tuple[int, Pairs, Pairs]:
-        """How many ways lead from some vertices to others, at most `most`; if fewer, two cuts of as many edges.
+        """How many ways lead from some vertices to others. It stops at `most`; fewer come with two minimum cuts.
 
         among: The vertices that ways may run through besides; all unless given.
         -> ways
@@ -92,8 +94,6 @@ class Neighbourhoods:
             return ways, [], []
         first, last = ([(int(row), int(entry)) for row, entry in half[:ways]] for half in cut)
         return ways, first, last
-
-    visits = 0  # vertices that were visited to count ways through the whole graph
 
 
 @compiled()
@@ -183,7 +183,7 @@ def _search(
 ) -> tuple[int, int]:  # fmt: skip
     """Breadth first along entries that have room, against their direction where `sign` is -1.
 
-    -> vertices in the queue, and the first on the side that is wanted; -1 where none is reached
+    -> vertices in the queue, and the first that is reached on side `wanted`, or -1
     """
     filled = 0
     for v in begun:

@@ -31,10 +31,11 @@ def given_rows(s: Account) -> list[Row]:
 
 
 def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
-    """What is said of edges that leap; nothing where there are none. `everything`: a line for each, too."""
+    """What is said of edges that leap; nothing where there are none. `everything`: that too, and a line for each."""
     n = s.get("n_shortcuts") or 0
     if not n:
-        return []
+        looked = "none was found" if "n_shortcuts" in s else "not looked for"
+        return [("shortcuts", looked)] if everything else []
     done = "taken out of the graph" if s["shortcuts_removed"] else "still in the graph: the map is bent by them"
     rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
     for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:

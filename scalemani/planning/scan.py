@@ -1,4 +1,4 @@
-"""A scan over numbers of neighbours, before a fit: which k give the same sound map, and from which on edges leap.
+"""A scan over numbers of neighbours, before a fit: which k give the same sound map, and with which edges leap.
 
 Neighbours are searched for once, with the largest k. For each k a few hundred sampled points stand for all: their rows
 of geodesic distances are found, and no D is made. Of their distances among one another come the negative mass and a map
@@ -20,11 +20,12 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.machine import parse_memory
 from scalemani.cluster.threads import single_blas_thread
 from scalemani.embedding.quality import residual_variances
+from scalemani.embedding.spectrum import MUCH_NEGATIVE
 from scalemani.errors import ScalemaniError, unknown
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import power_of_two_scale, scaled
-from scalemani.geodesics.shortcuts import SOURCES, find_shortcuts
+from scalemani.geodesics.shortcuts import LEAST_MASS, SOURCES, find_shortcuts
 from scalemani.kernel import blas
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import SCANNED, Parameters
@@ -36,6 +37,13 @@ SAMPLED = 256  # points whose rows of distances are found
 PLACED = 2000  # others, to whose places in the map distances are compared
 AXES = 5  # of the map, at most, for the curve of residual variances
 SAME = 0.98  # agreement of two maps that are taken for the same
+BENT = 2.0  # times the least negative mass of a scan, above which a map is bent
+
+
+_LEGEND = (
+    "shortcuts: edges that leap, and the share of all shortest paths through the busiest; negative mass: 0 is flat;\n"
+    "1 axis, ...: how badly a map with so many axes keeps distances, 0 is best; as next: 1 is the next k's map"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +51,17 @@ class Scanned:
     """What one number of neighbours gives.
 
     n_neighbors: k.
-    n_components: Parts of the graph; of several the largest is looked at, unless they are joined.
+    n_parts: Parts of the graph; of several the largest is looked at, unless they are joined.
     largest: Share of the points in the largest part.
     n_shortcuts: Edges that leap from one part of the data to another.
     shortcut_flow: Share of all shortest paths that runs through the busiest of them; 0 without.
     negative_mass: Moduli of the negative eigenvalues over the trace, of the sampled points' distances.
     residual_variances: 1 - r² of geodesic with embedded distances, with the first 1, 2, ... axes.
-    agreement: 1 - Procrustes' disparity of the maps of this k and the next; None for the last.
+    agreement: Similarity of this map and the next k's; 1 is equal (1 - Procrustes' disparity). None for the last.
     """
 
     n_neighbors: int
-    n_components: int
+    n_parts: int
     largest: float
     n_shortcuts: int
     shortcut_flow: float
@@ -104,7 +112,7 @@ class Scan:
             variances = [f"{value:.2g}" for value in one.residual_variances]
             leaps = f"{one.n_shortcuts} ({percent(one.shortcut_flow)})" if one.n_shortcuts else "none"
             agrees = "" if one.agreement is None else f"{one.agreement:.3f}"
-            cells = [f"{one.n_neighbors}", f"{one.n_components:,}", leaps, f"{one.negative_mass:.3f}"]
+            cells = [f"{one.n_neighbors}", f"{one.n_parts:,}", leaps, f"{one.negative_mass:.3f}"]
             rows.append([*cells, *variances, *[""] * (most - len(variances)), agrees])
         return [*headings, "as next"], rows
 
@@ -114,7 +122,7 @@ class Scan:
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [headings, *rows]
         ]
-        return "\n".join([*(line.rstrip() for line in lines), "", self.reason])
+        return "\n".join([*(line.rstrip() for line in lines), _LEGEND, "", self.reason])
 
 
 def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **parameters: Any) -> Scan:
@@ -161,7 +169,8 @@ def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **paramet
     found = tuple(
         replace(look.found, agreement=agreement) for look, agreement in zip(looked, [*agreements, None], strict=True)
     )
-    return Scan(found, *recommended(found), points.n_distinct, asked.n_components)
+    advice = recommended(found, parts=asked.disconnected != "error")
+    return Scan(found, *advice, points.n_distinct, asked.n_components)
 
 
 def _numbers(n_neighbors: Any) -> list[int]:
@@ -207,7 +216,7 @@ def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Lo
         variances = residual_variances(rows[:, both] * scale, places, np.arange(len(sources))).tolist()
     found = Scanned(
         n_neighbors=k,
-        n_components=graph.n_components,
+        n_parts=graph.n_components,
         largest=n / points.n_distinct,
         n_shortcuts=len(leaps.edges),
         shortcut_flow=float(leaps.flows.max(initial=0.0)),
@@ -218,7 +227,7 @@ def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Lo
 
 
 def _map(square: F64, rows: F64) -> tuple[F64, float]:
-    """Landmark MDS: places on AXES axes, or as many as there are, of the sampled points, then of others; negative mass.
+    """Landmark MDS: coordinates of the sampled points, then of others, on up to AXES axes; and the negative mass.
 
     square (m, m): Distances among the sampled points.
     rows (m, l): To the others.
@@ -244,57 +253,73 @@ def _agreement(one: _Look, other: _Look) -> float:
     return 1.0 - float(procrustes(one.places[here, :axes], other.places[there, :axes])[2])
 
 
-def recommended(found: Sequence[Scanned]) -> tuple[int | None, str]:
-    """A k and the reason: the middle of the longest run of sound k whose maps agree from one to the next."""
-    sound = [one.n_components == 1 and not one.n_shortcuts for one in found]
+def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int | None, str]:
+    """A k and the reason: the middle of the longest run of sound k whose maps agree from one to the next.
+
+    parts: Whether a graph in several parts is sound, as where they are joined.
+    """
+    whole = [parts or one.n_parts == 1 for one in found]
+    least = min((one.negative_mass for one, good in zip(found, whole, strict=True) if good), default=0.0)
+    bent = [one.negative_mass > max(LEAST_MASS, BENT * least) for one in found]
+    sound = [good and not one.n_shortcuts and not far for one, good, far in zip(found, whole, bent, strict=True)]
     runs: list[list[int]] = []
     for at, good in enumerate(sound):
         if good and at and sound[at - 1] and (found[at - 1].agreement or 0.0) >= SAME:
             runs[-1].append(at)
         elif good:
             runs.append([at])
-    why = _why_not(found)
+    why = _why_not(found, whole, bent)
     if not runs:
         return None, f"No k is recommended. {why}"
     run = max(runs, key=len)
-    chosen, first, last = (found[at].n_neighbors for at in (run[(len(run) - 1) // 2], run[0], run[-1]))
-    if len(run) > 1:
-        least = min(found[at].agreement or 0.0 for at in run[:-1])
-        said = f"k = {chosen} is the middle of {first} to {last}: their maps agree ({least:.3f} or more with the next)"
+    chosen = found[run[(len(run) - 1) // 2]].n_neighbors
+    if len(found) == 1:
+        said = f"Only k = {chosen} was looked at; no shortcut was found."
+    elif len(run) == 1:
+        said = f"k = {chosen}: no shortcut was found, but no other k of the scan gives the same map."
     else:
-        said = f"k = {chosen}: no other k of the scan gives the same map"
-    return chosen, f"{said}, and no edge leaps. {why}".strip()
+        agree = min(found[at].agreement or 0.0 for at in run[:-1])
+        same = f"k = {listed(run, found)} give the same map (agreement {agree:.3f} or more)"
+        said = f"{same}, and no shortcut was found. Take the middle, {chosen}."
+    if least > MUCH_NEGATIVE:
+        said += (
+            f" All maps have a negative mass of {least:.2g} or more: a closed or curved shape, or many shortcuts; look "
+            "at fewer neighbours, too."
+        )
+    return chosen, f"{said} {why}".strip()
 
 
-def _why_not(found: Sequence[Scanned]) -> str:
+def _why_not(found: Sequence[Scanned], whole: Sequence[bool], bent: Sequence[bool]) -> str:
     """What is wrong with the k that are not sound."""
-    parts = [one.n_neighbors for one in found if one.n_components > 1]
-    leaping = [one for one in found if one.n_shortcuts]
+    parts = [at for at, good in enumerate(whole) if not good]
+    leaping = [at for at, one in enumerate(found) if one.n_shortcuts]
+    others = [at for at, far in enumerate(bent) if far and not found[at].n_shortcuts and whole[at]]
     said = []
     if parts:
-        said.append(f"With k = {listed(parts)} the graph falls into parts.")
+        said.append(f"At k = {listed(parts, found)} the graph falls into parts.")
     if leaping:
-        first = leaping[0]
+        first = found[leaping[0]]
         edges = "1 edge leaps" if first.n_shortcuts == 1 else f"{first.n_shortcuts} edges leap"
         said.append(
-            f"With k = {listed([one.n_neighbors for one in leaping])} edges leap from one part of the data to another "
-            f"(k = {first.n_neighbors}: {edges}, and {percent(first.shortcut_flow)} of all shortest paths run through "
-            "the busiest): a map would be wrong, unless shortcuts='remove' takes them out."
+            f"At k = {listed(leaping, found)}, edges leap from one part of the data to another. (At k = "
+            f"{first.n_neighbors} {edges}, and {percent(first.shortcut_flow)} of all shortest paths run through the "
+            "busiest.) Such maps are bent; shortcuts='remove' may mend them."
         )
+    if others:
+        said.append(f"At k = {listed(others, found)} the negative mass is much larger: maps are bent by many edges.")
     return " ".join(said)
 
 
-def listed(ks: Sequence[int]) -> str:
-    """Numbers with runs shortened.
-
-    >>> listed([4, 5, 6, 9, 12, 13])
-    '4 to 6, 9, 12 and 13'
-    """
+def listed(places: Sequence[int], found: Sequence[Scanned]) -> str:
+    """The k at some places of a scan; of three and more that follow each other, the first and the last."""
     runs: list[list[int]] = []
-    for k in ks:
-        if runs and k == runs[-1][-1] + 1:
-            runs[-1].append(k)
+    for at in places:
+        if runs and at == runs[-1][-1] + 1:
+            runs[-1].append(at)
         else:
-            runs.append([k])
-    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
-    return ", ".join(words)
+            runs.append([at])
+    words: list[str] = []
+    for run in runs:
+        ks = [str(found[at].n_neighbors) for at in run]
+        words += [f"{ks[0]} to {ks[-1]}"] if len(ks) > 2 else ks
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -250,17 +250,20 @@ def scan_panels(scan: Any) -> Figure:
     agreement = [np.nan if one.agreement is None else one.agreement for one in scan.ks]
     right.plot(ks, agreement, "o-", color=POSITIVE, markersize=4, label="same as with the next k")
     right.set_ylim(bottom=0)
+    middles = (ks[1:] + ks[:-1]) / 2 if len(ks) > 1 else ks[:0]
+    bounds = np.concatenate([[ks[0] - 0.5], middles, [ks[-1] + 0.5]])
+    ends = {one.n_neighbors: pair for one, pair in zip(scan.ks, pairwise(bounds), strict=True)}
     for axes in (left, right):
         for one in scan.ks:
-            if one.n_shortcuts or one.n_components > 1:
+            if one.n_shortcuts or one.n_parts > 1:
                 colour = NEGATIVE if one.n_shortcuts else GREY
-                axes.axvspan(one.n_neighbors - 0.5, one.n_neighbors + 0.5, color=colour, alpha=0.15, linewidth=0)
+                axes.axvspan(*ends[one.n_neighbors], color=colour, alpha=0.15, linewidth=0)
         if scan.recommended is not None:
             axes.axvline(scan.recommended, color="black", linewidth=1, linestyle="--", label="recommended")
-        whole_ticks(axes.xaxis)
+        axes.set_xticks(ks[:: max(1, len(ks) // 12)])
         axes.set_xlim(ks[0] - 0.6, ks[-1] + 0.6)
         axes.set_xlabel("neighbours, k")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="best")
     return figure
 
 

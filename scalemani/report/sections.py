@@ -258,8 +258,9 @@ def _leaps(f: Findings) -> Iterator[Section]:
         for a, b in [edge["rows"]]
     ]
     words = [
-        f"These are {f.leaps[0]}. A leap is told from other edges by the ways past it: few near by, many far around. "
-        f"Without them {percent(f.spectrum['shortcut_harm'])} of all distances are longer by a fifth or more."
+        f"These are {f.leaps[0]}. An edge counts as a leap if few other ways join its ends near by, but many do far "
+        "around. "
+        f"Without them {percent(f.spectrum['shortcut_harm'])} of the sampled distances are longer by at least a fifth."
     ]
     yield Section("Edges that leap", words, [Table(["rows", "length", "share of all shortest paths"], rows)])
 

@@ -91,13 +91,13 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
         edges = count(s["n_shortcuts"], "edge")
         if s["shortcuts_removed"]:
             headline = f"{edges} that leapt from one part of the data to another {_were(s['n_shortcuts'])} taken out."
-            advice = "Fewer neighbours may make a graph without any: scalemani scan says how many."
+            advice = "With fewer neighbours there may be none: scalemani scan shows it."
         else:
             leap = "leaps" if s["n_shortcuts"] == 1 else "leap"
             headline = f"{edges} of the graph {leap} from one part of the data to another."
             advice = (
-                f"{percent(s['shortcut_harm'])} of all distances are too short by them, and the map is bent. Fewer "
-                "neighbours, or --shortcuts remove, make it right."
+                f"They make {percent(s['shortcut_harm'])} of the sampled distances too short, and the map is bent. Use "
+                "--shortcuts remove, or fewer neighbours: scalemani scan says how many."
             )
         yield Notice(headline, [advice], warning=not s["shortcuts_removed"])
     recall = s.get("knn_recall")

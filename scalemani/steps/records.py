@@ -186,7 +186,7 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
 
 
 class ShortcutsFields(Record, frozen=True, kw_only=True):
-    """What is done about edges that leap, as far as distances depend on it: "remove", or "warn or keep"."""
+    """What is done about edges that leap, as far as distances depend on it: "remove", or "warn" also for "keep"."""
 
     shortcuts: Plain
     random_state: Seed | None = None
@@ -195,10 +195,10 @@ class ShortcutsFields(Record, frozen=True, kw_only=True):
 class ShortcutsRecord(StepRecord, frozen=True, kw_only=True):
     """Edges that leap from one part of the data to another.
 
-    looked: Whether it was looked for them.
+    looked: Whether they were looked for.
     harm: Share of the distances from some points that are longer by a fifth or more without them.
     negative_mass: Moduli of negative eigenvalues over the trace, of the distances between some points: with those
-        edges, and without; None if it was not looked for them.
+        edges, and without; None if they were not looked for.
     """
 
     STEP: ClassVar[str] = "shortcuts"

@@ -1,7 +1,7 @@
 """Edges that leap from one part of the data to another: found from the paths of a few points, and said or removed.
 
-The graph's arrays stay as they are. Edges that are removed are in an array of their own, by which whoever reads the
-graph leaves them out (:func:`scalemani.geodesics.rows.shared_graph`).
+The graph's arrays stay as they are. Edges that are removed are in an array of their own, and every reader of the graph
+leaves them out: :func:`scalemani.geodesics.rows.shared_graph` does it.
 """
 
 from dataclasses import replace
@@ -47,13 +47,13 @@ class ShortcutEdges(Step):
             )
 
     def fields(self, parameters: Parameters, kind: str) -> ShortcutsFields:
-        """Whether they are removed, on which all distances depend, and by which sample."""
+        """Whether edges are removed, since all distances depend on that, and the seed of the sample."""
         if parameters.shortcuts == "remove":
             return ShortcutsFields(shortcuts="remove", random_state=parameters.random_state)
-        return ShortcutsFields(shortcuts="warn or keep")
+        return ShortcutsFields(shortcuts="warn")
 
     def finished(self, store: RunStore, parameters: Parameters) -> bool:
-        """Whether it was looked for them, or need not be."""
+        """Whether they were looked for, or need not be."""
         state = store.record(self.record)
         return state is not None and (state.looked or parameters.shortcuts == "keep")
 
@@ -74,7 +74,7 @@ class ShortcutEdges(Step):
             warn(f"{self._seen(store, found)}; {self._remedy(work)}", ShortcutWarning)
 
     def _look(self, work: Work) -> Shortcuts:
-        """Rows of sampled sources by the cluster, the rest here."""
+        """The cluster finds the sampled rows, and this process the shortcuts."""
         store, seed = work.store, work.parameters.random_state
         graph = shared_graph(store.path, store.identity)
         sources = shortcut_sources(graph.shape[0], seed)
@@ -97,11 +97,13 @@ class ShortcutEdges(Step):
         """How many there are, how much hangs on them, and the busiest by the user's rows."""
         n = len(found.edges)
         rows = rows_of(store, found.edges)
-        named = " and ".join(f"rows {a} and {b}" for a, b in rows[:NAMED])
+        named = ", ".join(f"{a} and {b}" for a, b in rows[:NAMED])
         leap = "1 edge of the graph leaps" if n == 1 else f"{n} edges of the graph leap"
+        them, join = ("it", "it joins") if n == 1 else ("them", "they join")
         return (
-            f"{leap} from one part of the data to another: without {'it' if n == 1 else 'them'} {percent(found.harm)} "
-            f"of all distances would be a fifth longer or more; {'it joins' if n == 1 else 'the busiest join'} {named}"
+            f"{leap} from one part of the data to another: without {them}, {percent(found.harm)} "
+            f"of the sampled distances are longer by at least a fifth; {join} rows {named}"
+            + ("" if n <= NAMED else f" and {n - NAMED} other pairs")
         )
 
     def _remedy(self, work: Work) -> str:
@@ -112,9 +114,10 @@ class ShortcutEdges(Step):
         if points.kind == "graph" or k is None or "neighbors_indptr" not in work.store.document.arrays:
             fewer = "leave them out of the graph" if points.kind == "graph" else "try a smaller radius"
             return f"{fewer}, or {remove}" if remove else fewer
-        sound = sound_below(points, stored_lists(work.store), parameters)
-        tried = f"n_neighbors={sound} has none" if sound else f"fewer neighbours than {k} may have none"
-        return f"{tried}; take that, or {remove}"
+        bent = work.store.needed(ShortcutsRecord).negative_mass or (0.0, 0.0)
+        sound = sound_below(points, stored_lists(work.store), parameters, bent[0] / 2)
+        fewer = f"use n_neighbors={sound}, where none was found" if sound else "try fewer neighbours"
+        return f"{fewer}, or {remove}"
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """What was found, and whether it was removed."""
@@ -158,11 +161,10 @@ class ShortcutEdges(Step):
             return []
         before = dict(store.document.arrays)
         store.remove_array(WITHOUT)
-        store.finish(self._written(store, self._look(work), state.fields))
-        if all(
-            store.document.arrays.get(name) == before.get(name, store.document.arrays.get(name))
-            for name in self.left(store)
-        ):
+        found = self._written(store, self._look(work), state.fields)
+        store.finish(found)
+        after = store.document.arrays
+        if found == state and all(before.get(name) in (None, after[name]) for name in self.left(store)):
             return ["shortcut edges were looked for again: they are those that they were"]
         store.forget(*(name for name in store.document.stages if name not in (*KEPT, self.name)))
         return ["left to the same fit with the same points, which goes on: all that comes of the shortcut edges"]
@@ -198,8 +200,11 @@ def rows_of(store: RunStore, edges: I64) -> list[tuple[int, int]]:
     return [(int(first[a]), int(first[b])) for a, b in edges]
 
 
-def sound_below(points: Any, lists: NeighborLists, parameters: Parameters) -> int | None:
-    """The largest smaller number of neighbours of whose graph no edge leaps, of three that are tried."""
+def sound_below(points: Any, lists: NeighborLists, parameters: Parameters, most_mass: float) -> int | None:
+    """The largest smaller number of neighbours of whose graph no edge leaps, of up to three that are tried.
+
+    most_mass: The negative mass of a graph that is not bent as this one is.
+    """
     high, sound = parameters.n_neighbors or 0, None
     low = high // 2
     for _ in range(TRIED):
@@ -211,12 +216,13 @@ def sound_below(points: Any, lists: NeighborLists, parameters: Parameters) -> in
         except DisconnectedGraphError:  # more are needed
             low = k
             continue
-        sound, low, high = (sound, low, k) if len(found.edges) else (k, k, high)
+        bent = len(found.edges) or found.negative_mass[0] > most_mass
+        sound, low, high = (sound, low, k) if bent else (k, k, high)
     return sound
 
 
 def graph_shortcuts(points: Any, lists: NeighborLists, parameters: Parameters) -> Shortcuts:
-    """Those of a graph that is in no store."""
+    """The shortcuts of a graph that was made from lists and is not stored."""
     graph = points.graph(parameters, lists)
     matrix = scaled(graph.matrix, power_of_two_scale(points.lengths(graph)))
     sources = shortcut_sources(matrix.shape[0], parameters.random_state)

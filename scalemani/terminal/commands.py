@@ -322,9 +322,9 @@ def scan(
 ) -> None:
     """Say which number of neighbours to take.
 
-    Of each: into how many parts the graph falls, how many of its edges leap from one part of the data to another
-    (shortcuts), negative mass, the residual variance of a map with 1 to 5 axes, and how far that map is the same with
-    the next number. No fit is made.
+    For each number it says: parts of the graph; shortcuts, edges that leap from one part of the data to another;
+    negative mass; residual variance of a map with 1 to 5 axes; how similar that map is to that of the next number.
+    No fit is made.
 
     \b
     scalemani scan points.csv --neighbors 4:20 --report scan.html

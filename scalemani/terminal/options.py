@@ -88,7 +88,7 @@ def numbers(ctx: click.Context, param: click.Parameter, value: str) -> list[int]
         except (TypeError, ValueError):
             found += [0]
     if min(found) < 1:
-        raise click.BadParameter(f"{value!r} is no numbers of neighbours, such as 4:20, 4:20:2 or 5,8,12")
+        raise click.BadParameter(f"{value!r} is not FIRST:LAST from 1 on, such as 4:20, 4:20:2 or 5,8,12")
     return found
 
 

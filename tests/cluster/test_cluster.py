@@ -264,6 +264,7 @@ def test_without_a_path_workers_that_see_the_temporary_folder_are_used(client):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+@pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning")
 def test_two_processes_give_the_bits_of_the_embedded_cluster(tmp_path):
     """Tiles, embedding and constant; 500 points in tiles of 64."""
     X = roll(500)

@@ -28,7 +28,7 @@ def scanned():
 
 def test_on_the_roll_a_sound_k_is_recommended_and_why_not_12(scanned):
     assert 7 <= scanned.recommended <= 10
-    assert "11 to 16 edges leap" in scanned.reason and "shortcuts='remove'" in scanned.reason
+    assert "At k = 11 to 16, edges leap" in scanned.reason and "shortcuts='remove'" in scanned.reason
     leaping = {one.n_neighbors for one in scanned.ks if one.n_shortcuts}
     assert leaping == set(range(11, 17))
     before = next(one for one in scanned.ks if one.n_neighbors == 10)
@@ -42,7 +42,7 @@ def test_what_is_said_of_a_k_is_what_a_fit_gives(scanned, k):
         warnings.simplefilter("ignore")
         model = Isomap(n_neighbors=k, n_components=5).fit(ROLL.points)
     s = model.spectrum_
-    assert one.n_shortcuts == s["n_shortcuts"] and one.n_components == s["n_components_of_graph"] == 1
+    assert one.n_shortcuts == s["n_shortcuts"] and one.n_parts == s["n_components_of_graph"] == 1
     mass = s["negative_mass"] / s["trace_unshifted"]
     assert one.negative_mass == pytest.approx(mass, rel=0.25, abs=0.03)
     geodesic = model.geodesics(range(0, 1200, 10))
@@ -54,10 +54,10 @@ def test_what_is_said_of_a_k_is_what_a_fit_gives(scanned, k):
 
 def test_parts_are_counted_and_the_largest_is_looked_at():
     found = scan(two(200), [3, 5])
-    assert [one.n_components for one in found.ks] == [2, 2] and found.ks[1].largest == 0.5
+    assert [one.n_parts for one in found.ks] == [2, 2] and found.ks[1].largest == 0.5
     assert found.recommended is None and "falls into parts" in found.reason
     joined = scan(two(200), [8], disconnected="join")
-    assert joined.ks[0].n_components == 2 and joined.ks[0].largest == 1.0
+    assert joined.ks[0].n_parts == 2 and joined.ks[0].largest == 1.0
 
 
 def test_distances_and_lists_give_the_same_as_points():
@@ -65,7 +65,7 @@ def test_distances_and_lists_give_the_same_as_points():
     first = scan(points, [6, 9], random_state=3)
     again = scan(cdist(points, points), [6, 9], metric="precomputed", random_state=3)
     for one, other in zip(first.ks, again.ks, strict=True):
-        assert (one.n_shortcuts, one.n_components) == (other.n_shortcuts, other.n_components)
+        assert (one.n_shortcuts, one.n_parts) == (other.n_shortcuts, other.n_parts)
         np.testing.assert_allclose(one.residual_variances, other.residual_variances, rtol=1e-3)
 
 
@@ -77,10 +77,10 @@ def test_the_nearest_of_lists_are_the_lists_of_fewer():
     assert fewer.left_out == 0 and lists.nearest(9).indices.tolist() == table.ravel().tolist()
 
 
-def scanned_k(k, *, parts=1, shortcuts=0, agreement=1.0):
+def scanned_k(k, *, parts=1, shortcuts=0, agreement=1.0, mass=0.05):
     flow = 0.2 if shortcuts else 0.0
     return Scanned(
-        n_neighbors=k, n_components=parts, largest=1.0, n_shortcuts=shortcuts, shortcut_flow=flow, negative_mass=0.05,
+        n_neighbors=k, n_parts=parts, largest=1.0, n_shortcuts=shortcuts, shortcut_flow=flow, negative_mass=mass,
         residual_variances=(0.1,), agreement=agreement,
     )  # fmt: skip
 
@@ -92,11 +92,32 @@ def test_the_middle_of_the_longest_run_of_maps_that_agree_is_recommended():
         scanned_k(9, agreement=0.9), scanned_k(10), scanned_k(11, shortcuts=2),
     ]  # fmt: skip
     k, why = recommended(found)
-    assert k == 7 and "middle of 6 to 9" in why and "With k = 4 the graph falls into parts" in why
-    assert "With k = 11 edges leap" in why and "2 edges leap, and 20.0 %" in why
+    assert k == 7 and "k = 6 to 9 give the same map" in why and "At k = 4 the graph falls into parts" in why
+    assert "At k = 11, edges leap" in why and "2 edges leap, and 20.0 %" in why
     k, why = recommended([scanned_k(3, parts=2), scanned_k(4, shortcuts=1)])
     assert k is None and why.startswith("No k is recommended.")
     assert recommended([scanned_k(9, agreement=None)])[0] == 9
+
+
+def test_a_k_whose_negative_mass_stands_out_is_not_recommended():
+    """Many edges leap there, and no few of them."""
+    bent = scanned_k(8, mass=0.4)
+    k, why = recommended([scanned_k(5), bent, scanned_k(9, mass=0.4), scanned_k(10, mass=0.4)])
+    assert k == 5 and "At k = 8 to 10 the negative mass is much larger" in why
+    k, why = recommended([bent, scanned_k(9, mass=0.42)])
+    assert k == 8 and "All maps have a negative mass of 0.4 or more" in why
+
+
+def test_parts_that_are_joined_are_sound():
+    found = scan(two(200), [8, 9, 10], disconnected="join")
+    assert found.recommended == 9 and "falls into parts" not in found.reason
+
+
+def test_where_too_many_edges_leap_the_scan_says_so():
+    """The demo's roll: at 55 and 60 neighbours 72 and 124 edges leap, which are too many to be found."""
+    found = scan(swiss_roll(1200, turns=1, even=True, random_state=0).points, range(5, 61, 5))
+    assert 10 <= found.recommended <= 30
+    assert "60" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -172,7 +193,7 @@ def test_the_command_prints_it_and_writes_a_page(tmp_path, scanned):
 def test_what_is_no_range_is_refused(tmp_path, words):
     np.save(tmp_path / "x.npy", ROLL.points[:50])
     found = CliRunner().invoke(cli, ["scan", str(tmp_path / "x.npy"), f"--neighbors={words}"])
-    assert found.exit_code == 2 and "no numbers of neighbours, such as 4:20" in found.output
+    assert found.exit_code == 2 and "is not FIRST:LAST from 1 on" in found.output
 
 
 def test_it_is_found_where_users_look():

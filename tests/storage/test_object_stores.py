@@ -663,6 +663,7 @@ def killed_and_resumed(n, folder, url, pace, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning")
 def test_a_killed_fit_on_a_server_goes_on_to_the_bits_of_one_on_disk(bucket, tmp_path, monkeypatch):
     killed_and_resumed(300, tmp_path, f"{bucket}/killed/run", 0.4, monkeypatch)
 
