@@ -48,6 +48,7 @@ DOCUMENT = {
         },
         "shortcuts": {
             "fields": {"shortcuts": "warn", "random_state": None},
+            "seed": 0,
             "looked": True,
             "n_shortcuts": 0,
             "harm": 0.0,

@@ -25,7 +25,7 @@ from scalemani.errors import ScalemaniError, unknown
 from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import power_of_two_scale, scaled
-from scalemani.geodesics.shortcuts import LEAST_MASS, SOURCES, find_shortcuts
+from scalemani.geodesics.shortcuts import LEAST_MASS, find_shortcuts, shortcut_sources
 from scalemani.kernel import blas
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import SCANNED, Parameters
@@ -56,6 +56,7 @@ class Scanned:
     n_shortcuts: Edges that leap from one part of the data to another.
     shortcut_flow: Share of all shortest paths that runs through the busiest of them; 0 without.
     negative_mass: Moduli of the negative eigenvalues over the trace, of the sampled points' distances.
+    mass_without: The same without the shortcuts.
     residual_variances: 1 - r² of geodesic with embedded distances, with the first 1, 2, ... axes.
     agreement: Similarity of this map and the next k's; 1 is equal (1 - Procrustes' disparity). None for the last.
     """
@@ -66,6 +67,7 @@ class Scanned:
     n_shortcuts: int
     shortcut_flow: float
     negative_mass: float
+    mass_without: float
     residual_variances: tuple[float, ...]
     agreement: float | None = None
 
@@ -175,7 +177,7 @@ def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **paramet
 
 def _numbers(n_neighbors: Any) -> list[int]:
     """The k to look at, rising."""
-    given = [n_neighbors] if isinstance(n_neighbors, Integral) else list(n_neighbors)
+    given = list(n_neighbors) if isinstance(n_neighbors, Iterable) else [n_neighbors]
     wrong = [k for k in given if not isinstance(k, Integral) or isinstance(k, bool) or k < 1]
     if wrong or not given:
         what = f"{wrong[0]!r} among n_neighbors" if wrong else "no number in n_neighbors"
@@ -207,13 +209,14 @@ def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Lo
     sources, others = (part[part >= 0] for part in (vertex_of[chosen[:SAMPLED]], vertex_of[chosen[SAMPLED:]]))
     paths = PathGraph(matrix)
     rows = geodesic_rows(paths, sources)
-    leaps = find_shortcuts(matrix, sources[:SOURCES], rows[:SOURCES], vertex_of[graph.bridges])
+    followed = shortcut_sources(n, asked.random_state)  # as a fit does, which finds the same
+    leaps = find_shortcuts(matrix, followed, geodesic_rows(paths, followed), vertex_of[graph.bridges])
     square = rows[:, sources].astype(np.float64)
-    places, negative = _map((square + square.T) / 2, rows[:, others].astype(np.float64))
+    places, negative = _map((square + square.T) / 2, rows[:, others].astype(np.float64), max(AXES, asked.n_components))
     variances: list[float] = []
     both = np.concatenate([sources, others])
     with contextlib.suppress(ScalemaniError):  # all distances are equal, or there is one alone: nothing can be said
-        variances = residual_variances(rows[:, both] * scale, places, np.arange(len(sources))).tolist()
+        variances = residual_variances(rows[:, both], places[:, :AXES], np.arange(len(sources))).tolist()
     found = Scanned(
         n_neighbors=k,
         n_parts=graph.n_components,
@@ -221,13 +224,14 @@ def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Lo
         n_shortcuts=len(leaps.edges),
         shortcut_flow=float(leaps.flows.max(initial=0.0)),
         negative_mass=negative,
+        mass_without=leaps.negative_mass[1] if len(leaps.edges) else negative,
         residual_variances=tuple(variances),
     )
     return _Look(found, graph.order[sources], places[: len(sources), : asked.n_components])
 
 
-def _map(square: F64, rows: F64) -> tuple[F64, float]:
-    """Landmark MDS: coordinates of the sampled points, then of others, on up to AXES axes; and the negative mass.
+def _map(square: F64, rows: F64, most: int) -> tuple[F64, float]:
+    """Landmark MDS: coordinates of the sampled points, then of others, on up to `most` axes; and the negative mass.
 
     square (m, m): Distances among the sampled points.
     rows (m, l): To the others.
@@ -238,8 +242,8 @@ def _map(square: F64, rows: F64) -> tuple[F64, float]:
     values, vectors = sl.eigh(kernel)
     values, vectors = values[::-1], vectors[:, ::-1]
     trace, negative = float(values.sum()), float(-values[values < 0].sum())
-    some = values[:AXES] > 1e-9 * max(float(values[0]), 0.0)
-    top, axes = values[:AXES][some], vectors[:, :AXES][:, some]
+    some = values[:most] > 1e-9 * max(float(values[0]), 0.0)
+    top, axes = values[:most][some], vectors[:, :most][:, some]
     placed = -0.5 * blas.product((rows**2 - means[:, None]).T, axes / np.sqrt(top))
     return np.vstack([axes * np.sqrt(top), placed]), negative / trace if trace > 0 else 0.0
 
@@ -259,7 +263,7 @@ def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int |
     parts: Whether a graph in several parts is sound, as where they are joined.
     """
     whole = [parts or one.n_parts == 1 for one in found]
-    least = min((one.negative_mass for one, good in zip(found, whole, strict=True) if good), default=0.0)
+    least = min((one.mass_without for one, good in zip(found, whole, strict=True) if good), default=0.0)
     bent = [one.negative_mass > max(LEAST_MASS, BENT * least) for one in found]
     sound = [good and not one.n_shortcuts and not far for one, good, far in zip(found, whole, bent, strict=True)]
     runs: list[list[int]] = []

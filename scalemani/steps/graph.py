@@ -276,7 +276,7 @@ def connected(points: Input, lists: NeighborLists | None, parameters: Parameters
 def recorded_graph(store: RunStore) -> dict[str, int]:
     """Checksums of the arrays that D was made from, by name, as the document has them."""
     arrays = store.document.arrays
-    return {name: value for name, value in arrays.items() if name.startswith("graph_") or name == "order"}
+    return {name: value for name, value in arrays.items() if name in (*EDGES, "order")}
 
 
 def differing(have: Record, wanted: Record, *, exact: bool = False) -> list[str]:

@@ -195,6 +195,7 @@ class ShortcutsFields(Record, frozen=True, kw_only=True):
 class ShortcutsRecord(StepRecord, frozen=True, kw_only=True):
     """Edges that leap from one part of the data to another.
 
+    seed: Of the sample.
     looked: Whether they were looked for.
     harm: Share of the distances from some points that are longer by a fifth or more without them.
     negative_mass: Moduli of negative eigenvalues over the trace, of the distances between some points: with those
@@ -210,6 +211,7 @@ class ShortcutsRecord(StepRecord, frozen=True, kw_only=True):
         "shortcut_flows": Expected("float64", "shortcuts", 0),
     }
     fields: ShortcutsFields
+    seed: Seed
     looked: bool
     n_shortcuts: Annotated[int, Meta(ge=0, le=2**31)] = 0
     harm: Share = 0.0

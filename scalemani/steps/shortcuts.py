@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from scalemani.aliases import I64
 from scalemani.errors import DisconnectedGraphError, ScalemaniError, ShortcutWarning, warn
@@ -26,6 +27,7 @@ from scalemani.storage.run import RunStore
 from scalemani.words import percent
 
 SEEN, LENGTHS, FLOWS = "shortcuts", "shortcut_lengths", "shortcut_flows"
+ARRAYS = (SEEN, WITHOUT, LENGTHS, FLOWS)
 TRIED = 3  # smaller numbers of neighbours
 NAMED = 3  # edges that a warning names
 
@@ -39,7 +41,7 @@ class ShortcutEdges(Step):
 
     def check_before(self, points: Any, parameters: Parameters) -> None:
         """Only edges of a graph that was made here are removed."""
-        if parameters.shortcuts == "remove" and points.kind in ("graph", "geodesic"):
+        if parameters.shortcuts == "remove" and (points.kind == "geodesic" or _finished(points)):
             what = "a finished graph" if points.kind == "graph" else "final distances"
             raise ScalemaniError(
                 f"shortcuts='remove' with X that is {what}: nothing is taken out of what was given; use "
@@ -64,32 +66,44 @@ class ShortcutEdges(Step):
             return
         fields = self.fields(parameters, work.points.kind)
         if parameters.shortcuts == "keep" or work.given:
-            store.finish(ShortcutsRecord(fields=fields, looked=work.given))
+            store.finish(ShortcutsRecord(fields=fields, seed=parameters.random_state, looked=work.given))
             return
         work.report(self.name, 0, 1)
-        found = self._look(work)
-        store.finish(self._written(store, found, fields))
+        found = self._look(work, fields, parameters.random_state)
         work.report(self.name, 1, 1)
         if len(found.edges) and parameters.shortcuts == "warn":
             warn(f"{self._seen(store, found)}; {self._remedy(work)}", ShortcutWarning)
 
-    def _look(self, work: Work) -> Shortcuts:
-        """The cluster finds the sampled rows, and this process the shortcuts."""
-        store, seed = work.store, work.parameters.random_state
+    def _look(self, work: Work, fields: ShortcutsFields, seed: int) -> Shortcuts:
+        """The cluster finds the sampled rows, and this process the shortcuts; they are recorded.
+
+        Distances that were made with other edges, or before anyone looked, are forgotten with all that hangs on them.
+        """
+        store, removes = work.store, fields.shortcuts == "remove"
+        state, before = store.record(ShortcutsRecord), dict(store.document.arrays)
+        for name in ARRAYS:
+            store.remove_array(name)
         graph = shared_graph(store.path, store.identity)
         sources = shortcut_sources(graph.shape[0], seed)
         rows = scattered_rows(work.cluster, store, sources)
-        return find_shortcuts(graph, sources, rows, store.read_array("vertex_of_distinct")[store.read_array("bridges")])
-
-    def _written(self, store: RunStore, found: Shortcuts, fields: ShortcutsFields) -> ShortcutsRecord:
-        """The record, and the arrays where there are any."""
-        if len(found.edges):
-            store.write_array(WITHOUT if fields.shortcuts == "remove" else SEEN, found.edges)
+        bridges = store.read_array("vertex_of_distinct")[store.read_array("bridges")]
+        found = find_shortcuts(graph, sources, rows, bridges)
+        count = len(found.edges)
+        if count:
+            store.write_array(WITHOUT if removes else SEEN, found.edges)
             store.write_array(LENGTHS, found.lengths * store.needed(GraphRecord).scale)
             store.write_array(FLOWS, found.flows)
-        return ShortcutsRecord(
-            fields=fields, looked=True, n_shortcuts=len(found.edges), harm=found.harm, negative_mass=found.negative_mass
+        harm, mass = found.harm, found.negative_mass
+        store.finish(
+            ShortcutsRecord(fields=fields, seed=seed, looked=True, n_shortcuts=count, harm=harm, negative_mass=mass)
         )
+        there = 0 if state is None else state.n_shortcuts
+        same = there == count and before.get(WITHOUT) in (None, store.document.arrays.get(WITHOUT))
+        later = [name for name in store.document.stages if name not in (*KEPT, self.name)]
+        if removes and not same and later:
+            store.forget(*later)
+            store.drop_distances()
+        return found
 
     # ---- what is said of them ----
 
@@ -109,10 +123,10 @@ class ShortcutEdges(Step):
     def _remedy(self, work: Work) -> str:
         """The largest smaller number of neighbours without any, of up to three tried; and the other way."""
         points, parameters = work.points, work.parameters
-        remove = "" if points.kind == "graph" else "shortcuts='remove' to take them out"
+        remove = "" if _finished(points) else "shortcuts='remove' to take them out"
         k = parameters.n_neighbors
-        if points.kind == "graph" or k is None or "neighbors_indptr" not in work.store.document.arrays:
-            fewer = "leave them out of the graph" if points.kind == "graph" else "try a smaller radius"
+        if _finished(points) or k is None or "neighbors_indptr" not in work.store.document.arrays:
+            fewer = "leave them out of the graph" if _finished(points) else "try a smaller radius"
             return f"{fewer}, or {remove}" if remove else fewer
         bent = work.store.needed(ShortcutsRecord).negative_mass or (0.0, 0.0)
         sound = sound_below(points, stored_lists(work.store), parameters, bent[0] / 2)
@@ -154,19 +168,18 @@ class ShortcutEdges(Step):
         return {self._name(state), LENGTHS, FLOWS} if state is not None and state.n_shortcuts else set()
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """Look for them again in the graph; if others are found, take back all that comes of them."""
+        """Look for them again in the graph, or leave that to the fit that makes the graph again."""
         store = work.store
         state = store.record(ShortcutsRecord)
-        if waiting or state is None:
+        if state is None:
             return []
-        before = dict(store.document.arrays)
-        store.remove_array(WITHOUT)
-        found = self._written(store, self._look(work), state.fields)
-        store.finish(found)
-        after = store.document.arrays
-        if found == state and all(before.get(name) in (None, after[name]) for name in self.left(store)):
+        if waiting:
+            store.finish(structs.replace(state, looked=False))
+            return ["left to the same fit with the same points, which goes on: the shortcut edges"]
+        stages = set(store.document.stages)
+        self._look(work, state.fields, state.seed)
+        if stages == set(store.document.stages):
             return ["shortcut edges were looked for again: they are those that they were"]
-        store.forget(*(name for name in store.document.stages if name not in (*KEPT, self.name)))
         return ["left to the same fit with the same points, which goes on: all that comes of the shortcut edges"]
 
     # ---- what it will take ----
@@ -192,6 +205,11 @@ class ShortcutEdges(Step):
         if size.given or size.parameters.shortcuts == "keep" or self.name in size.done:
             return None
         return 2 * min(SOURCES, size.n) * float(rates.scattered(min(SOURCES, size.n)))
+
+
+def _finished(points: Any) -> bool:
+    """Whether X is a graph, from which no neighbours are chosen."""
+    return points.kind == "graph" and not points.listed
 
 
 def rows_of(store: RunStore, edges: I64) -> list[tuple[int, int]]:

@@ -73,24 +73,26 @@ def _pairs(pairs: Sequence[str]) -> dict[str, Any] | None:
     return found or None
 
 
-def numbers(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+def numbers(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[int]:
     """``4:20``, ``4:20:2`` or ``5,8,12`` as numbers; the last of a range is included.
 
-    >>> numbers(None, None, "4:8"), numbers(None, None, "4:9:2,12")
+    >>> numbers(None, None, ["4:8"]), numbers(None, None, ["4:9:2,12"])
     ([4, 5, 6, 7, 8], [4, 6, 8, 12])
     """
     found: list[int] = []
-    for part in value.split(","):
+    for part in ",".join(values).split(","):
         try:
             first, *more = map(int, part.split(":"))
             last, step = [*more, *(first, 1)[len(more) :]]
-            found += range(first, last + 1, step) or [0]
-        except (TypeError, ValueError):
-            found += [0]
-    if min(found) < 1:
-        raise click.BadParameter(f"{value!r} is not FIRST:LAST from 1 on, such as 4:20, 4:20:2 or 5,8,12")
+            if not 1 <= first <= last <= first + MOST_NUMBERS or step < 1:
+                raise ValueError
+        except ValueError:
+            raise click.BadParameter(f"{part!r} is not FIRST:LAST from 1 on, such as 4:20, 4:20:2 or 5,8,12") from None
+        found += range(first, last + 1, step)
     return found
 
+
+MOST_NUMBERS = 10_000  # of a range
 
 #: What reads the words of a parameter, by the kind that :mod:`scalemani.parameters` says; click reads the others.
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -78,11 +78,17 @@ def test_the_nearest_of_lists_are_the_lists_of_fewer():
 
 
 def scanned_k(k, *, parts=1, shortcuts=0, agreement=1.0, mass=0.05):
-    flow = 0.2 if shortcuts else 0.0
     return Scanned(
-        n_neighbors=k, n_parts=parts, largest=1.0, n_shortcuts=shortcuts, shortcut_flow=flow, negative_mass=mass,
-        residual_variances=(0.1,), agreement=agreement,
-    )  # fmt: skip
+        n_neighbors=k,
+        n_parts=parts,
+        largest=1.0,
+        n_shortcuts=shortcuts,
+        shortcut_flow=0.2 if shortcuts else 0.0,
+        negative_mass=mass,
+        mass_without=0.05 if shortcuts else mass,
+        residual_variances=(0.1,),
+        agreement=agreement,
+    )
 
 
 def test_the_middle_of_the_longest_run_of_maps_that_agree_is_recommended():
@@ -127,6 +133,8 @@ def test_where_too_many_edges_leap_the_scan_says_so():
         ([3, 0], {}, "0 among n_neighbors"),
         ([3, True], {}, "True among n_neighbors"),
         ([2.5], {}, "2.5 among n_neighbors"),
+        (None, {}, "None among n_neighbors"),
+        (5.0, {}, "5.0 among n_neighbors"),
         ([50], {}, "n_neighbors=50 needs at least 51 distinct rows"),
         ([3], {"metric": "geodesic"}, "given distances are final"),
         ([3], {"store": "x"}, "a parameter of scan: 'store'"),
@@ -149,6 +157,18 @@ def test_tiny_sets_are_scanned(X):
     found = scan(X, [1, 2] if len(np.unique(X, axis=0)) > 2 else [1], n_components=1)
     json.dumps(found.record(), allow_nan=False)
     str(found)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-46, 1e37, 1e100])
+def test_the_unit_of_the_points_does_not_matter(scale):
+    first, again = (scan(ROLL.points[:300] * unit, [6, 8]).ks for unit in (1.0, scale))
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_allclose(one.residual_variances, other.residual_variances, rtol=1e-3)
+
+
+def test_more_axes_than_the_curve_has_are_compared():
+    found = scan(np.random.default_rng(0).standard_normal((300, 8)), [8, 9], n_components=7)
+    assert len(found.ks[0].residual_variances) == 5 and 0 < found.ks[0].agreement < 1
 
 
 def test_progress_is_told():
@@ -185,11 +205,13 @@ def test_the_command_prints_it_and_writes_a_page(tmp_path, scanned):
     assert said.exit_code == 0 and "--shortcuts remove" in said.output
     assert [line.split()[0] for line in said.output.splitlines()[1:4]] == ["9", "11", "13"]
     assert "Take 9 neighbours." in (tmp_path / "s.html").read_text()
+    twice = run(tmp_path / "x.npy", "-k", "9", "-k", "7,8", "--json", "-q")
+    assert [one["n_neighbors"] for one in json.loads(twice.output)["ks"]] == [7, 8, 9]
     with pytest.raises(ScalemaniError, match="exists"):
         run(tmp_path / "x.npy", "--report", tmp_path / "s.html")
 
 
-@pytest.mark.parametrize("words", ["20:4", "0:5", "a", "4:", "4:9:0", "5,,6", "-3"])
+@pytest.mark.parametrize("words", ["20:4", "0:5", "a", "4:", "4:9:0", "5,,6", "-3", "20:4:-4", "1:100000000000"])
 def test_what_is_no_range_is_refused(tmp_path, words):
     np.save(tmp_path / "x.npy", ROLL.points[:50])
     found = CliRunner().invoke(cli, ["scan", str(tmp_path / "x.npy"), f"--neighbors={words}"])

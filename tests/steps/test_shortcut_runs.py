@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from data import neighbor_graph
 from scipy.spatial.distance import cdist
+from sklearn.neighbors import KNeighborsTransformer
 
-from scalemani import Isomap, KernelIsomap, load
+from scalemani import Isomap, KernelIsomap, load, scan
 from scalemani.demo import swiss_roll
 from scalemani.errors import ScalemaniError, ShortcutWarning, StoreMismatchError
 from scalemani.geodesics.paths import geodesic_rows
@@ -192,6 +193,70 @@ def test_a_fit_that_is_killed_behind_the_look_goes_on_with_the_same_bits(tmp_pat
     assert stopped.returncode == 9 and RunStore(path).record(ShortcutsRecord).n_shortcuts == 4
     model = Isomap(n_neighbors=K, shortcuts="remove", store=path).fit(ROLL.points)
     np.testing.assert_array_equal(model.embedding_, mended.embedding_)
+
+
+def chunk_of(store, name):
+    return next(file for file in (store / name / "c").rglob("*") if file.is_file())
+
+
+def spoil(store, name):
+    chunk = chunk_of(store, name)
+    chunk.write_bytes(bytes([chunk.read_bytes()[0] ^ 1]) + chunk.read_bytes()[1:])
+
+
+@pytest.mark.parametrize("name", ["graph_weights", "order", "vertex"])
+def test_a_damaged_graph_and_damaged_edges_take_one_repair_and_one_fit(copied, name, mended):
+    spoil(copied, name)
+    spoil(copied, "graph_without")
+    done, _ = repair(copied)
+    assert any("the shortcut edges" in said for said in done)
+    rows = [(copied / "distances").stat().st_mtime_ns, chunk_of(copied, "distances").stat().st_mtime_ns]
+    model = Isomap(n_neighbors=K, shortcuts="remove", store=copied).fit(ROLL.points)
+    np.testing.assert_array_equal(model.embedding_, mended.embedding_)
+    assert model.spectrum_ == mended.spectrum_ and not verify(copied).damaged
+    assert rows[1] == chunk_of(copied, "distances").stat().st_mtime_ns  # D stayed
+
+
+def test_a_repair_of_an_unfinished_run_looks_with_the_seed_of_the_run(tmp_path):
+    def stop(step, done, total):
+        if step == "geodesics":
+            raise KeyboardInterrupt
+
+    how = {"n_neighbors": K, "shortcuts": "remove", "random_state": 7}
+    wanted = Isomap(**how).fit(ROLL.points)
+    with pytest.raises(KeyboardInterrupt):
+        Isomap(**how, store=tmp_path / "run", progress=stop).fit(ROLL.points)
+    spoil(tmp_path / "run", "graph_without")
+    repair(tmp_path / "run")
+    model = Isomap(**how, store=tmp_path / "run").fit(ROLL.points)
+    assert model.spectrum_["shortcut_edges"] == wanted.spectrum_["shortcut_edges"]
+    np.testing.assert_array_equal(model.embedding_, wanted.embedding_)
+
+
+def test_distances_that_were_made_with_the_edges_are_made_again(tmp_path, mended):
+    """As a store of a release that did not look has them."""
+    Isomap(n_neighbors=K, shortcuts="keep", store=tmp_path / "run").fit(ROLL.points)
+    RunStore(tmp_path / "run").forget("shortcuts", "fit")
+    model = Isomap(n_neighbors=K, shortcuts="remove", store=tmp_path / "run").fit(ROLL.points)
+    np.testing.assert_array_equal(model.embedding_, mended.embedding_)
+    assert not verify(tmp_path / "run").damaged
+
+
+def test_neighbour_lists_are_no_finished_graph(mended):
+    lists = KNeighborsTransformer(n_neighbors=K).fit_transform(ROLL.points)
+    model = Isomap(n_neighbors=K, metric="precomputed", shortcuts="remove").fit(lists)
+    assert model.spectrum_["n_shortcuts"] == 4
+    with pytest.warns(ShortcutWarning, match=r"use n_neighbors=\d+, where none was found"):
+        Isomap(n_neighbors=K, metric="precomputed").fit(lists)
+
+
+@pytest.mark.parametrize("k", [12, 15])
+def test_a_scan_finds_what_a_fit_finds(k):
+    for seed in (0, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortcutWarning)
+            model = Isomap(n_neighbors=k, random_state=seed).fit(ROLL.points)
+        assert scan(ROLL.points, [k], random_state=seed).ks[0].n_shortcuts == model.spectrum_["n_shortcuts"] > 0
 
 
 @pytest.mark.parametrize("workers", [1, 3])
