@@ -306,7 +306,7 @@ def _why_not(found: Sequence[Scanned], whole: Sequence[bool], bent: Sequence[boo
         edges = "1 edge leaps" if first.n_shortcuts == 1 else f"{first.n_shortcuts} edges leap"
         said.append(
             f"At k = {listed(leaping, found)}, edges leap from one part of the data to another. (At k = "
-            f"{first.n_neighbors} {edges}, and {percent(first.shortcut_flow)} of all shortest paths run through the "
+            f"{first.n_neighbors}: {edges}, and {percent(first.shortcut_flow)} of all shortest paths run through the "
             "busiest.) Such maps are bent; shortcuts='remove' may mend them."
         )
     if others:
