@@ -114,7 +114,7 @@ class _Finder:
     def found(self) -> Shortcuts:
         """All rounds, and what remains of what they took."""
         rows, grown, still, bent = self.first, 0.0, 0, _negative_mass(self.first[:, self.sources])
-        if bent < LEAST_MASS:
+        if bent < LEAST_MASS and not self.exempt:  # far parts hide what one of them has
             return Shortcuts(np.empty((0, 2), np.int64), np.empty(0), np.empty(0), 0.0, (bent, bent))
         for _ in range(ROUNDS):
             if not self._round(np.ascontiguousarray(rows[:: max(1, len(rows) // FOLLOWED)])):
