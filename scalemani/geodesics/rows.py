@@ -18,7 +18,7 @@ from scalemani.storage.json import REMEDY
 from scalemani.storage.run import OncePerProcess, RunStore, shared_run
 
 # The array (c, 2) of the edges that a run's graph has and its paths leave out. It is one of the arrays "graph_", whose
-# checksums tell `OncePerProcess` and a repair that the graph is another.
+# checksums tell `OncePerProcess` that the graph is another.
 WITHOUT = "graph_without"
 SAMPLED_ROWS = 64  # sources whose distances give the median; about 3 % of it
 MOST_REACH = 1e18  # of a distance in units of the scale: its square, 1e36, is in float32's range

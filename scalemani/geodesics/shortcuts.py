@@ -37,11 +37,8 @@ from scalemani.graph.edges import row_numbers
 SOURCES, FOLLOWED = 64, 32  # sampled vertices, and those of them whose paths are followed
 CANDIDATES = 40  # edges that are looked at in a round
 LEAST_FLOW = 0.01  # of a candidate, a share of all paths
-SCALES = (
-    (2.0, 1.3),
-    (1.0, 1.3),
-    (0.6, 1.2),
-)  # vertices of a ball, in neighbours of a vertex; what is near, in its reaches
+# size of a ball over the mean degree; radius of what is near over the balls' reach
+SCALES = (2.0, 1.3), (1.0, 1.3), (0.6, 1.2)
 MOST_NEAR = 4000  # vertices
 WIDEST = 24  # edges of a bundle
 RATIO, MORE = 3, 3  # ways elsewhere that a bundle has: for each of its edges, and besides
@@ -92,14 +89,8 @@ def find_shortcuts(graph: sp.csr_array, sources: I64, rows: F32, exempt: I64 | N
 
 def shortcuts_bytes(n: int, edges: int) -> int:
     """What :func:`find_shortcuts` holds besides graph and rows: these once more, and scratch an entry and a vertex."""
-    return (
-        flows_bytes(n, edges)
-        + paths_bytes(n, edges)
-        + workspace_bytes(n, edges)
-        + 4 * n * SOURCES
-        + 33 * edges
-        + 40 * n
-    )
+    scratch = flows_bytes(n, edges) + 33 * edges + 40 * n
+    return scratch + paths_bytes(n, edges) + workspace_bytes(n, edges) + 4 * n * SOURCES
 
 
 class _Finder:

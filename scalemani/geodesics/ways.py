@@ -28,11 +28,8 @@ class Neighbourhoods:
         self.indptr, self.indices = np.asarray(graph.indptr, np.int64), np.asarray(graph.indices, np.int32)
         self.weights = np.array(graph.data, np.float32)
         self.shape, entries, n = graph.shape, len(self.indices), graph.shape[0]
-        self._distance, self._side, self._inside = (
-            np.full(n, np.inf, np.float32),
-            np.zeros(n, np.int8),
-            np.zeros(n, np.bool_),
-        )
+        self._distance = np.full(n, np.inf, np.float32)
+        self._goal, self._inside = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         self._heap = np.empty(entries + 3, np.int64), np.empty(entries + 3, np.int32)
         self._net, self._entry, self._came = np.zeros(entries, np.int8), np.full(n, -2, np.int64), np.empty(n, np.int32)
         self._queue = np.empty(n, np.int32)
@@ -77,7 +74,7 @@ class Neighbourhoods:
         -> ways
         -> the cut nearest to `starts`, that nearest to `ends`
         """
-        self._side[starts], self._side[ends] = 1, 2
+        self._goal[ends] = True
         bounded = among is not None
         places = () if among is None else (among, starts, ends)
         for some in places:
@@ -85,9 +82,9 @@ class Neighbourhoods:
         cut = np.empty((2, max(most, 1), 2), np.int64)
         csr = self.indptr, self.indices, self.weights
         scratch = self._net, self._entry, self._came, self._queue
-        ways, visits = _count(*csr, starts, ends, self._side, self._inside, bounded, most, *scratch, cut)
-        self.visits += visits if not bounded else 0
-        self._side[starts] = self._side[ends] = 0
+        ways, visits = _count(*csr, starts, ends, self._goal, self._inside, bounded, most, *scratch, cut)
+        self.visits += 0 if bounded else visits
+        self._goal[ends] = False
         for some in places:
             self._inside[some] = False
         if ways >= most:
@@ -137,11 +134,12 @@ def _settle(
 
 @compiled()
 def _count(
-    indptr: Any, indices: Any, weights: Any, starts: Any, ends: Any, side: Any, inside: Any, bounded: bool, most: int,
+    indptr: Any, indices: Any, weights: Any, starts: Any, ends: Any, goal: Any, inside: Any, bounded: bool, most: int,
     net: Any, entry: Any, came: Any, queue: Any, cut: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Ways from `starts` (`side` 1) to `ends` (`side` 2), and vertices visited; fewer ways than `most` fill `cut`.
+    """Ways from `starts` to `ends`, and vertices visited; fewer ways than `most` fill `cut`.
 
+    goal (n,): Whether a vertex is one of the ends.
     net (entries,): 0 before and after; 1 on the entries of a way, -1 on those against it.
     entry (n,): -2 before and after; the entry by which a vertex was reached, -1 where a search begins.
     came (n,): The vertex from which it was.
@@ -149,7 +147,7 @@ def _count(
     ways, visits = 0, 0
     used = [(0, 0) for _ in range(0)]
     while ways < most:
-        filled, end = _search(indptr, indices, weights, starts, side, 2, inside, bounded, net, 1, entry, came, queue)
+        filled, end = _search(indptr, indices, weights, starts, goal, inside, bounded, net, 1, entry, came, queue)
         visits += filled
         v = end
         while end >= 0 and entry[v] >= 0:
@@ -163,7 +161,7 @@ def _count(
         for at in range(filled):
             entry[queue[at]] = -2
         if end < 0:  # and from the other end
-            filled, _ = _search(indptr, indices, weights, ends, side, 0, inside, bounded, net, -1, entry, came, queue)
+            filled, _ = _search(indptr, indices, weights, ends, goal, inside, bounded, net, -1, entry, came, queue)
             visits += filled
             _boundary(indptr, indices, weights, inside, bounded, entry, queue, filled, cut[1])
             for at in range(filled):
@@ -178,12 +176,12 @@ def _count(
 
 @compiled()
 def _search(
-    indptr: Any, indices: Any, weights: Any, begun: Any, side: Any, wanted: int, inside: Any, bounded: bool, net: Any,
-    sign: int, entry: Any, came: Any, queue: Any,
+    indptr: Any, indices: Any, weights: Any, begun: Any, goal: Any, inside: Any, bounded: bool, net: Any, sign: int,
+    entry: Any, came: Any, queue: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Breadth first along entries that have room, against their direction where `sign` is -1.
+    """Breadth first along entries that have room until a goal is reached; if `sign` is -1, against them, everywhere.
 
-    -> vertices in the queue, and the first that is reached on side `wanted`, or -1
+    -> vertices in the queue, and the goal, or -1
     """
     filled = 0
     for v in begun:
@@ -202,7 +200,7 @@ def _search(
             came[v] = u
             queue[filled] = v
             filled += 1
-            if side[v] == wanted and wanted > 0:
+            if sign > 0 and goal[v]:
                 return filled, v
     return filled, -1
 

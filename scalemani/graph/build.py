@@ -61,6 +61,12 @@ class Graph:
     component_sizes: I64
     means: F64 | None = None
 
+    def vertex_of(self, m: int) -> I64:
+        """The vertex of each of m distinct rows, -1 of one that was dropped."""
+        found = np.full(m, -1, np.int64)
+        found[self.order] = np.arange(len(self.order))
+        return found
+
 
 def symmetric_graph(lists: NeighborLists, kind: str = "union") -> csr_array:
     """Make one symmetric graph of directed neighbour lists.

@@ -35,13 +35,13 @@ def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
     n = s.get("n_shortcuts") or 0
     if not n:
         looked = "none was found" if "n_shortcuts" in s else "not looked for"
-        return [("shortcuts", looked)] if everything else []
+        return [("shortcuts", looked)] if everything and s.get("knn_method") != "geodesic" else []
     done = "taken out of the graph" if s["shortcuts_removed"] else "still in the graph: the map is bent by them"
     rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
     for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:
         (a, b), length = edge["rows"], plain_number(edge["length"])
         rows.append(("", f"rows {a} and {b}, length {length}, {100 * edge['flow']:.3g} % of all shortest paths"))
-    return rows
+    return [*rows, ("", f"and {n - MOST_LEAPS:,} more")] if everything and n > MOST_LEAPS else rows
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,6 @@ def lists_bytes(n: int, listed: int) -> int:
 DESCENT_START = 85.0  # pynndescent imports for 28 s and compiles for 57 s in every process
 _QUERY_EVALUATIONS = 16.0  # of an index, in units of the list's length: within a factor of five of each count
 _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
-_SMALL = 1.4  # what a pair takes among clusters, in units of one in the larger tables of all pairs
 
 
 def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
@@ -80,7 +79,7 @@ def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
 
 def cluster_seconds(search: ExactSearch, pairs: float) -> float:
     """Projected seconds for all neighbours of all rows from clusters, so many pairs measured for each."""
-    return float(search.n_rows) * pairs * _SMALL * (_TABLE + _pair_seconds(search))
+    return float(search.n_rows) * pairs * (_TABLE + _pair_seconds(search))
 
 
 def descent_seconds(search: ExactSearch, n_neighbors: int) -> float:

@@ -6,6 +6,7 @@ of geodesic distances are found, and no D is made. Of their distances among one 
 """
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -22,23 +23,22 @@ from scalemani.cluster.threads import single_blas_thread
 from scalemani.embedding.quality import residual_variances
 from scalemani.embedding.spectrum import MUCH_NEGATIVE
 from scalemani.errors import ScalemaniError, unknown
-from scalemani.geodesics.batches import PathGraph
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import power_of_two_scale, scaled
-from scalemani.geodesics.shortcuts import LEAST_MASS, find_shortcuts, shortcut_sources
 from scalemani.kernel import blas
+from scalemani.kernel.start import centred_kernel
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import SCANNED, Parameters
 from scalemani.progress import reporting
 from scalemani.steps.inputs import Input, check_sizes, read_input
+from scalemani.steps.shortcuts import graph_shortcuts
 from scalemani.words import percent
 
 SAMPLED = 256  # points whose rows of distances are found
 PLACED = 2000  # others, to whose places in the map distances are compared
 AXES = 5  # of the map, at most, for the curve of residual variances
 SAME = 0.98  # agreement of two maps that are taken for the same
-BENT = 2.0  # times the least negative mass of a scan, above which a map is bent
-
+BENT = 2.0  # times the least negative mass of a scan; much more than that, and a map is bent
 
 _LEGEND = (
     "shortcuts: edges that leap, and the share of all shortest paths through the busiest; negative mass: 0 is flat;\n"
@@ -135,8 +135,8 @@ def scan(X: Any, n_neighbors: Iterable[int], *, progress: Any = False, **paramet
     progress: As for :class:`scalemani.KernelIsomap`.
     parameters: Of an estimator, by name (:data:`scalemani.parameters.SCANNED`). With disconnected="error" the largest
         part of a graph is looked at.
-    -> For each k the parts of the graph, shortcuts, negative mass, residual variance with 1 to 5 axes, and how far its
-        map is that of the next k; and a recommendation. `print` it, or take its attributes or `record()`.
+    -> For each k the parts of the graph, shortcuts, negative mass, residual variance with 1 to 5 axes, and how
+        similar its map is to that of the next k; and a recommendation. `print` it, or take its attributes.
     Raises ScalemaniError: Other parameters, wrong values, or X without neighbours to choose.
 
     Memory: X, the neighbour lists of the largest k, a graph, and 256 rows of distances.
@@ -201,16 +201,11 @@ class _Look:
 def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Look:
     policy = "largest" if asked.disconnected == "error" else asked.disconnected
     graph = points.graph(replace(asked, n_neighbors=k, disconnected=policy), lists.nearest(k))
-    n, scale = len(graph.order), power_of_two_scale(points.lengths(graph))
-    matrix = scaled(graph.matrix, scale)
     chosen = np.random.default_rng(asked.random_state).permutation(points.n_distinct)[: SAMPLED + PLACED]
-    vertex_of = np.full(points.n_distinct, -1, np.int64)
-    vertex_of[graph.order] = np.arange(n)
+    vertex_of = graph.vertex_of(points.n_distinct)
     sources, others = (part[part >= 0] for part in (vertex_of[chosen[:SAMPLED]], vertex_of[chosen[SAMPLED:]]))
-    paths = PathGraph(matrix)
-    rows = geodesic_rows(paths, sources)
-    followed = shortcut_sources(n, asked.random_state)  # as a fit does, which finds the same
-    leaps = find_shortcuts(matrix, followed, geodesic_rows(paths, followed), vertex_of[graph.bridges])
+    rows = geodesic_rows(scaled(graph.matrix, power_of_two_scale(points.lengths(graph))), sources)
+    leaps = graph_shortcuts(points, graph, asked.random_state)
     square = rows[:, sources].astype(np.float64)
     places, negative = _map((square + square.T) / 2, rows[:, others].astype(np.float64), max(AXES, asked.n_components))
     variances: list[float] = []
@@ -220,7 +215,7 @@ def _look(points: Input, lists: NeighborLists, k: int, asked: Parameters) -> _Lo
     found = Scanned(
         n_neighbors=k,
         n_parts=graph.n_components,
-        largest=n / points.n_distinct,
+        largest=len(graph.order) / points.n_distinct,
         n_shortcuts=len(leaps.edges),
         shortcut_flow=float(leaps.flows.max(initial=0.0)),
         negative_mass=negative,
@@ -238,8 +233,7 @@ def _map(square: F64, rows: F64, most: int) -> tuple[F64, float]:
     """
     squares = square**2
     means = squares.mean(axis=0)
-    kernel = -0.5 * (squares - means - means[:, None] + means.mean())
-    values, vectors = sl.eigh(kernel)
+    values, vectors = sl.eigh(centred_kernel(squares))
     values, vectors = values[::-1], vectors[:, ::-1]
     trace, negative = float(values.sum()), float(-values[values < 0].sum())
     some = values[:most] > 1e-9 * max(float(values[0]), 0.0)
@@ -264,7 +258,7 @@ def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int |
     """
     whole = [parts or one.n_parts == 1 for one in found]
     least = min((one.mass_without for one, good in zip(found, whole, strict=True) if good), default=0.0)
-    bent = [one.negative_mass > max(LEAST_MASS, BENT * least) for one in found]
+    bent = [one.negative_mass > max(MUCH_NEGATIVE, BENT * least) for one in found]
     sound = [good and not one.n_shortcuts and not far for one, good, far in zip(found, whole, bent, strict=True)]
     runs: list[list[int]] = []
     for at, good in enumerate(sound):
@@ -282,7 +276,7 @@ def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int |
     elif len(run) == 1:
         said = f"k = {chosen}: no shortcut was found, but no other k of the scan gives the same map."
     else:
-        agree = min(found[at].agreement or 0.0 for at in run[:-1])
+        agree = math.floor(1000 * min(found[at].agreement or 0.0 for at in run[:-1])) / 1000
         same = f"k = {listed(run, found)} give the same map (agreement {agree:.3f} or more)"
         said = f"{same}, and no shortcut was found. Take the middle, {chosen}."
     if least > MUCH_NEGATIVE:

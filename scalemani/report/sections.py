@@ -15,7 +15,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.methods.words import Chart, Notice, Section, Table, Words, given_rows
+from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, Words, given_rows
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
@@ -262,6 +262,8 @@ def _leaps(f: Findings) -> Iterator[Section]:
         "around. "
         f"Without them {percent(f.spectrum['shortcut_harm'])} of the sampled distances are longer by at least a fifth."
     ]
+    if f.spectrum["n_shortcuts"] > MOST_LEAPS:
+        words.append(f"The {MOST_LEAPS} that most paths run through are listed.")
     yield Section("Edges that leap", words, [Table(["rows", "length", "share of all shortest paths"], rows)])
 
 
@@ -281,7 +283,6 @@ def _run(f: Findings) -> Section:
     return Section("The run", tables=tables, notices=notices)
 
 
-MOST_LEAPS = 50  # that have a line in the table
 SAFE = 1e30  # float32 holds distances of this size, and of its inverse
 
 

@@ -90,7 +90,8 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
     if s.get("n_shortcuts"):
         edges = count(s["n_shortcuts"], "edge")
         if s["shortcuts_removed"]:
-            headline = f"{edges} that leapt from one part of the data to another {_were(s['n_shortcuts'])} taken out."
+            were = "was" if s["n_shortcuts"] == 1 else "were"
+            headline = f"{edges} that leapt from one part of the data to another {were} taken out."
             advice = "With fewer neighbours there may be none: scalemani scan shows it."
         else:
             leap = "leaps" if s["n_shortcuts"] == 1 else "leap"
@@ -106,10 +107,6 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
             f"The neighbour search found {percent(recall)} of the true neighbours in a sample.",
             ["Missing neighbours lengthen paths. --knn exact finds all."],
         )
-
-
-def _were(n: int) -> str:
-    return "was" if n == 1 else "were"
 
 
 def _about_the_axes(idle: int, p: int) -> Iterator[Notice]:

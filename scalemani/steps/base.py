@@ -130,7 +130,7 @@ class Step:
     tiles: What its audit counts, in words.
     matrices: Folders of its matrices, which are no arrays.
     before_plan: Whether the plan of the other steps needs what it finds.
-    late: Whether a fit with other parameters makes it again. If not, that is refused: the steps behind it took long.
+    late: Whether a fit with other parameters makes it again. If not, such a fit is refused: steps behind it took long.
     arrays: How the names of its arrays begin -> the kind of a fault in one of them.
     mends: Kind of fault -> what a repair does about it, in words.
     from_points: Kinds of fault that can't be mended without X where D was given.

@@ -22,7 +22,6 @@ from scalemani.steps.records import (
     NeighborsRecord,
     RedoRecord,
     SearchRecord,
-    ShortcutsRecord,
 )
 from scalemani.steps.sources import check_landmarks
 from scalemani.storage.arrays import check_lists
@@ -141,8 +140,7 @@ class GraphStep(Step):
         work.report(self.name, 0, 1)
         graph = connected(points, work.made.pop(NeighborsRecord.STEP, None), work.parameters)
         n = len(graph.order)
-        vertex_of = np.full(points.n_distinct, -1, np.int64)
-        vertex_of[graph.order] = np.arange(n)
+        vertex_of = graph.vertex_of(points.n_distinct)
         scale = power_of_two_scale(points.lengths(graph))
         if points.kind != "geodesic":
             save_graph(store, graph.matrix, scale)
@@ -200,8 +198,7 @@ class GraphStep(Step):
                 raise DamagedStoreError(f"order is not one of {n} vertices")
             if not work.given and WITHOUT not in broken:
                 graph = shared_graph.__wrapped__(store.path, store.identity)
-                left_out = store.record(ShortcutsRecord)
-                removed = left_out.n_shortcuts if left_out is not None and WITHOUT in store.document.arrays else 0
+                removed = len(store.read_array(WITHOUT)) if WITHOUT in store.document.arrays else 0
                 if graph.shape[0] != n or graph.nnz != 2 * (state.n_edges - removed):
                     raise DamagedStoreError("the graph is not as large as recorded")
                 work.made[self.name] = graph

@@ -7,7 +7,6 @@ leaves them out: :func:`scalemani.geodesics.rows.shared_graph` does it.
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from scalemani.aliases import I64
@@ -15,19 +14,20 @@ from scalemani.errors import DisconnectedGraphError, ScalemaniError, ShortcutWar
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import WITHOUT, graph_bytes, power_of_two_scale, scaled, shared_graph
 from scalemani.geodesics.shortcuts import SOURCES, Shortcuts, find_shortcuts, shortcut_sources, shortcuts_bytes
+from scalemani.graph.build import Graph
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import scattered_task_bytes
 from scalemani.steps.graph import KEPT, stored_lists
-from scalemani.steps.records import GraphRecord, ShortcutsFields, ShortcutsRecord
+from scalemani.steps.records import DataRecord, GraphRecord, ShortcutsFields, ShortcutsRecord
 from scalemani.steps.rows import SOURCES_A_TASK, scattered_rows
 from scalemani.steps.sources import first_rows
 from scalemani.storage.run import RunStore
 from scalemani.words import percent
 
 SEEN, LENGTHS, FLOWS = "shortcuts", "shortcut_lengths", "shortcut_flows"
-ARRAYS = (SEEN, WITHOUT, LENGTHS, FLOWS)
+ARRAYS = {SEEN, WITHOUT, LENGTHS, FLOWS}
 TRIED = 3  # smaller numbers of neighbours
 NAMED = 3  # edges that a warning names
 
@@ -81,7 +81,7 @@ class ShortcutEdges(Step):
         """
         store, removes = work.store, fields.shortcuts == "remove"
         state, before = store.record(ShortcutsRecord), dict(store.document.arrays)
-        for name in ARRAYS:
+        for name in before.keys() & ARRAYS:
             store.remove_array(name)
         graph = shared_graph(store.path, store.identity)
         sources = shortcut_sources(graph.shape[0], seed)
@@ -136,7 +136,7 @@ class ShortcutEdges(Step):
     def account(self, store: RunStore) -> dict[str, Any]:
         """What was found, and whether it was removed."""
         state = store.record(ShortcutsRecord)
-        if state is None or not state.looked:
+        if state is None or not state.looked or store.needed(DataRecord).given:  # given distances have no edges
             return {}
         found = {
             "n_shortcuts": state.n_shortcuts,
@@ -230,20 +230,19 @@ def sound_below(points: Any, lists: NeighborLists, parameters: Parameters, most_
         if not low < k < high:
             break
         try:
-            found = graph_shortcuts(points, lists.nearest(k), replace(parameters, n_neighbors=k))
+            graph = points.graph(replace(parameters, n_neighbors=k), lists.nearest(k))
         except DisconnectedGraphError:  # more are needed
             low = k
             continue
+        found = graph_shortcuts(points, graph, parameters.random_state)
         bent = len(found.edges) or found.negative_mass[0] > most_mass
         sound, low, high = (sound, low, k) if bent else (k, k, high)
     return sound
 
 
-def graph_shortcuts(points: Any, lists: NeighborLists, parameters: Parameters) -> Shortcuts:
-    """The shortcuts of a graph that was made from lists and is not stored."""
-    graph = points.graph(parameters, lists)
+def graph_shortcuts(points: Any, graph: Graph, seed: int) -> Shortcuts:
+    """The shortcuts of a graph that is not stored; those that a fit finds in it."""
     matrix = scaled(graph.matrix, power_of_two_scale(points.lengths(graph)))
-    sources = shortcut_sources(matrix.shape[0], parameters.random_state)
-    vertex_of = np.full(points.n_distinct, -1, np.int64)
-    vertex_of[graph.order] = np.arange(len(graph.order))
-    return find_shortcuts(matrix, sources, geodesic_rows(matrix, sources), vertex_of[graph.bridges])
+    sources = shortcut_sources(matrix.shape[0], seed)
+    bridges = graph.vertex_of(points.n_distinct)[graph.bridges]
+    return find_shortcuts(matrix, sources, geodesic_rows(matrix, sources), bridges)
