@@ -20,6 +20,7 @@ from scalemani.neighbors.functions import enters_parallel_regions, one_numba_thr
 
 PROGRAM = """
 import sys, threading, types, warnings
+meet = globals().get("meet", lambda: None)
 import numba, numpy as np
 from scalemani import KernelIsomap
 warnings.simplefilter("ignore")
@@ -34,8 +35,9 @@ def taxi(x, y):
 class NNDescent:
     def __init__(self, rows, n_neighbors, **_):
         rows = np.asarray(rows, float)
+        meet()
         for _ in range(100):
-            taxi(rows[0], rows[1])
+            taxi(WIDE, WIDE)
         gaps = ((rows[:, None] - rows) ** 2).sum(axis=2)
         self.neighbor_graph = (np.argsort(gaps, axis=1)[:, :n_neighbors], None)
 
@@ -51,6 +53,7 @@ def at_once(*functions):
     [thread.join() for thread in threads]
     return found
 
+WIDE = np.ones(100_000)  # a region of some tens of microseconds: two that start together do overlap
 X = np.random.default_rng(0).normal(size=(24, 3))
 T = np.random.default_rng(1).normal(size=(12, 3))
 descent = lambda: KernelIsomap(n_neighbors=5, disconnected="join", knn="nndescent").fit(X)
@@ -83,8 +86,9 @@ def test_fits_and_transforms_at_once_in_one_process_end_well():
 
 
 WITHOUT = """
-import contextlib
+import contextlib, threading
 from scalemani.neighbors import descent, forms, functions
+meet = threading.Barrier(2, timeout=60).wait  # both fits are in the search before either enters a region
 descent.one_numba_thread = forms.one_numba_thread = functions.one_numba_thread = contextlib.nullcontext
 """
 
