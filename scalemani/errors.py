@@ -146,6 +146,10 @@ class UnreachableWarning(ScalemaniWarning):
     """Rows have no path to the training points; their coordinates are NaN."""
 
 
+class OutOfReachWarning(ScalemaniWarning):
+    """Rows lie beyond the reach of a Gaussian kernel: where they land says little."""
+
+
 _BETWEEN = ("scalemani", "sklearn", "joblib", "importlib")  # what may stand between a caller's line and a warning
 
 

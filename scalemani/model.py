@@ -256,9 +256,9 @@ class Run:
     @contextmanager
     def _cluster(self, scheduler: Any, T: Any) -> Iterator[Cluster]:
         """Where a test set is placed: by its distances to the training points, each of a row's features and edges."""
-        graph = self.store.needed(GraphRecord)
-        edges = 2 * graph.n_edges / graph.n_vertices
-        with open_cluster(scheduler, T.shape[0] * graph.n_vertices, T.shape[1] + edges) as cluster:
+        graph, projector = self.store.needed(GraphRecord), shared_projector(*self._key)
+        edges = 0 if projector.direct else 2 * graph.n_edges / graph.n_vertices
+        with open_cluster(scheduler, T.shape[0] * projector.n, T.shape[1] + edges) as cluster:
             cluster.check_shared(self.store.path, writing=False)
             yield cluster
 

@@ -69,7 +69,7 @@ def _count(name: str, value: Any) -> None:
         raise ScalemaniError(f"{name}={value!r}: an integer of 1 or more is needed")
 
 
-def _optional_count(name: str, value: Any) -> None:
+def optional_count(name: str, value: Any) -> None:
     if value is not None:
         _count(name, value)
 
@@ -95,13 +95,13 @@ CORRECTIONS = ("cailliez", "lingoes", "flip")
 def _correction(name: str, value: Any) -> None:
     from scalemani.points.cells import LARGEST
 
-    known = value in CORRECTIONS if isinstance(value, str) else _is_number(value) and 0 <= float(value) <= LARGEST
+    known = value in CORRECTIONS if isinstance(value, str) else is_number(value) and 0 <= float(value) <= LARGEST
     if value is not None and not known:
         raise unknown(f"{name}=", value, CORRECTIONS, "None or a number from 0 to 1e150")
 
 
 def _tol(name: str, value: Any) -> None:
-    if not _is_number(value) or not LEAST_TOL <= value < 1:
+    if not is_number(value) or not LEAST_TOL <= value < 1:
         raise ScalemaniError(f"{name}={value!r}: a number from {LEAST_TOL:g} to 1 is needed")
 
 
@@ -118,7 +118,7 @@ def _compression(name: str, value: Any) -> None:
         raise unknown(f"{name}=", value, COMPRESSIONS, "None")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
     except OverflowError:  # an integer beyond float64
@@ -271,7 +271,7 @@ SCANNED = (
 class Parameters(Arguments):
     """What a fit works with; `tile_size` is for tests and benchmarks, the budget chooses it otherwise."""
 
-    tile_size: int | None = parameter(None, check=_optional_count, recorded=False)
+    tile_size: int | None = parameter(None, check=optional_count, recorded=False)
 
     def check(self) -> None:
         """Refuse what can't be meant.
@@ -319,7 +319,7 @@ class Parameters(Arguments):
             )
         if self.n_neighbors is not None:
             _count("n_neighbors", self.n_neighbors)
-        elif not (_is_number(self.radius) and 0 < float(self.radius or 0) < math.inf):
+        elif not (is_number(self.radius) and 0 < float(self.radius or 0) < math.inf):
             raise ScalemaniError(f"radius={self.radius!r}: a positive number is needed")
 
     def seeded(self, recorded: int | None) -> "Parameters":

@@ -41,6 +41,10 @@ def named(dotted: str) -> Any:
 REGISTRY = {
     "isomap": Entry("scalemani.estimators:Isomap"),
     "kernel-isomap": Entry("scalemani.estimators:KernelIsomap", ("correction", "constant_solver")),
+    "isometric-projection": Entry(
+        "scalemani.methods.isometric_projection:IsometricProjection",
+        ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite"),
+    ),
 }
 
 

@@ -22,6 +22,7 @@ class Method:
 
     projector = ""
     words = Words()
+    takes_labels = False
     parameters: type[Parameters] = Parameters
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:

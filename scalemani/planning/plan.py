@@ -105,6 +105,7 @@ def size_of(
     return FitSize(
         n=n,
         edges=edges,
+        features=given.n_features,
         listed=listed,
         parameters=parameters,
         points=given.held(),

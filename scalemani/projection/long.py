@@ -301,7 +301,7 @@ class Placing:
     def _coordinates(self, parts: Iterator[Part]) -> F64:
         """Coordinates of the rows of a group."""
         named = ((start, f"{self._name}-{start}", rows) for start, rows in parts)
-        if self._projector.kind == "geodesic":
+        if self._projector.direct:
             placed = {}
             for start, (rows,) in self._made(project, named, self._digests, self.way):
                 placed[start] = rows
@@ -313,7 +313,7 @@ class Placing:
     @property
     def _name(self) -> str:
         """How the names of parts' results begin."""
-        return "projected" if self._projector.kind == "geodesic" else "attached"
+        return "projected" if self._projector.direct else "attached"
 
     def _made(
         self, function: Callable[..., Any], named: Iterable[tuple[Any, str, Any]], digests: list[str], *more: Any

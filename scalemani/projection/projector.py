@@ -129,10 +129,13 @@ class Projector:
 
     store: Whose fit is finished.
     placer: What places attached rows.
+
+    direct: Whether rows are placed by what they hold, and not by where they touch the training points.
     """
 
     def __init__(self, store: RunStore, trained: Trained, placer: Placer) -> None:
         self.kind, self.n_features = trained.kind, trained.n_features
+        self.direct = self.kind == "geodesic"
         self.n_neighbors, self.radius = trained.n_neighbors, trained.radius
         self.width, self._placer = placer.width, placer
         self.vertex_of = store.read_array("vertex_of_distinct")

@@ -27,6 +27,7 @@ class FitSize:
     """The sizes that memory, disk, tasks and time of every step follow from.
 
     n, edges: Vertices, and stored entries of the graph (two an edge; 0 where D is given).
+    features: Columns of X.
     listed: Entries of the neighbour lists.
     points: Bytes that the client holds all along: points, their digests, the search.
     search: Bytes of the neighbour search and of the graph's making at their most, besides those.
@@ -40,6 +41,7 @@ class FitSize:
 
     n: int
     edges: int
+    features: int = 0
     listed: int = 0
     parameters: Parameters
     points: int = 0

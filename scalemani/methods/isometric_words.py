@@ -1,0 +1,54 @@
+"""What is said of an isometric projection: the map, and which features make its axes."""
+
+from collections.abc import Iterator, Sequence
+
+from scalemani.methods.words import Account, Notice, Row, Section, Table, Words
+from scalemani.words import count, number, plain_number
+
+
+class IsometricWords(Words):
+    """Of one account."""
+
+    def title(self, s: Account, what: str) -> str:
+        """With the kernel."""
+        kernel = "" if s["kernel"] == "linear" else f", {s['kernel']} kernel"
+        return f"Isometric projection{kernel}: {what}"
+
+    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
+        """The map in numbers."""
+        lines = [
+            ("map", f"{self._kernel(s)}, {count(s['rank'], 'direction')}, ridge {plain_number(s['ridge'])}"),
+            ("eigenvalues", ", ".join(plain_number(value) for value in s["eigenvalues"])),
+        ]
+        following = s["next_eigenvalue"]
+        return lines if following is None else [*lines, ("next", plain_number(following))]
+
+    def rows(self, s: Account) -> Sequence[Row]:
+        """The same in short."""
+        return [("map", f"{self._kernel(s)}, ridge {plain_number(s['ridge'])}")]
+
+    def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
+        """What a ridge of 0 does where there are as many features as rows."""
+        if s["ridge"] == 0 and s["rank"] >= s["n_vertices"] - 1:
+            yield Notice(
+                "The map runs through every training point.",
+                ["There are as many features as rows, and ridge is 0. New points may land anywhere: give a ridge."],
+            )
+
+    def sections(self, s: Account) -> Iterator[Section]:
+        """A table of the axes."""
+        values = s["eigenvalues"]
+        rows = [[f"{a + 1}", number(value), number(max(value, 0.0) ** 0.5)] for a, value in enumerate(values)]
+        yield Section(
+            "The map",
+            [
+                "Each axis is a weighted sum of the features. The eigenvalue of an axis is the part of the squared "
+                "geodesic distances that it shows; it is never larger than that of Isomap's axis."
+            ],
+            [Table(["axis", "eigenvalue", "length"], rows)],
+        )
+
+    def _kernel(self, s: Account) -> str:
+        if s["kernel"] == "linear":
+            return "linear in the columns of X"
+        return f"linear in {s['kernel']} kernel values to {count(s['n_references'], 'row')}"

@@ -1,0 +1,131 @@
+"""New points by their features alone: y = (f - mean) A, with f the row itself or its kernel values to some rows.
+
+No graph and no D is needed. Each row's result depends on that row alone: products are made row by row.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
+
+from scalemani.aliases import F64
+from scalemani.cluster.kernel_cache import compiled
+from scalemani.errors import OutOfReachWarning, warn
+from scalemani.neighbors.choice import SearchStrategy
+from scalemani.points.reading import row_blocks
+
+LEAST_REACH = 1e-3  # a Gaussian kernel's largest value of a row, below which all such rows land on one point
+VALUES = 1 << 21  # kernel values at once
+
+
+@compiled()
+def _products(rows: Any, mean: Any, columns: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = rows[i, j] - mean[j]
+            if x != 0.0:
+                for a in range(columns.shape[1]):
+                    out[i, a] += x * columns[j, a]
+
+
+def row_products(rows: Any, mean: F64, columns: F64) -> F64:
+    """(rows - mean) @ columns, each row by itself; CSR rows stay as they are.
+
+    rows (l, q), mean (q,), columns (q, d)
+    """
+    if issparse(rows):  # SciPy adds a row's entries up one after the other
+        centre = np.zeros((1, columns.shape[1]))
+        _products(mean[None], np.zeros(len(mean)), columns, centre)
+        return np.asarray(rows.astype(np.float64) @ columns) - centre
+    out = np.zeros((len(rows), columns.shape[1]))
+    _products(np.ascontiguousarray(rows, np.float64), mean, columns, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function of two rows, by scikit-learn's names.
+
+    name: "rbf" exp(-gamma |x - y|²), "poly" (gamma <x, y> + coef0)^degree, "sigmoid" tanh(gamma <x, y> + coef0),
+        "cosine" <x, y> / (|x| |y|), 0 with a row of zeros.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: float = 3.0
+    coef0: float = 1.0
+
+    def values(self, rows: Any, others: Any) -> F64:
+        """K (l, m), each row by itself."""
+        if self.name == "rbf" and not issparse(rows):
+            return np.asarray(np.exp(-self.gamma * cdist(rows, others, "sqeuclidean")))
+        if issparse(rows):
+            inner = np.asarray((rows.astype(np.float64) @ others.T.astype(np.float64)).toarray())
+        else:
+            inner = row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
+        if self.name == "rbf":
+            gaps = _squares(rows)[:, None] + _squares(others) - 2 * inner
+            return np.asarray(np.exp(-self.gamma * np.maximum(gaps, 0.0)))
+        if self.name == "poly":
+            return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
+        if self.name == "sigmoid":
+            return np.asarray(np.tanh(self.gamma * inner + self.coef0))
+        sizes = np.sqrt(_squares(rows))[:, None] * np.sqrt(_squares(others))
+        return np.divide(inner, sizes, out=np.zeros_like(inner), where=sizes > 0)
+
+
+def _squares(rows: Any) -> F64:
+    """The squared size of each row."""
+    if issparse(rows):
+        return np.asarray(rows.astype(np.float64).power(2).sum(axis=1), np.float64).ravel()
+    return np.asarray(np.square(np.asarray(rows, np.float64)).sum(axis=1))
+
+
+class FeatureMap:
+    """What places rows of features; in the place of a :class:`scalemani.projection.projector.Projector`.
+
+    mean (q,), weights (q, d)
+    kernel, others: Whose values to which rows (q, p) the features are; None where they are the rows themselves.
+    """
+
+    kind, direct, n, seeds_a_row = "map", True, 1, 1
+
+    def __init__(
+        self, n_features: int, mean: F64, weights: F64, kernel: Kernel | None = None, others: Any = None
+    ) -> None:
+        self.n_features, self.width = n_features, weights.shape[1]
+        self._mean, self._weights, self._kernel, self._others = mean, np.ascontiguousarray(weights), kernel, others
+
+    def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
+        """Validated row blocks of a test set; `first` is the number of T's first row in messages."""
+        like = None if self._kernel is None else self._others
+        yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first)
+
+    def is_long(self, total: int) -> bool:
+        """No: nothing is searched for."""
+        return False
+
+    def way(self, total: int) -> str:
+        """As above."""
+        return SearchStrategy.EXACT
+
+    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
+        """Coordinates (l, d) of a validated block of rows."""
+        if self._kernel is None:
+            return row_products(block, self._mean, self._weights)
+        out, step = np.empty((block.shape[0], self.width)), max(1, VALUES // len(self._mean))
+        beyond = 0
+        for at in range(0, len(out), step):
+            values = self._kernel.values(block[at : at + step], self._others)
+            beyond += int((values.max(axis=1) < LEAST_REACH).sum()) if self._kernel.name == "rbf" else 0
+            out[at : at + step] = row_products(values, self._mean, self._weights)
+        if beyond:
+            warn(
+                f"{beyond} of {len(out)} rows are so far from the training rows that the Gaussian kernel is below "
+                f"{LEAST_REACH:g} to all of them: they all land near one point; fit with a smaller gamma",
+                OutOfReachWarning,
+            )
+        return out

@@ -1,0 +1,250 @@
+"""The features that a linear map is made of: the directions in which those of the training points vary.
+
+They are the columns of X (``kernel="linear"``), or kernel values to all training points, or to m of them (Nyström).
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.spatial.distance import pdist
+
+from scalemani.aliases import F64, I64
+from scalemani.embedding.isometric import (
+    FEW_ENTRIES,
+    LEADING,
+    MOST_COLUMNS,
+    MOST_NEGATIVE,
+    Basis,
+    basis_of_gram,
+    basis_of_rows,
+    landmark_map,
+    panels,
+)
+from scalemani.errors import ScalemaniError
+from scalemani.kernel import blas
+from scalemani.points.rows import load_rows
+from scalemani.projection.feature_map import Kernel, row_products
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
+from scalemani.steps.records import DataRecord, FeaturesFields, FeaturesRecord, GraphRecord
+from scalemani.storage.run import RunStore
+
+MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
+SAMPLED = 1000  # rows whose median distance is the width of a Gaussian kernel
+CANDIDATES = 10  # for each of Nyström's rows, which are the farthest from one another among them
+
+
+class Features(Step):
+    """The directions in which the features vary."""
+
+    record, title = FeaturesRecord, "features"
+    arrays = {"feature_": "features"}
+    mends = {"features": "makes them again"}
+
+    def check_before(self, points: Any, parameters: Any) -> None:
+        """There are rows of features, and as many as Nyström's rows."""
+        if points.kind != "features":
+            raise ScalemaniError(
+                f"metric={parameters.metric!r}: X holds distances, and a map of features needs rows of features; give "
+                "those with a metric of rows"
+            )
+        if parameters.nystrom is not None and parameters.nystrom > points.n_distinct:
+            raise ScalemaniError(
+                f"nystrom={parameters.nystrom}: X has {points.n_distinct} distinct rows; give that many or fewer"
+            )
+
+    def fields(self, parameters: Any, kind: str) -> FeaturesFields:
+        """The kernel."""
+        linear = parameters.kernel == "linear"
+        return FeaturesFields(
+            kernel=parameters.kernel,
+            gamma=None if linear or parameters.gamma is None else float(parameters.gamma),
+            degree=float(parameters.degree) if parameters.kernel == "poly" else None,
+            coef0=float(parameters.coef0) if parameters.kernel in ("poly", "sigmoid") else None,
+            nystrom=None if linear or parameters.nystrom is None else int(parameters.nystrom),
+            random_state=parameters.random_state,
+        )
+
+    def run(self, work: Work) -> None:
+        """Make them of the rows of X, unless they are there."""
+        store = work.store
+        if store.record(FeaturesRecord) is not None:
+            return
+        work.report(self.name, 0, 1)
+        self._make(work, work.parameters)
+        work.report(self.name, 1, 1)
+
+    def _make(self, work: Work, parameters: Any) -> None:
+        store, fields = work.store, self.fields(parameters, "")
+        rows, order, seed = rows_of(work), store.read_array("order"), parameters.random_state
+        basis, references, gamma, rank = None, np.empty(0, np.int64), 0.0, 1
+        if fields.kernel == "linear":
+            basis, work.made["left"] = basis_of_rows(rows, seed, order)
+        else:
+            gamma = fields.gamma or (1.0 if fields.kernel in ("poly", "cosine") else _usual_gamma(rows, order, seed))
+            kernel = kernel_of(fields, gamma)
+            if fields.nystrom is None:
+                references = order
+                basis, work.made["left"] = basis_of_gram(_values(kernel, rows, order, order))
+            else:
+                references = _spread_out(rows, order, fields.nystrom, seed)
+                within, negative = landmark_map(kernel.values(rows[references], rows[references]))
+                values = _values(kernel, rows, order, references)
+                inner, work.made["left"] = basis_of_rows(blas.product(values, within))
+                # of K(t, Z) itself, whose product with B are the features
+                basis = Basis(values.mean(axis=0), blas.product(within, inner.loadings), inner.spread, negative)
+            if basis.negative > MOST_NEGATIVE and parameters.indefinite != "drop":
+                raise ScalemaniError(
+                    f"kernel={fields.kernel!r}: {100 * basis.negative:.2g} % of the eigenvalues' moduli are negative, "
+                    "so it is no kernel on these rows; use another one or other parameters, or indefinite='drop' to "
+                    "leave them out"
+                )
+        rank = basis.rank
+        if not rank:
+            raise ScalemaniError("X has rows that don't differ in any feature: there is no direction to map")
+        for name, values in ((MEAN, basis.mean), (LOADINGS, basis.loadings), (SPREAD, basis.spread)):
+            store.write_array(name, values)
+        store.write_array(REFERENCES, references)
+        store.finish(
+            FeaturesRecord(
+                fields=fields,
+                gamma=gamma,
+                rank=rank,
+                width=len(basis.mean),
+                n_references=len(references),
+                negative=basis.negative,
+            )
+        )
+
+    def left(self, store: RunStore) -> set[str]:
+        """All that it leaves."""
+        return {MEAN, LOADINGS, SPREAD, REFERENCES} if store.record(FeaturesRecord) is not None else set()
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """From the rows that the store has."""
+        if waiting:
+            return []
+        self._make(work, work.parameters)
+        return ["the features' directions were made again"]
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """The kernel, and how many directions there are."""
+        state = store.needed(FeaturesRecord)
+        return {
+            "kernel": state.fields.kernel,
+            "gamma": state.gamma if state.fields.kernel != "linear" else None,
+            "rank": state.rank,
+            "n_references": state.n_references,
+            "negative_share": state.negative,
+        }
+
+    # ---- what it will take ----
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """A kernel matrix with its eigenvectors, or U and the triangle of the rows."""
+        n, p, rank = size.n, size.features, most_directions(size)
+        parameters: Any = size.parameters
+        if parameters.kernel != "linear" and parameters.nystrom is None:
+            return Needs(
+                client={"kernel matrix and eigenvectors": 5 * 8 * n * n},
+                remedies=["give nystrom=1000, which stands for all rows by some"],
+                disk=8 * n * rank,
+            )
+        width = p if parameters.kernel == "linear" else parameters.nystrom
+        return Needs(
+            client={"directions": 2 * 8 * n * rank, "their factors": 6 * 8 * width * min(width, 2 * MOST_COLUMNS)},
+            disk=8 * width * rank,
+        )
+
+
+def most_directions(size: FitSize) -> int:
+    """Directions of the features at the most, before they are known."""
+    n, p, parameters = size.n, size.features, size.parameters
+    asked: Any = parameters
+    if asked.kernel != "linear":
+        return int(asked.nystrom or n - 1)
+    whole = p <= MOST_COLUMNS or n * p <= FEW_ENTRIES
+    return max(1, min(p, n - 1) if whole else min(LEADING, n - 1))
+
+
+def rows_of(work: Work) -> Any:
+    """The distinct rows: of X, or as a store has them."""
+    if work.points is not None:
+        return work.points.points.rows
+    data = work.store.needed(DataRecord)
+    return load_rows(work.store, [data.n_distinct, data.fields.n_features])
+
+
+def kernel_of(fields: FeaturesFields, gamma: float) -> Kernel:
+    """The kernel function of a fit."""
+    return Kernel(fields.kernel, gamma, fields.degree or 0.0, fields.coef0 or 0.0)
+
+
+def basis_in(store: RunStore) -> Basis:
+    """The directions of a run that has them."""
+    state = store.needed(FeaturesRecord)
+    mean, loadings, spread = (store.read_array(name) for name in (MEAN, LOADINGS, SPREAD))
+    return Basis(mean, loadings, spread, state.negative)
+
+
+def left_vectors(work: Work) -> F64:
+    """U (n, r) in vertex order: as it was made, or from the rows again."""
+    if "left" in work.made:
+        found: F64 = work.made["left"]
+        return found
+    store, rows, basis = work.store, rows_of(work), basis_in(work.store)
+    state, order = store.needed(FeaturesRecord), store.read_array("order")
+    left = np.empty((store.needed(GraphRecord).n_vertices, basis.rank))
+    references = None if state.fields.kernel == "linear" else rows[store.read_array(REFERENCES)]
+    for here in panels(len(left), len(basis.mean)):
+        part = rows[order[here]]
+        if references is not None:
+            part = kernel_of(state.fields, state.gamma).values(part, references)
+        left[here] = row_products(part, basis.mean, basis.loadings) / basis.spread
+    work.made["left"] = left
+    return left
+
+
+def _values(kernel: Kernel, rows: Any, order: I64, references: I64) -> F64:
+    """K of the rows in vertex order and some of them."""
+    others, out = rows[references], np.empty((len(order), len(references)))
+    for here in panels(len(order), len(references)):
+        out[here] = kernel.values(rows[order[here]], others)
+    return out
+
+
+def _usual_gamma(rows: Any, order: I64, seed: int) -> float:
+    """1 / median² of the distances in a sample of the rows."""
+    some = _sample(rows, order, SAMPLED, seed)
+    median = float(np.median(pdist(some))) if len(some) > 1 else 0.0
+    if not median > 0:
+        raise ScalemaniError("gamma=None: the median distance of a sample of the rows is 0; give gamma a number")
+    return 1 / median**2
+
+
+def _spread_out(rows: Any, order: I64, count: int, seed: int) -> I64:
+    """Distinct rows, each the farthest from those before it, among a sample of ten times as many."""
+    rng = np.random.default_rng(seed)
+    candidates = np.sort(rng.choice(order, min(len(order), CANDIDATES * count), replace=False))
+    some = rows[candidates]
+    some = some if issparse(some) else np.asarray(some, np.float64)
+    chosen, far = [0], np.full(len(candidates), np.inf)
+    for _ in range(count - 1):
+        far = np.minimum(far, _gaps(some, some[chosen[-1] : chosen[-1] + 1]))
+        chosen.append(int(far.argmax()))
+    return np.sort(candidates[chosen])
+
+
+def _gaps(rows: Any, row: Any) -> F64:
+    """Squared distances of rows to one row."""
+    if issparse(rows):
+        squares = np.asarray(rows.power(2).sum(axis=1)).ravel()
+        return np.asarray(squares + row.power(2).sum() - 2 * (rows @ row.T).toarray().ravel(), np.float64)
+    return np.asarray(np.square(rows - row).sum(axis=1))
+
+
+def _sample(rows: Any, order: I64, count: int, seed: int) -> F64:
+    """Some rows, dense."""
+    some = order if len(order) <= count else np.sort(np.random.default_rng(seed).choice(order, count, replace=False))
+    taken = rows[some]
+    return np.asarray(taken.toarray() if issparse(taken) else taken, np.float64)
