@@ -23,11 +23,10 @@ Names are loaded when first used: scikit-learn, Numba and Dask take seconds to i
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["IsometricProjection", "Isomap", "KernelIsomap", "load", "scan"]
+__all__ = ["Isomap", "IsometricProjection", "KernelIsomap", "load", "scan"]
 
 if TYPE_CHECKING:
-    from scalemani.estimators import Isomap, KernelIsomap, load
-    from scalemani.methods.isometric_projection import IsometricProjection
+    from scalemani.estimators import Isomap, IsometricProjection, KernelIsomap, load
     from scalemani.planning.scan import scan
 
 
@@ -36,10 +35,6 @@ def __getattr__(name: str) -> Any:
         from scalemani.planning.scan import scan
 
         return scan
-    if name == "IsometricProjection":
-        from scalemani.methods.isometric_projection import IsometricProjection
-
-        return IsometricProjection
     if name in __all__:
         from scalemani import estimators
 

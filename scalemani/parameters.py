@@ -70,6 +70,7 @@ def _count(name: str, value: Any) -> None:
 
 
 def optional_count(name: str, value: Any) -> None:
+    """Refuse what is neither None nor an integer of 1 or more."""
     if value is not None:
         _count(name, value)
 
@@ -119,6 +120,7 @@ def _compression(name: str, value: Any) -> None:
 
 
 def is_number(value: Any) -> bool:
+    """Whether it is a real number, and not NaN."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
     except OverflowError:  # an integer beyond float64

@@ -99,7 +99,7 @@ DOCUMENT = {
                 "shortcuts": "warn",
             },
         },
-        "method": {"name": "kernel-isomap", "module": "scalemani.estimators"},
+        "method": {"name": "kernel-isomap", "module": "scalemani.estimators.isomap"},
         "names": {"features": ["x", "y", "z"]},
     },
 }

@@ -1,7 +1,7 @@
 """Isometric projection: the linear map of features whose distances strain geodesic ones least. Pure functions.
 
-Every form has features F (n, q), a row a point: the columns of X, or of a kernel matrix. Centred, JF = U Σ V'. Among all
-Y = J F A the least strain ||K2 - Y Y'||, K2 = -1/2 J (D∘D) J, is at
+Every form has features F (n, q), a row a point: the columns of X, or of a kernel matrix. Centred, JF = U Σ V'. Among
+all Y = J F A the least strain ||K2 - Y Y'||, K2 = -1/2 J (D∘D) J, is at
 
     M = U' K2 U = G Λ G',   Y = U T G Λ^1/2,   A = V Σ^-1 T G Λ^1/2,   T² = σ² / (σ² + α),
 
@@ -101,7 +101,7 @@ def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F
     if left is None:
         left = np.empty((n, len(spread)))
         for here in panels(n, q):
-            left[here] = _centred_product(part(here), mean, loadings, rest) / spread
+            left[here] = centred_product(part(here), mean, loadings, rest) / spread
     else:
         left = left[:, kept]
     return Basis(mean, loadings, spread), left
@@ -127,7 +127,7 @@ def _mean_of(part: Callable[[slice], Any], n: int, q: int, shift: Any) -> tuple[
     return total / n, float(np.sqrt(squares))
 
 
-def _centred_product(rows: Any, mean: F64, columns: F64, rest: F64 | float = 0.0) -> F64:
+def centred_product(rows: Any, mean: F64, columns: F64, rest: F64 | float = 0.0) -> F64:
     """(rows - mean) @ columns; CSR rows stay as they are."""
     if issparse(rows):
         return np.asarray(blas.product(rows, columns) - blas.product(mean, columns))
@@ -142,7 +142,7 @@ def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int)
     def forth(columns: F64) -> F64:
         out = np.empty((n, columns.shape[1]))
         for here in panels(n, q):
-            out[here] = _centred_product(part(here), mean, columns)
+            out[here] = centred_product(part(here), mean, columns)
         return out
 
     def back(columns: F64) -> F64:

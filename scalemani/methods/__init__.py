@@ -17,10 +17,14 @@ class Entry:
 
     estimator: Its class, as "module:name"; the class says in `method` what its steps are.
     own: Parameters that only some methods have and this one has.
+    lacks: Parameters of all others that this one has not.
+    arguments: The class of parameters that have options of their own, as "module:name".
     """
 
     estimator: str
     own: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    arguments: str = ""
 
     @property
     def name(self) -> str:
@@ -39,11 +43,13 @@ def named(dotted: str) -> Any:
 
 
 REGISTRY = {
-    "isomap": Entry("scalemani.estimators:Isomap"),
-    "kernel-isomap": Entry("scalemani.estimators:KernelIsomap", ("correction", "constant_solver")),
+    "isomap": Entry("scalemani.estimators.isomap:Isomap"),
+    "kernel-isomap": Entry("scalemani.estimators.isomap:KernelIsomap", ("correction", "constant_solver")),
     "isometric-projection": Entry(
-        "scalemani.methods.isometric_projection:IsometricProjection",
+        "scalemani.estimators.isometric_projection:IsometricProjection",
         ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite"),
+        ("projection", "compression", "keep_distances", "landmarks", "landmark_method"),
+        "scalemani.methods.isometric_arguments:IsometricArguments",
     ),
 }
 

@@ -74,7 +74,8 @@ class Kernel:
         if self.name == "sigmoid":
             return np.asarray(np.tanh(self.gamma * inner + self.coef0))
         sizes = np.sqrt(_squares(rows))[:, None] * np.sqrt(_squares(others))
-        return np.divide(inner, sizes, out=np.zeros_like(inner), where=sizes > 0)
+        found: F64 = np.divide(inner, sizes, out=np.zeros_like(inner), where=sizes > 0)
+        return found
 
 
 def _squares(rows: Any) -> F64:

@@ -18,15 +18,17 @@ from scalemani.embedding.isometric import (
     Basis,
     basis_of_gram,
     basis_of_rows,
+    centred_product,
     landmark_map,
     panels,
 )
 from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.points.rows import load_rows
-from scalemani.projection.feature_map import Kernel, row_products
+from scalemani.projection.feature_map import Kernel
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.records import DataRecord, FeaturesFields, FeaturesRecord, GraphRecord
+from scalemani.steps.map_records import FeaturesFields, FeaturesRecord
+from scalemani.steps.records import DataRecord, GraphRecord
 from scalemani.storage.run import RunStore
 
 MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
@@ -79,18 +81,18 @@ class Features(Step):
         rows, order, seed = rows_of(work), store.read_array("order"), parameters.random_state
         basis, references, gamma, rank = None, np.empty(0, np.int64), 0.0, 1
         if fields.kernel == "linear":
-            basis, work.made["left"] = basis_of_rows(rows, seed, order)
+            basis = basis_of_rows(rows, seed, order)[0]
         else:
             gamma = fields.gamma or (1.0 if fields.kernel in ("poly", "cosine") else _usual_gamma(rows, order, seed))
             kernel = kernel_of(fields, gamma)
             if fields.nystrom is None:
                 references = order
-                basis, work.made["left"] = basis_of_gram(_values(kernel, rows, order, order))
+                basis = basis_of_gram(_values(kernel, rows, order, order))[0]
             else:
                 references = _spread_out(rows, order, fields.nystrom, seed)
                 within, negative = landmark_map(kernel.values(rows[references], rows[references]))
                 values = _values(kernel, rows, order, references)
-                inner, work.made["left"] = basis_of_rows(blas.product(values, within))
+                inner = basis_of_rows(blas.product(values, within))[0]
                 # of K(t, Z) itself, whose product with B are the features
                 basis = Basis(values.mean(axis=0), blas.product(within, inner.loadings), inner.spread, negative)
             if basis.negative > MOST_NEGATIVE and parameters.indefinite != "drop":
@@ -188,7 +190,7 @@ def basis_in(store: RunStore) -> Basis:
 
 
 def left_vectors(work: Work) -> F64:
-    """U (n, r) in vertex order: as it was made, or from the rows again."""
+    """U (n, r) in vertex order, from the rows and what is stored: the same bits in a fit that goes on."""
     if "left" in work.made:
         found: F64 = work.made["left"]
         return found
@@ -200,7 +202,8 @@ def left_vectors(work: Work) -> F64:
         part = rows[order[here]]
         if references is not None:
             part = kernel_of(state.fields, state.gamma).values(part, references)
-        left[here] = row_products(part, basis.mean, basis.loadings) / basis.spread
+        left[here] = centred_product(part, basis.mean, basis.loadings) / basis.spread
+    left -= left.mean(axis=0)  # what the mean is rounded by weighs much in the least directions
     work.made["left"] = left
     return left
 

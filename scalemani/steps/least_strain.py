@@ -12,8 +12,9 @@ from scalemani.errors import RankWarning, warn
 from scalemani.kernel import blas
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.features import basis_in, left_vectors
+from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
 from scalemani.steps.passing_distances import PROJECTED
-from scalemani.steps.records import FeaturesRecord, FitRecord, MapFields, MapRecord
+from scalemani.steps.records import FitRecord
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore
 
@@ -158,5 +159,3 @@ def _trace(projected: F64, spread: F64, ridge: float) -> float:
     """Of T M T."""
     shrunk = spread**2 / (spread**2 + ridge * spread[0] ** 2)
     return float((np.diagonal(projected) * shrunk).sum())
-
-

@@ -83,12 +83,13 @@ class StepRecord(Record, frozen=True, kw_only=True):
 
 
 STEPS: dict[str, type[StepRecord]] = {}
-DECLARED = "scalemani.steps.records"  # this package's own; imported when they are first asked for
+DECLARED = ("scalemani.steps.records", "scalemani.steps.map_records")  # of this package, imported when asked for
 
 
 def known_steps() -> Mapping[str, type[StepRecord]]:
     """The records of steps by their names."""
-    importlib.import_module(DECLARED)
+    for module in DECLARED:
+        importlib.import_module(module)
     return STEPS
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from scalemani.errors import IN_A_SEARCH, nearest
-from scalemani.methods import REGISTRY, Entry, is_known
+from scalemani.methods import REGISTRY, Entry, is_known, named
 from scalemani.parameters import SCANNED, Arguments, Option
 
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "numbers", "reading", "scan_options"]
@@ -134,6 +134,12 @@ _ESTIMATOR = [
         "of them; so does --correction alone.",
     ),
     *(option_of(one) for one in fields(Arguments) if one.metadata["option"]),
+    *(
+        option_of(one)
+        for method in REGISTRY.values()
+        for one in (fields(named(method.arguments)) if method.arguments else ())
+        if one.metadata["option"] and one.name not in {shared.name for shared in fields(Arguments)}
+    ),
 ]
 
 _READING = [
@@ -195,14 +201,21 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
     name = found.pop("method") or first
     method = REGISTRY[name]
     foreign = [parameter for parameter in asked if parameter not in method.own]
+    foreign += [parameter for parameter in method.lacks if _given(parameter)]
     if foreign:
-        having = " or ".join(other for other in REGISTRY if foreign[0] in REGISTRY[other].own)
+        having = " or ".join(
+            other
+            for other, entry in REGISTRY.items()
+            if foreign[0] in entry.own or (foreign[0] not in some and foreign[0] not in entry.lacks)
+        )
         option = _name(_options()[foreign[0]])
         raise click.UsageError(
             f"--method {name} has no {option}: leave one of them out, or give --method {having}",
             click.get_current_context(),
         )
-    return method, {key: value for key, value in found.items() if key not in some or key in method.own}
+    return method, {
+        key: value for key, value in found.items() if key not in method.lacks and (key not in some or key in method.own)
+    }
 
 
 def in_options(message: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from data import roll
 
-from scalemani import Isomap, KernelIsomap, load, methods
+from scalemani import Isomap, IsometricProjection, KernelIsomap, load, methods
 from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.run import RunStore
@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.usefixtures("quick_calibration"),
 ]
 X, T = roll(200), roll(20, seed=1)
-OWN = {"isomap", "kernel-isomap"}
-KINDS = ["isomap", "kernel-isomap", "landmarks", "toy"]
+OWN = {"isomap", "kernel-isomap", "isometric-projection"}
+KINDS = ["isomap", "kernel-isomap", "landmarks", "isometric-projection", "by its kernel", "nystrom", "toy"]
 DOCUMENTS = ("zarr.json", "document.json")
 
 
@@ -31,6 +31,9 @@ def estimator(kind, toy, store=None, **given):
         "isomap": (Isomap, {}),
         "kernel-isomap": (KernelIsomap, {}),
         "landmarks": (KernelIsomap, {"landmarks": 20}),
+        "isometric-projection": (IsometricProjection, {}),
+        "by its kernel": (IsometricProjection, {"kernel": "rbf"}),
+        "nystrom": (IsometricProjection, {"kernel": "rbf", "nystrom": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]
     return made(**{"n_neighbors": 6, "store": store, **more, **given})

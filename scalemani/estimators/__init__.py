@@ -1,0 +1,28 @@
+"""scikit-learn estimators: what a user calls; the store of a fit is the saved model.
+
+`embedder` is what all have in common, the other files are each a method's.
+May import: fitting, integrity and what those may.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scalemani.estimators.embedder import Embedder as Embedder
+    from scalemani.estimators.embedder import load as load
+    from scalemani.estimators.isomap import Isomap as Isomap
+    from scalemani.estimators.isomap import KernelIsomap as KernelIsomap
+    from scalemani.estimators.isometric_projection import IsometricProjection as IsometricProjection
+
+_OF = {
+    "embedder": ("Embedder", "load"),
+    "isomap": ("Isomap", "KernelIsomap"),
+    "isometric_projection": ("IsometricProjection",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _OF.items():
+        if name in names:  # loaded when it is used
+            return getattr(importlib.import_module(f"scalemani.estimators.{module}"), name)
+    raise AttributeError(f"module 'scalemani.estimators' has no attribute {name!r}")

@@ -1,0 +1,256 @@
+"""What estimators of all methods have in common, over :mod:`scalemani.fitting`; and `load`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from scalemani.aliases import F64
+from scalemani.errors import naming_columns
+from scalemani.parameters import Arguments, Parameters
+from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
+from scalemani.progress import reporting
+from scalemani.storage import forks as forks  # it must have seen a process before that is forked
+
+if TYPE_CHECKING:  # else where they are used: compiled kernels and SciPy take as long to import as scikit-learn
+    from scalemani.model import Run
+    from scalemani.planning.plan import Plan
+
+
+class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, Arguments):
+    """What the estimators of all methods do: fit, plan, place new points, load and export.
+
+    A method's own estimator is derived from it, says in `method` whose steps it runs, and adds what only it answers.
+    Parameters are the fields of :class:`scalemani.parameters.Arguments`; :class:`KernelIsomap` says what they mean,
+    and so it does of the attributes that are set here: `embedding_`, `spectrum_`, `knn_recall_`, `kept_`, `landmarks_`,
+    `random_state_`, `n_features_in_`, `feature_names_in_` and `store_`.
+    """
+
+    method: Any  # a :class:`scalemani.methods.base.Method`, or where its class is, as "module:name"
+
+    # ---- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Embed the rows of X.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features); (n, n) for the given metrics
+            NumPy (any real dtype), memmap, SciPy sparse, data frame, DataArray, Dask array or Zarr array. Missing and
+            masked cells are refused by row and column.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ScalemaniError
+            A ``ValueError``: what came, what is allowed, what to do; before any file is made.
+        """
+        from scalemani.fitting import fit
+
+        names = unnumbered(feature_labels(X))
+        warn_of_row_names(names)
+        with naming_columns(names), reporting(self.progress) as report:
+            self._adopt(fit(X, self._parameters(), report, type(self), y))
+        self.name_features(names)
+        return self
+
+    def plan(self, X: Any) -> Plan:
+        """What `fit` takes on this machine: memory by parts, disk, tasks, reads of D and time by stage.
+
+        Neighbours and graph are made, a few seconds of the rest are timed, and nothing is left on the disk.
+
+        Returns
+        -------
+        scalemani.planning.plan.Plan
+            With a `refusal` where the fit would not fit; ``print`` it, or take its ``record()``.
+
+        Raises
+        ------
+        DoesNotFitError
+            If the fit can't fit whatever its graph is.
+        """
+        from scalemani.fitting import plan
+
+        with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
+            return plan(X, self._parameters(), report, type(self))
+
+    def _parameters(self) -> Parameters:
+        from scalemani.methods.base import method_for
+
+        return method_for(type(self)).parameters(**{one.name: getattr(self, one.name) for one in fields(self)})
+
+    def fit_transform(self, X: Any, y: Any = None) -> F64:
+        """The coordinates of the rows of X, shape (n_samples, n_components)."""
+        return self.fit(X, y).embedding_
+
+    def _check_features(self, names: Any, name: str, fit: str = "the model") -> list[str] | None:
+        """Names of features, or None, held against those of the fit; None where they only count."""
+        check_labels(getattr(self, "feature_names_in_", None), names, name, fit)
+        return unnumbered(names)
+
+    def _adopt(self, run: Run) -> None:
+        """Take the results of a finished run as attributes."""
+        from scalemani.steps.sources import landmark_rows
+
+        self._run = run
+        self.embedding_ = run.embedding()
+        self.spectrum_ = run.spectrum
+        self.knn_recall_ = float(self.spectrum_["knn_recall"])
+        self.kept_ = np.flatnonzero(run.vertex >= 0)
+        self.landmarks_ = landmark_rows(run.store)
+        self.random_state_ = int(run.parameters["random_state"])
+        self.n_features_in_ = run.data.fields.n_features
+
+    def name_features(self, names: Any) -> None:
+        """Record the features' names with the model, so that a test set with others is refused, also after `load`.
+
+        `fit` does it for data frames and DataArrays.
+
+        Parameters
+        ----------
+        names : sequence, shape (n_features,), or None
+            Of text, numbers, dates or tuples of these. None takes back what was recorded.
+        """
+        check_is_fitted(self)
+        listed = None if names is None else [str(label_text(name)) for name in names]  # NumPy's text is no str to JSON
+        self._run.name_features(listed)
+        self._take_names(listed)
+
+    def _take_names(self, names: list[str] | None) -> None:
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    @property
+    def store_(self) -> str:
+        """Path of the store."""
+        return self._run.store.path
+
+    # ---- use -------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates of test points, from the graph and not from D; by landmarks from their distances to all points.
+
+        Parameters
+        ----------
+        X : array-like, shape (l, n_features)
+            NumPy in, NumPy out; Dask in, lazy Dask out. For metric "precomputed" and "geodesic":
+            distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges,
+            and of a fit to neighbour lists the nearest of them).
+
+        Returns
+        -------
+        ndarray or dask.array.Array, shape (l, n_components)
+            Each row depends on that row alone. NaN, with one warning, where no path leads to it.
+
+        Raises
+        ------
+        ScalemaniError
+            Wrong number of features, NaN or inf (named by row and column).
+        """
+        check_is_fitted(self)
+        names = self._check_features(feature_labels(X), "X")
+        with naming_columns(names), reporting(self.progress) as report:
+            return self._run.transform(X, self.scheduler, report)
+
+    def transform_to(self, X: Any, out: str) -> Any:
+        """Coordinates of test points, written by blocks into a new Zarr array.
+
+        Whatever stops it, the same call goes on from the blocks that were finished, with the same bits; they are
+        kept in a hidden folder beside `out`, which goes when the array is whole. No bit depends on chunks or workers.
+        Neighbours are exact, except where an index of NN-descent is far cheaper for so many rows (by arithmetic on the
+        model and that number alone; never with knn="exact"): its recall is measured, with a warning below 0.95.
+
+        Parameters
+        ----------
+        X : array-like, shape (l, n_features)
+            Whatever `transform` takes; a Zarr or Dask array, or a memory map, is read by blocks.
+        out : path or URL
+            Nothing may be there yet.
+
+        Returns
+        -------
+        zarr.Array, shape (l, n_components)
+        """
+        check_is_fitted(self)
+        names = self._check_features(feature_labels(X), "X")
+        with naming_columns(names), reporting(self.progress) as report:
+            return self._run.transform_to(X, out, self.scheduler, report)
+
+    def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
+        """Rows of D, shape (len(rows), n_samples), in the order and unit of X.
+
+        With landmarks always from the graph; where D was given, those of landmarks alone.
+        """
+        check_is_fitted(self)
+        return self._run.geodesics(rows, stored=stored)
+
+    def export(self, path: Any) -> None:
+        """Copy the model, without D (distances to landmarks go along), to a new store."""
+        check_is_fitted(self)
+        self._run.export(path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def __dask_tokenize__(self) -> Any:
+        """Of all it has: Dask names a dataclass by its fields alone, whatever was fitted."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), vars(self)))
+
+    def __sklearn_tags__(self) -> Any:
+        from scalemani.neighbors.metrics import GIVEN_METRICS
+
+        tags = super().__sklearn_tags__()
+        given = isinstance(self.metric, str) and self.metric in GIVEN_METRICS
+        tags.input_tags.sparse = not given or self.metric == "precomputed"
+        tags.input_tags.pairwise = given
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_run")
+
+
+def load(path: Any) -> Any:
+    """The fitted estimator that a store holds.
+
+    Parameters
+    ----------
+    path : path or URL
+        Of a store made by `fit` or `export`.
+
+    Raises
+    ------
+    ScalemaniError
+        If there is no finished run, or its method or its metric is of a module that is not imported yet: a store does
+        not say what is imported.
+    """
+    from scalemani.methods.base import estimator_of
+    from scalemani.model import Run
+    from scalemani.neighbors.functions import function_of
+    from scalemani.neighbors.metrics import is_function_name
+    from scalemani.storage.files import named
+    from scalemani.storage.run import RunStore
+
+    run = Run(RunStore(named(path, "path")))
+    recorded = run.parameters
+    if is_function_name(recorded["metric"]):
+        recorded["metric"] = function_of(recorded["metric"])
+    kind = estimator_of(run.store)
+    allowed = kind().get_params(deep=False)
+    model = kind(store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed})
+    model._adopt(run)
+    model._take_names(run.feature_names)
+    return model

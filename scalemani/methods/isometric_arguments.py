@@ -1,0 +1,86 @@
+"""The parameters of isometric projection besides those of all methods."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from scalemani.errors import ScalemaniError
+from scalemani.parameters import Arguments, Option, Parameters, is_number, optional_count, parameter
+
+
+def _ridge(name: str, value: Any) -> None:
+    if value is not None and not (is_number(value) and 0 <= float(value) < math.inf):
+        raise ScalemaniError(f"{name}={value!r}: a number of 0 or more, or None for the usual one, is needed")
+
+
+def _positive(name: str, value: Any) -> None:
+    if value is not None and not (is_number(value) and 0 < float(value) < math.inf):
+        raise ScalemaniError(f"{name}={value!r}: a positive number is needed")
+
+
+def _number(name: str, value: Any) -> None:
+    if not (is_number(value) and abs(float(value)) < math.inf):
+        raise ScalemaniError(f"{name}={value!r}: a number is needed")
+
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "cosine")
+
+
+@dataclass(eq=False, repr=False)
+class IsometricArguments(Arguments):
+    """What this method takes besides."""
+
+    ridge: float | None = parameter(
+        None,
+        Option(
+            "For isometric-projection: penalty on the map, as a share of the features' largest variance; 0.001 unless "
+            "given, with a kernel 0.0001.",
+            "number",
+        ),
+        check=_ridge,
+    )
+    scale: str = parameter(
+        "lstsq",
+        Option("For isometric-projection: axes as long as the distances say, or all of length 1."),
+        choices=("lstsq", "unit"),
+    )
+    kernel: str = parameter(
+        "linear", Option("For isometric-projection: of what features the map is linear."), choices=KERNELS
+    )
+    gamma: float | None = parameter(
+        None,
+        Option("Of the kernel; 1 over the squared median distance of some rows unless given, of poly 1.", "number"),
+        check=_positive,
+    )
+    degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=_positive)
+    coef0: float = parameter(1.0, Option("Of the kernels poly and sigmoid.", "number"), check=_number)
+    nystrom: int | None = parameter(
+        None,
+        Option("Kernel values to N rows stand for those to all: for more than some thousand rows.", "integer", (), "N"),
+        check=optional_count,
+    )
+    indefinite: str = parameter(
+        "error",
+        Option("About a kernel that has negative eigenvalues on these rows: stop, or leave them out."),
+        choices=("error", "drop"),
+    )
+
+
+@dataclass
+class IsometricParameters(IsometricArguments, Parameters):
+    """What a fit of it works with."""
+
+    def check(self) -> None:
+        """Also that parameters of kernels go with one.
+
+        Raises ScalemaniError: One line: what was given, what is allowed.
+        """
+        super().check()
+        if self.landmarks is not None:
+            raise ScalemaniError(
+                f"landmarks={self.landmarks!r}: isometric projection has no landmarks yet; leave it out"
+            )
+        if self.kernel == "linear" and self.nystrom is not None:
+            raise ScalemaniError(
+                f"nystrom={self.nystrom} with kernel='linear': it is for the other kernels; leave it out"
+            )

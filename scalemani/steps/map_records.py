@@ -1,0 +1,100 @@
+"""What the steps of a linear map record; :mod:`scalemani.steps.records` has the others."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from scalemani.steps.records import Numbers, Seed
+from scalemani.storage.arrays import TINY, Expected
+from scalemani.storage.records import (
+    Count,
+    Natural,
+    NotNegative,
+    Plain,
+    Positive,
+    Record,
+    Share,
+    Sized,
+    StepRecord,
+)
+
+
+class FeaturesFields(Record, frozen=True, kw_only=True):
+    """What the features of a linear map are; None where the kernel has no such parameter, or for its usual value."""
+
+    kernel: Plain
+    gamma: Positive | None
+    degree: Positive | None
+    coef0: Sized | None
+    nystrom: Count | None
+    random_state: Seed
+
+
+class FeaturesRecord(StepRecord, frozen=True, kw_only=True):
+    """The directions in which features vary.
+
+    gamma: That was used; 0 where there is none.
+    rank, width, n_references: Directions, features, and rows whose kernel values these are (0: of X's own columns).
+    negative: Share of a kernel matrix's eigenvalues, by modulus, that is negative.
+    """
+
+    STEP: ClassVar[str] = "features"
+    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "feature_mean": Expected("float64", "width"),
+        "feature_loadings": Expected("float64", "width rank"),
+        "feature_spread": Expected("float64", "rank", TINY),
+        "feature_references": Expected("int64", "references", 0, "points"),
+    }
+    fields: FeaturesFields
+    gamma: NotNegative
+    rank: Count
+    width: Count
+    n_references: Natural
+    negative: Share
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Of the features."""
+        return {"rank": self.rank, "width": self.width, "references": self.n_references}
+
+
+class MapFields(Record, frozen=True, kw_only=True):
+    """What a linear map follows from besides D and the features."""
+
+    n_components: Count
+    ridge: NotNegative
+    scale: Plain
+
+
+class MapRecord(StepRecord, frozen=True, kw_only=True):
+    """The linear map of least strain.
+
+    ridge: That was used, as a share of the largest direction's square.
+    trace: Of the projected kernel.
+    next_eigenvalue: Of the axis that was not asked for; None if there is none.
+    """
+
+    STEP: ClassVar[str] = "map"
+    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph", "features")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "projected_kernel": Expected("float64", "rank rank"),
+        "map_weights": Expected("float64", "width axes"),
+        "map_back": Expected("float64", "axes width"),
+        "map_coordinates": Expected("float64", "vertices axes"),
+    }
+    fields: MapFields
+    eigenvalues: Numbers
+    next_eigenvalue: Sized | None
+    trace: Sized
+    warnings: Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_length=100)]
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Axes."""
+        return {"axes": self.fields.n_components}
+
+    def __post_init__(self) -> None:
+        if len(self.eigenvalues) != self.fields.n_components:
+            raise ValueError(f"{len(self.eigenvalues)} eigenvalues for {self.fields.n_components} axes")
