@@ -24,7 +24,7 @@ from scalemani.aliases import F64
 from scalemani.kernel import blas
 
 MOST_COLUMNS = 2000  # features whose covariance is factored whole; of more, leading directions are sought
-LEADING = 400  # such directions, of which 10 are guards
+LEADING, GUARDS = 400, 10  # such directions, and those of them that are given up
 POWERS = 2  # iterations for them
 FEW_ENTRIES = 1 << 24  # of X, for which all directions are found whatever its shape
 LEAST_OF_GRAM = 1e-10  # eigenvalues of a centred kernel matrix below this, of the largest, are rounding
@@ -135,7 +135,7 @@ def centred_product(rows: Any, mean: F64, columns: F64, rest: F64 | float = 0.0)
 
 
 def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int) -> tuple[F64, F64]:
-    """The largest σ and V by a random block and two power iterations (Halko, Martinsson & Tropp 2011): 6 passes."""
+    """The largest σ and V by a random block and two power iterations (Halko, Martinsson & Tropp 2011): 7 passes."""
     width = min(LEADING, n - 1, q)
     block = np.random.default_rng(seed).standard_normal((q, width))
 
@@ -157,9 +157,9 @@ def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int)
     for _ in range(POWERS):
         block = sl.qr(back(sl.qr(forth(block), mode="economic")[0]), mode="economic")[0]
     basis = sl.qr(forth(block), mode="economic")[0]
-    right, spread, _ = sl.svd(back(basis), full_matrices=False)
-    count = width if width < LEADING else width - 10
-    return spread[:count], right[:, :count]
+    right = sl.svd(back(basis), full_matrices=False)[0][:, : width if width < LEADING else width - GUARDS]
+    _, spread, turn = sl.svd(forth(right), full_matrices=False)  # so that U's columns are orthogonal to rounding
+    return spread, blas.product(right, turn.T)
 
 
 # ---- kernels -----------------------------------------------------------------------------------------
