@@ -56,7 +56,7 @@ class LabelledInput(FeatureInput):
         if len(alone):
             warn(
                 f"{len(alone)} of {len(self.class_names)} classes of y have a single distinct row (the first: "
-                f"{self.class_names[alone[0]]!r:.60}): such a class is one point, and all that is known of its mean",
+                f"{self.class_names[alone[0]]!r:.60}): such a class is one point, and no more than its mean is known",
                 ScalemaniWarning,
             )
 
