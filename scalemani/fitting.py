@@ -29,6 +29,7 @@ from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
 from scalemani.steps.graph import connected, differing
 from scalemani.steps.inputs import Input, check_sizes, read_input
+from scalemani.steps.labelled import read_labelled
 from scalemani.steps.records import (
     DataFields,
     DataRecord,
@@ -52,7 +53,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
     X: What `parameters.metric` says it is.
     report: Called as report(step, done, total).
     estimator: Whose method it is; its word is recorded for `load`.
-    y: Labels or targets of the rows of X, for methods that take them.
+    y: Labels of the rows of X, for methods that take them.
     Raises ScalemaniError: Wrong use, before any file is made (a disconnected graph: after the neighbour search).
 
     One fit at a time works on a store; a second one is refused while the first lives (:mod:`scalemani.storage.writer`).
@@ -61,8 +62,9 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
     parameters.check()
     if parameters.store is not None:
         check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
-    steps = method_for(estimator).steps(parameters)
-    limit, points = _read(X, parameters, steps, report)
+    method = method_for(estimator)
+    steps = method.steps(parameters)
+    limit, points = _read(X, parameters, steps, report, y if method.takes_labels else None)
     folder = StoreFolder(parameters.store)
     try:
         with sole_writer(folder) as writer, _cluster(points, parameters) as cluster:
@@ -115,7 +117,7 @@ def _finish(work: Work, steps: Sequence[Step], method: MethodRecord) -> None:
     store.finish(method, FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
 
 
-def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None) -> Plan:
+def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None, y: Any = None) -> Plan:
     """What a fit of X takes, with the time by stage: neighbours and graph are made, the rest is arithmetic.
 
     Nothing stays on the disk. A run that is at the store's path already is not looked at.
@@ -123,8 +125,9 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
     Raises ScalemaniError: What `fit` would raise before it makes a file; a fit that does not fit is a plan with a
         `refusal` where that depends on the graph.
     """
-    steps = method_for(estimator or REGISTRY[USUAL].load()).steps(parameters)
-    limit, given = _read(X, parameters, steps, report)
+    method = method_for(estimator or REGISTRY[USUAL].load())
+    steps = method.steps(parameters)
+    limit, given = _read(X, parameters, steps, report, y if method.takes_labels else None)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
     with _cluster(given, parameters) as cluster:
@@ -143,12 +146,16 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
-def _read(X: Any, parameters: Parameters, steps: Sequence[Step], report: Progress) -> tuple[int, Input]:
-    """The bytes that a process may hold, and X as what the metric says it is."""
+def _read(X: Any, parameters: Parameters, steps: Sequence[Step], report: Progress, y: Any) -> tuple[int, Input]:
+    """The bytes that a process may hold, and X as what the metric says it is, with labels where there are any."""
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
-    given = read_input(X, parameters.metric, parameters.metric_params, limit, _folder_of_rows(parameters.store))
+    folder = _folder_of_rows(parameters.store)
+    if y is None:
+        given = read_input(X, parameters.metric, parameters.metric_params, limit, folder)
+    else:
+        given = read_labelled(X, y, parameters, limit, folder)
     check_sizes(parameters, given)
     for step in steps:
         step.check_before(given, parameters)
@@ -260,7 +267,7 @@ def _refuse_other(path: str, have: Any, wanted: Any, more: str = "", *, exact: b
 
 
 def _other(path: str, name: str, have: Any, value: Any, more: str = "") -> StoreMismatchError:
-    shown = "other data" if name == "fingerprint" else f"{name}={have!r}"
+    shown = "other data or labels" if name == "fingerprint" else f"{name}={have!r}"
     asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
     return StoreMismatchError(
         f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "

@@ -43,7 +43,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         X : array-like, shape (n_samples, n_features); (n, n) for the given metrics
             NumPy (any real dtype), memmap, SciPy sparse, data frame, DataArray, Dask array or Zarr array. Missing and
             masked cells are refused by row and column.
-        y : ignored
+        y : array-like, shape (n_samples,), optional
+            Labels, for methods that take them; the others ignore it.
 
         Returns
         -------
@@ -63,7 +64,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self.name_features(names)
         return self
 
-    def plan(self, X: Any) -> Plan:
+    def plan(self, X: Any, y: Any = None) -> Plan:
         """What `fit` takes on this machine: memory by parts, disk, tasks, reads of D and time by stage.
 
         Neighbours and graph are made, a few seconds of the rest are timed, and nothing is left on the disk.
@@ -81,7 +82,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         from scalemani.fitting import plan
 
         with naming_columns(unnumbered(feature_labels(X))), reporting(self.progress) as report:
-            return plan(X, self._parameters(), report, type(self))
+            return plan(X, self._parameters(), report, type(self), y)
 
     def _parameters(self) -> Parameters:
         from scalemani.methods.base import method_for

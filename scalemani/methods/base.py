@@ -18,12 +18,13 @@ class Method:
     projector: The function (store, form) that makes what places new points, as "module:name"; in any process.
     words: What is said of a fitted model, on the terminal and the page.
     parameters: The class of what a fit works with; one with more fields is derived from it.
+    takes_labels: Whether y, where it is given, holds labels, and edges are made within classes alone.
     """
 
     projector = ""
     words = Words()
-    takes_labels = False
     parameters: type[Parameters] = Parameters
+    takes_labels = False
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """What a fit makes, in this order."""

@@ -323,13 +323,17 @@ class ExactSearch:
         if len(a) > len(b):  # the larger set is the one worth a tree
             j, i, distance = self.nearest_between(b, a)
             return i, j, distance
-        part = ExactSearch.__new__(ExactSearch)  # with this search's form: its parameters and centre are kept
-        part._set(self.rows[b], self.form, self.tie_rank[b], self.threads)
-        found, distances = part.nearest(self.rows[a], 1)
+        found, distances = self.part(b, self.rows[b]).nearest(self.rows[a], 1)
         tied = np.flatnonzero(distances[:, 0] == distances.min())
         ranks = np.stack([self.tie_rank[a[tied]], self.tie_rank[b[found[tied, 0]]]])
         best = tied[np.lexsort((ranks.max(axis=0), ranks.min(axis=0)))[0]]
         return int(a[best]), int(b[found[best, 0]]), float(distances[best, 0])
+
+    def part(self, members: I64, rows: Any, hold: bool = True) -> ExactSearch:
+        """The search among `members` alone, whose rows are `rows`, with this one's form: its parameters and centre."""
+        made = ExactSearch.__new__(ExactSearch)
+        made._set(rows, self.form, self.tie_rank[members], self.threads, hold)
+        return made
 
     def each_nearest(self, k: int, starts: Sequence[int]) -> Iterator[tuple[I64, F64]]:
         """The k nearest others of the rows themselves, (b, k), by blocks of ``block_rows`` from each of ``starts``."""

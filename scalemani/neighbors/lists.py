@@ -50,6 +50,23 @@ class NeighborLists:
         place = np.arange(len(self.indices)) - np.repeat(self.indptr[:-1], np.diff(self.indptr))
         return replace(self.without(place >= k), left_out=self.left_out)
 
+    def in_order(self, order: I64) -> NeighborLists:
+        """Those of the same rows in another order: row ``order[a]`` becomes row a."""
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        counts = np.diff(self.indptr)[order]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        at = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][order] - indptr[:-1], counts)
+        return replace(self, indptr=indptr, indices=number[self.indices[at]], distances=self.distances[at])
+
+    def part(self, start: int, stop: int) -> NeighborLists:
+        """Those of rows that follow each other and list no others; the first of them is row 0."""
+        indptr = self.indptr[start : stop + 1]
+        here = slice(indptr[0], indptr[-1])
+        return replace(
+            self, indptr=indptr - indptr[0], indices=self.indices[here] - start, distances=self.distances[here]
+        )
+
     def without(self, out: NDArray[np.bool_]) -> NeighborLists:
         """Those without some entries (indptr[-1],), which are counted."""
         indptr, left_out = np.concatenate([[0], np.cumsum(~out)])[self.indptr], self.left_out + int(out.sum())

@@ -24,6 +24,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from scalemani.aliases import I64
 from scalemani.errors import DamagedStoreError, LooksLikeDistancesWarning, warn
+from scalemani.points.classes import Labels
 from scalemani.points.digests import first_occurrences, row_digests
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.storage.arrays import check_lists
@@ -220,7 +221,7 @@ class Points:
 
     rows (m, d): Distinct rows; a real dtype that is exact as float64.
     distinct (N,): Distinct index of each row the user gave.
-    digests (m, 2): 128-bit digest of each distinct row's float64 content.
+    digests (m, 2): 128-bit digest of each distinct row's float64 content, with labels also of its class.
     """
 
     rows: Any
@@ -254,16 +255,18 @@ def read_points(
     memory: int | None = None,
     folder: str | None = None,
     check: Callable[[Any, int, str], None] | None = None,
+    labels: Labels | None = None,
 ) -> Points:
-    """Read ``X`` by blocks of rows, once, and merge identical rows.
+    """Read ``X`` by blocks of rows, once, and merge identical rows, with labels those of a class.
 
     X (N, d): NumPy array or memory map, SciPy sparse matrix, Dask array, Zarr array, or anything NumPy can convert.
     memory: Bytes of dense rows that may be held. More than that stay where they are, if ``X`` is a memory map whose
         rows are what is wanted (it is read twice where they are not), or go into a file: ``rows`` is a map then.
     folder: Where there is room for that file; it has no name there, and is gone with the rows.
     check: As for :func:`scalemani.points.reading.row_blocks`.
+    labels: Of the rows.
     Raises ScalemaniError: ``X`` is empty, not two-dimensional, not real and numeric, or not finite (row and column are
-        named).
+        named); other labels than one a row.
     Raises TypeError: An object array holds something that is no number.
     Raises DiskFullError: No room for the rows.
     """
@@ -277,6 +280,8 @@ def read_points(
     n_rows = sum(map(len, digests))
     check_shape((n_rows, source.shape[1]), "X", None)
     every = np.concatenate(digests)
+    if labels is not None:
+        every = labels.marked(every)
     first, distinct = first_occurrences(every)
     rows = kept.rows(None if len(first) == n_rows else first)
     return Points(rows, distinct, every if len(first) == n_rows else every[first])

@@ -30,6 +30,7 @@ from scalemani.storage.records import Record
 from scalemani.storage.run import RunStore
 
 MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
+CLASS_STARTS = "class_starts"  # (c + 1,) the first vertex of each class, where rows had labels, and n
 EDGES = ("graph_indptr", "graph_indices", "graph_weights")
 OF_POINTS = {"features": ("digests",), "distances": ("tie_rank",), "graph": ("tie_rank",), "geodesic": ()}  # by kind
 
@@ -152,6 +153,8 @@ class GraphStep(Step):
         store.write_array("bridge_lengths", graph.bridge_lengths)
         if graph.means is not None:
             store.write_array(MEANS, graph.means)
+        if graph.class_starts is not None:
+            store.write_array(CLASS_STARTS, graph.class_starts)
         store.finish(
             GraphRecord(
                 fields=self.fields(work.parameters, points.kind),
@@ -161,6 +164,7 @@ class GraphStep(Step):
                 n_components=int(graph.n_components),
                 component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
                 n_bridges=len(graph.bridges),
+                n_classes=None if graph.class_starts is None else len(graph.class_starts) - 1,
             )
         )
         if again is not None:
@@ -182,8 +186,9 @@ class GraphStep(Step):
         if state is None:
             return set()
         kind = store.needed(DataRecord).fields.kind
-        means = {MEANS} if state.fields.edge_weights == "conformal" else set()
-        return {*MAPS, *(EDGES if kind != "geodesic" else ()), *OF_POINTS[kind]} | means
+        more = {MEANS} if state.fields.edge_weights == "conformal" else set()
+        more |= set() if state.n_classes is None else {CLASS_STARTS}
+        return {*MAPS, *(EDGES if kind != "geodesic" else ()), *OF_POINTS[kind]} | more
 
     def check(self, work: Work, broken: set[str]) -> Any:
         """The vertices are each there once, and the graph is symmetric and as large as recorded."""

@@ -33,6 +33,7 @@ from scalemani.neighbors.precomputed import PrecomputedSearch
 from scalemani.neighbors.search import Done, find_neighbors, search_for, silent
 from scalemani.parameters import Parameters
 from scalemani.points.cells import SAME, check_magnitude, typical_distance
+from scalemani.points.classes import Labels
 from scalemani.points.given_matrix import DistanceMatrix
 from scalemani.points.rows import Points, held_bytes, read_points, save_rows, warn_of_distances
 from scalemani.storage.pieces import Pieces
@@ -44,6 +45,7 @@ class Input:
 
     n_rows, n_features: As the user gave them.
     distinct (n_rows,): Distinct point of each row.
+    classes (n_distinct,): Class of each point, where rows have labels and edges are within classes.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Input:
     n_distinct: int
     distinct: I64
     fingerprint: str
+    classes: I64 | None = None
 
     def lists(
         self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent
@@ -201,9 +204,12 @@ class FeatureInput(_Searched):
 
     kind = "features"
 
-    def __init__(self, X: Any, metric: Any, memory: int | None = None, folder: str | None = None) -> None:
+    def __init__(
+        self, X: Any, metric: Any, memory: int | None = None, folder: str | None = None, labels: Labels | None = None
+    ) -> None:
         self.memory, held = memory, None if memory is None else memory // 4
-        self.points: Points = read_points(X, memory=held, folder=folder, check=domain_check(metric))
+        check = domain_check(metric)
+        self.points: Points = read_points(X, memory=held, folder=folder, check=check, labels=labels)
         self.n_rows, self.n_features = self.points.n_rows, self.points.n_features
         self.n_distinct, self.distinct = self.points.n_distinct, self.points.distinct
         self.fingerprint = self.points.fingerprint()
@@ -432,7 +438,7 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
     elif given.kind == "features" and callable(metric):
         numbers = np.unique(given.distinct, return_index=True)[1]
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
-    if given.kind in ("features", "distances") and k is not None and k >= n:
+    if given.kind in ("features", "distances") and given.classes is None and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if parameters.edge_weights == "conformal" and given.kind == "graph" and not given.listed:
         raise ScalemaniError(

@@ -143,10 +143,11 @@ class GraphFields(Record, frozen=True, kw_only=True):
     edge_weights: Plain
 
 
-class GraphRecord(StepRecord, frozen=True, kw_only=True):
+class GraphRecord(StepRecord, frozen=True, kw_only=True, omit_defaults=True):
     """The graph.
 
     scale: The user's unit in that of the tiles, a power of two.
+    n_classes: Within which alone there are edges; None of a connected graph.
     """
 
     STEP: ClassVar[str] = "graph"
@@ -161,6 +162,7 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
         "bridges": Expected("int64", "bridges 2", 0, "points"),
         "bridge_lengths": Expected("float64", "bridges", 0),
         "neighbor_means": Expected("float64", "vertices", TINY),
+        "class_starts": Expected("int64", "classes+1", 0, "vertices+1", ascending="strictly"),
     }
     fields: GraphFields
     scale: Positive
@@ -169,6 +171,7 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
     n_components: Count
     component_sizes: Annotated[list[Count], Meta(min_length=1, max_length=1000)]
     n_bridges: Annotated[int, Meta(ge=0, le=2**31)]
+    n_classes: Count | None = None
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
@@ -178,6 +181,7 @@ class GraphRecord(StepRecord, frozen=True, kw_only=True):
             "pairs": self.n_vertices * (self.n_vertices - 1) // 2,
             "entries": 2 * self.n_edges,
             "bridges": self.n_bridges,
+            "classes": self.n_classes,
         }
 
     def contradiction(self, steps: Mapping[str, Any]) -> str | None:
