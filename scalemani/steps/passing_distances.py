@@ -22,11 +22,12 @@ from scalemani.kernel import blas
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import tile_sizes
 from scalemani.steps.features import left_vectors, most_directions
+from scalemani.steps.graph import CLASS_STARTS
 from scalemani.steps.records import DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore, shared_run
 
-PROJECTED, CLASSES = "projected_kernel", "class_starts"
+PROJECTED = "projected_kernel"
 PANEL = 2048  # columns whose products are added up in float32
 FILL = 10.0  # distance between classes, in the longest within one: from 2 on it changes next to nothing
 
@@ -49,7 +50,9 @@ class PassingDistances(Step):
     def _make(self, work: Work) -> None:
         store, report, graph = work.store, work.report, work.store.needed(GraphRecord)
         left, size = left_vectors(work), int(work.cut or next(tile_sizes(graph.n_vertices)))
-        starts = store.read_array(CLASSES) if CLASSES in store.document.arrays else np.array([0, graph.n_vertices])
+        starts = (
+            store.read_array(CLASS_STARTS) if CLASS_STARTS in store.document.arrays else np.array([0, graph.n_vertices])
+        )
         blocks = [
             (at, min(at + size, stop), stop)
             for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
@@ -88,7 +91,8 @@ class PassingDistances(Step):
         """What was taken."""
         if store.record(DistancesRecord) is None:
             return set()
-        return {PROJECTED} if CLASSES in store.document.arrays else {PROJECTED, DISTANCE_COUNTS}
+        classes = store.needed(GraphRecord).n_classes is not None
+        return {PROJECTED} if classes else {PROJECTED, DISTANCE_COUNTS}
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
         """From the graph."""

@@ -65,8 +65,9 @@ class ShortcutEdges(Step):
         if self.done(work):
             return
         fields = self.fields(parameters, work.points.kind)
-        if parameters.shortcuts == "keep" or work.given:
-            store.finish(ShortcutsRecord(fields=fields, seed=parameters.random_state, looked=work.given))
+        none = work.given or store.needed(GraphRecord).n_classes is not None  # edges, or a whole that they are of
+        if parameters.shortcuts == "keep" or none:
+            store.finish(ShortcutsRecord(fields=fields, seed=parameters.random_state, looked=none))
             return
         work.report(self.name, 0, 1)
         found = self._look(work, fields, parameters.random_state)
