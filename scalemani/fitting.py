@@ -212,7 +212,7 @@ def open_run(
         raise _other(path, "tile_size", store.blocks.size, int(parameters.tile_size))
     if DistancesRecord.STEP in known and not any(step.kept(store) for step in steps):
         for step in steps:
-            if step.late and step.name in known:
+            if step.late and step.from_distances and step.name in known:
                 _refuse_other(path, known[step.name].fields, wanted[step.name], " and its distances were dropped")
     return seeded, store
 

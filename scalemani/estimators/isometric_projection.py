@@ -31,9 +31,11 @@ class IsometricProjection(Embedder, IsometricArguments):
 
     Parameters
     ----------
-    ridge : float, optional
+    ridge : float or "loo", optional
         Penalty on the map, as a share of the largest variance of the features: what keeps new points near where their
         training points are, if there are as many features as rows. None: 1e-3, with a kernel 1e-4. 0 is the paper's.
+        "loo": of 1e-8 to 1 the one by which Isomap's coordinates are predicted best, each row left out in turn
+        (`spectrum_["left_out"]`); distances are stored meanwhile.
     scale : {"lstsq", "unit"}, default "lstsq"
         "lstsq": axes are as long as the geodesic distances say (the least strain). "unit": all of length 1, as in the
         paper (a'X'Xa = 1).
@@ -46,6 +48,12 @@ class IsometricProjection(Embedder, IsometricArguments):
         Of "poly" and "sigmoid".
     nystrom : int, optional
         Kernel values to so many rows, which stand for all (Nyström's features): for more than some thousand rows.
+    distances : {None, "stored", "recomputed"}, default None
+        Whether D is stored while the map is made; None: only for ``ridge="loo"``. It is kept after that with
+        ``keep_distances=True`` (here False unless given).
+    landmarks : int or array-like of int, optional
+        As in `KernelIsomap`: for more rows than D can be found of. The map is that of the coordinates of all rows by
+        the landmarks' own Isomap, of up to 60 axes.
     indefinite : {"error", "drop"}, default "error"
         What is done about a kernel with negative eigenvalues on these rows, as "sigmoid" has them most of the time.
 
@@ -83,7 +91,6 @@ class IsometricProjection(Embedder, IsometricArguments):
     constant_solver: str = field(default="ritz", init=False)
     projection: str = field(default="continuous", init=False)
     compression: None = field(default=None, init=False)
-    keep_distances: bool = field(default=False, init=False)
 
     def _adopt(self, run: Run) -> None:
         """The map, besides what any method has."""

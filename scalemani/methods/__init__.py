@@ -47,8 +47,8 @@ REGISTRY = {
     "kernel-isomap": Entry("scalemani.estimators.isomap:KernelIsomap", ("correction", "constant_solver")),
     "isometric-projection": Entry(
         "scalemani.estimators.isometric_projection:IsometricProjection",
-        ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite"),
-        ("projection", "compression", "keep_distances", "landmarks", "landmark_method"),
+        ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances"),
+        ("projection", "compression", "keep_distances"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
     ),
 }

@@ -9,8 +9,13 @@ from scalemani.parameters import Arguments, Option, Parameters, is_number, optio
 
 
 def _ridge(name: str, value: Any) -> None:
-    if value is not None and not (is_number(value) and 0 <= float(value) < math.inf):
-        raise ScalemaniError(f"{name}={value!r}: a number of 0 or more, or None for the usual one, is needed")
+    if value not in (None, "loo") and not (is_number(value) and 0 <= float(value) < math.inf):
+        raise ScalemaniError(f"{name}={value!r}: a number of 0 or more, 'loo', or None for the usual one, is needed")
+
+
+def _distances(name: str, value: Any) -> None:
+    if value not in (None, "stored", "recomputed"):
+        raise ScalemaniError(f"{name}={value!r}: None, 'stored' or 'recomputed' is allowed")
 
 
 def _positive(name: str, value: Any) -> None:
@@ -30,12 +35,13 @@ KERNELS = ("linear", "rbf", "poly", "sigmoid", "cosine")
 class IsometricArguments(Arguments):
     """What this method takes besides."""
 
-    ridge: float | None = parameter(
+    ridge: float | str | None = parameter(
         None,
         Option(
             "For isometric-projection: penalty on the map, as a share of the features' largest variance; 0.001 unless "
-            "given, with a kernel 0.0001.",
-            "number",
+            "given, with a kernel 0.0001. loo: the one that predicts Isomap's map best, each row left out in turn.",
+            "number, word or none",
+            metavar="loo|NUMBER",
         ),
         check=_ridge,
     )
@@ -59,6 +65,17 @@ class IsometricArguments(Arguments):
         Option("Kernel values to N rows stand for those to all: for more than some thousand rows.", "integer", (), "N"),
         check=optional_count,
     )
+    distances: str | None = parameter(
+        None,
+        Option(
+            "For isometric-projection: whether distances are stored while the map is made, as --ridge loo needs, or "
+            "never, as is usual.",
+            "word or none",
+            metavar="stored|recomputed",
+        ),
+        check=_distances,
+    )
+    keep_distances: bool = parameter(False)
     indefinite: str = parameter(
         "error",
         Option("About a kernel that has negative eigenvalues on these rows: stop, or leave them out."),
@@ -76,11 +93,15 @@ class IsometricParameters(IsometricArguments, Parameters):
         Raises ScalemaniError: One line: what was given, what is allowed.
         """
         super().check()
-        if self.landmarks is not None:
-            raise ScalemaniError(
-                f"landmarks={self.landmarks!r}: isometric projection has no landmarks yet; leave it out"
-            )
         if self.kernel == "linear" and self.nystrom is not None:
-            raise ScalemaniError(
-                f"nystrom={self.nystrom} with kernel='linear': it is for the other kernels; leave it out"
-            )
+            raise ScalemaniError(f"nystrom={self.nystrom} with kernel='linear': it is for other kernels; leave it out")
+        if self.landmarks is not None and (self.ridge == "loo" or self.distances is not None):
+            what = "ridge='loo'" if self.ridge == "loo" else f"distances={self.distances!r}"
+            raise ScalemaniError(f"{what} with landmarks: not all distances are found then; leave one of them out")
+        if self.ridge == "loo" and self.distances == "recomputed":
+            raise ScalemaniError("ridge='loo' with distances='recomputed': it needs them stored; leave distances out")
+
+    @property
+    def stores(self) -> bool:
+        """Whether D is stored while the map is made."""
+        return self.distances == "stored" or self.ridge == "loo"

@@ -9,14 +9,18 @@ from scalemani.parameters import Parameters
 from scalemani.points.rows import load_rows
 from scalemani.projection.feature_map import FeatureMap
 from scalemani.steps.base import Step
+from scalemani.steps.distances import TileDistances
 from scalemani.steps.features import MEAN, REFERENCES, Features, kernel_of
 from scalemani.steps.graph import GraphStep, NeighborsStep
-from scalemani.steps.least_strain import WEIGHTS, Map
+from scalemani.steps.landmark_distances import LandmarkDistances
+from scalemani.steps.least_strain import WEIGHTS, ManyAxes, Map, Targets
 from scalemani.steps.map_records import FeaturesRecord
 from scalemani.steps.passing_distances import PassingDistances
+from scalemani.steps.placement import Placement
 from scalemani.steps.records import DataRecord
 from scalemani.steps.shortcuts import ShortcutEdges
-from scalemani.steps.sources import Sources
+from scalemani.steps.sources import Sources, has_landmarks
+from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore
 
 
@@ -33,7 +37,24 @@ class IsometricMethod(Method):
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The graph, the features, one pass over D, and the map."""
-        return NeighborsStep(), GraphStep(), ShortcutEdges(), Sources(), Features(), PassingDistances(), Map()
+        assert isinstance(parameters, IsometricParameters)
+        return _steps(
+            landmarks=parameters.landmarks is not None, stored=parameters.stores, loo=parameters.ridge == "loo"
+        )
+
+    def steps_in(self, store: RunStore) -> Sequence[Step]:
+        """The same, by what the run says."""
+        stages = store.document.stages
+        return _steps(landmarks=has_landmarks(store), stored="start" in stages, loo="solve" in stages)
+
+
+def _steps(*, landmarks: bool, stored: bool, loo: bool) -> Sequence[Step]:
+    first = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
+    if landmarks:
+        return *first, LandmarkDistances(), ManyAxes(), Placement(), Features(), Map()
+    if not stored:
+        return *first, Features(), PassingDistances(), Map()
+    return *first, Features(), Start(), TileDistances(), *([Targets()] if loo else []), Map()
 
 
 def projector(store: RunStore, form: str) -> FeatureMap:

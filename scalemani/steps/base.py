@@ -133,6 +133,7 @@ class Step:
     matrices: Folders of its matrices, which are no arrays.
     before_plan: Whether the plan of the other steps needs what it finds.
     late: Whether a fit with other parameters makes it again. If not, such a fit is refused: steps behind it took long.
+    from_distances: Whether it can't be made again where D is gone.
     arrays: How the names of its arrays begin -> the kind of a fault in one of them.
     mends: Kind of fault -> what a repair does about it, in words.
     from_points: Kinds of fault that can't be mended without X where D was given.
@@ -144,6 +145,7 @@ class Step:
     matrices: tuple[str, ...] = ()
     before_plan = False
     late = False
+    from_distances = True
     arrays: Mapping[str, str] = {}
     mends: Mapping[str, str] = {}
     from_points: tuple[str, ...] = ()

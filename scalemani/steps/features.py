@@ -3,13 +3,14 @@
 They are the columns of X (``kernel="linear"``), or kernel values to all training points, or to m of them (Nyström).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.spatial.distance import pdist
 
-from scalemani.aliases import F64, I64
+from scalemani.aliases import F32, F64, I64
 from scalemani.embedding.isometric import (
     FEW_ENTRIES,
     LEADING,
@@ -32,6 +33,7 @@ from scalemani.steps.records import DataRecord, GraphRecord
 from scalemani.storage.run import RunStore
 
 MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
+PROJECTED = "projected_kernel"  # M, which the map is made of
 SAMPLED = 1000  # rows whose median distance is the width of a Gaussian kernel
 CANDIDATES = 10  # for each of Nyström's rows, which are the farthest from one another among them
 
@@ -70,11 +72,13 @@ class Features(Step):
     def run(self, work: Work) -> None:
         """Make them of the rows of X, unless they are there."""
         store = work.store
-        if store.record(FeaturesRecord) is not None:
-            return
-        work.report(self.name, 0, 1)
-        self._make(work, work.parameters)
-        work.report(self.name, 1, 1)
+        if store.record(FeaturesRecord) is None:
+            work.report(self.name, 0, 1)
+            self._make(work, work.parameters)
+            work.report(self.name, 1, 1)
+        parameters: Any = work.parameters
+        if parameters.stores and PROJECTED not in store.document.arrays:
+            work.consumers[PROJECTED] = ProjectedKernel(left_vectors(work).astype(np.float32))
 
     def _make(self, work: Work, parameters: Any) -> None:
         store, fields = work.store, self.fields(parameters, "")
@@ -157,6 +161,38 @@ class Features(Step):
             client={"directions": 2 * 8 * n * rank, "their factors": 6 * 8 * width * min(width, 2 * MOST_COLUMNS)},
             disk=8 * width * rank,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedKernel:
+    """U' (D∘D) U of the upper tiles, those on the diagonal by half: a consumer of rows of tiles.
+
+    left (n, r): U.
+    """
+
+    left: F32
+
+    def begin(self, store: RunStore, row: int) -> "ProjectedPart":
+        """Nothing taken yet."""
+        return ProjectedPart(store, self.left)
+
+    def combine(self, total: F64, part: F64) -> None:
+        """Add them."""
+        total += part
+
+
+class ProjectedPart:
+    """What a row of tiles adds."""
+
+    def __init__(self, store: RunStore, left: F32) -> None:
+        self._blocks, self._left = store.blocks, left
+        self.result = np.zeros((left.shape[1],) * 2)
+
+    def take(self, row: int, column: int, tile: F32) -> None:
+        """One tile's part, added up in float32 within it."""
+        squares = tile * tile if row != column else np.float32(0.5) * tile * tile
+        products = blas.product(squares, self._left[self._blocks[column]])
+        self.result += blas.product(self._left[self._blocks[row]].T.astype(np.float64), products.astype(np.float64))
 
 
 def most_directions(size: FitSize) -> int:

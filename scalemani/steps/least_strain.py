@@ -1,20 +1,25 @@
 """The linear map of least strain: from what was taken of D, the features and a ridge."""
 
+import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F64
 from scalemani.embedding.coordinates import fixed_signs
-from scalemani.embedding.isometric import least_strain, panels
-from scalemani.errors import RankWarning, warn
+from scalemani.embedding.isometric import GRID, least_strain, left_out_error, panels
+from scalemani.errors import RankWarning, ScalemaniWarning, warn
 from scalemani.kernel import blas
+from scalemani.parameters import Parameters
+from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.features import basis_in, left_vectors
+from scalemani.steps.features import PROJECTED, basis_in, left_vectors
 from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
-from scalemani.steps.passing_distances import PROJECTED
-from scalemani.steps.records import FitRecord
+from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, SolveFields, SolveRecord
+from scalemani.steps.sources import COORDINATES as PLACED
+from scalemani.steps.sources import has_landmarks, landmark_count
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore
 
@@ -22,7 +27,39 @@ WEIGHTS, BACK, COORDINATES = "map_weights", "map_back", "map_coordinates"
 TOLERANCE = 1e-7  # of the largest eigenvalue: what float32 distances leave of smaller ones is rounding
 RIDGE = {"linear": 1e-3}  # unless given; of any kernel:
 KERNEL_RIDGE = 1e-4
+MOST_AXES = 60  # of the landmarks' own
 SAME = 1e-6  # relative: products of the same numbers by another processor
+
+
+class ManyAxes(LandmarkAxes):
+    """Axes of the landmarks' own Isomap, more of them than the map has: what the others carry counts, too."""
+
+    def fields(self, parameters: Parameters, kind: str) -> SolveFields:
+        """As many as the landmarks bear."""
+        return super().fields(replace(parameters, n_components=_many(parameters)), kind)
+
+    def run(self, work: Work) -> None:
+        """What is said of axes of these is not of the map's."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ScalemaniWarning)
+            super().run(replace(work, parameters=replace(work.parameters, n_components=_many(work.parameters))))
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """How many there are."""
+        return {"n_landmark_axes": store.needed(SolveRecord).fields.n_components}
+
+
+class Targets(TileAxes):
+    """Isomap's own axes, which a ridge is chosen by."""
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """Nothing: the map has its own."""
+        return {}
+
+
+def _many(parameters: Parameters) -> int:
+    """A quarter of the landmarks, 60 at the most: more than the block supports would hurt."""
+    return max(min(MOST_AXES, landmark_count(parameters) // 4), int(parameters.n_components))
 
 
 class Map(Step):
@@ -30,32 +67,49 @@ class Map(Step):
 
     record, title = MapRecord, "map"
     late = True
-    arrays = {"map_": "map"}
-    mends = {"map": "solves again"}
+    from_distances = False
+    arrays = {"map_": "map", PROJECTED: "projected"}
+    mends = {"map": "solves again", "projected": "takes it from the distances again"}
 
     def fields(self, parameters: Any, kind: str) -> MapFields:
         """Axes, ridge and scale."""
         usual = RIDGE.get(parameters.kernel, KERNEL_RIDGE)
         return MapFields(
             n_components=int(parameters.n_components),
-            ridge=usual if parameters.ridge is None else float(parameters.ridge),
+            ridge=usual if parameters.ridge is None else _as_number(parameters.ridge),
             scale=parameters.scale,
         )
 
     def run(self, work: Work) -> None:
         """Solve, unless the map that is asked for is there."""
+        if PROJECTED in work.made:
+            total = work.made.pop(PROJECTED)
+            scale = work.store.needed(GraphRecord).scale
+            work.store.write_array(PROJECTED, -(total + total.T) / 2 * scale**2)
+            work.store.finish()
         if self.done(work):
             return
         work.report(self.name, 0, 1)
+        if has_landmarks(work.store) and PROJECTED not in work.store.document.arrays:
+            self._project(work)
         self._make(work, self.fields(work.parameters, ""))
         work.report(self.name, 1, 1)
 
+    def _project(self, work: Work) -> None:
+        """M = (U'Y)(U'Y)', of the coordinates of all rows by landmarks."""
+        left, placed = left_vectors(work), work.store.read_array(PLACED)
+        inside = sum(blas.product(left[here].T, placed[here]) for here in panels(*left.shape))
+        work.store.write_array(PROJECTED, blas.product(inside, np.transpose(inside)))
+
     def _make(self, work: Work, fields: MapFields) -> None:
         store, basis = work.store, basis_in(work.store)
-        asked = fields.n_components
-        found = least_strain(
-            basis, store.read_array(PROJECTED), asked + 1, fields.ridge, fields.scale, tolerance=TOLERANCE
-        )
+        asked, ridge, errors = fields.n_components, fields.ridge, []
+        if isinstance(ridge, str):
+            targets = stored_embedding(store).coordinates()
+            left = left_vectors(work)
+            errors = [(rho, left_out_error(left, basis.spread, targets - targets.mean(axis=0), rho)) for rho in GRID]
+            ridge = min(errors, key=lambda one: one[1])[0]
+        found = least_strain(basis, store.read_array(PROJECTED), asked + 1, ridge, fields.scale, tolerance=TOLERANCE)
         said, active = [], int((np.abs(found.turn[:, :asked]).max(axis=0) > 0).sum())
         if active < asked:
             said.append(
@@ -74,9 +128,11 @@ class Map(Step):
         store.finish(
             MapRecord(
                 fields=fields,
+                ridge=ridge,
+                left_out=errors,
                 eigenvalues=found.eigenvalues[:asked].tolist(),
                 next_eigenvalue=None if following is None else float(following),
-                trace=_trace(store.read_array(PROJECTED), basis.spread, fields.ridge),
+                trace=_trace(store.read_array(PROJECTED), basis.spread, ridge),
                 warnings=said,
             )
         )
@@ -95,7 +151,7 @@ class Map(Step):
             return
         basis, asked = basis_in(store), state.fields.n_components
         found = least_strain(
-            basis, store.read_array(PROJECTED), asked, state.fields.ridge, state.fields.scale, tolerance=TOLERANCE
+            basis, store.read_array(PROJECTED), asked, state.ridge, state.fields.scale, tolerance=TOLERANCE
         )
         size = max(abs(state.eigenvalues[0]), float(np.abs(found.eigenvalues).max()))
         if (np.abs(found.eigenvalues - state.eigenvalues) > SAME * size).any():
@@ -107,6 +163,12 @@ class Map(Step):
         state = store.record(MapRecord)
         if waiting or state is None:
             return []
+        if "projected" in faults:
+            if not has_landmarks(store):  # taken while D is read, which the fit does
+                store.forget(FitRecord.STEP, self.name, *(() if store.has_distances else (DistancesRecord.STEP,)))
+                store.remove_array(PROJECTED)
+                return ["left to the same fit with the same points, which goes on: what the map is made of"]
+            self._project(work)
         fit = store.record(FitRecord)
         self._make(work, state.fields)
         if fit is not None:
@@ -121,7 +183,8 @@ class Map(Step):
             "eigenvalues": state.eigenvalues,
             "next_eigenvalue": state.next_eigenvalue,
             "trace": state.trace,
-            "ridge": state.fields.ridge,
+            "ridge": state.ridge,
+            "left_out": [list(pair) for pair in state.left_out],
             "scale": state.fields.scale,
             "warnings": state.warnings,
             "largest_share": float(values[0] / state.trace) if state.trace > 0 else None,
@@ -135,6 +198,10 @@ class Map(Step):
         """The coordinates, twice."""
         p = size.parameters.n_components
         return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=8 * p * (size.n + 2 * size.features))
+
+
+def _as_number(ridge: Any) -> float | str:
+    return ridge if isinstance(ridge, str) else float(ridge)
 
 
 def _coordinates(left: F64, turn: F64) -> tuple[F64, F64]:

@@ -64,7 +64,7 @@ class MapFields(Record, frozen=True, kw_only=True):
     """What a linear map follows from besides D and the features."""
 
     n_components: Count
-    ridge: NotNegative
+    ridge: NotNegative | Plain
     scale: Plain
 
 
@@ -72,6 +72,7 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
     """The linear map of least strain.
 
     ridge: That was used, as a share of the largest direction's square.
+    left_out: Ridge and error by leaving rows out, where it was chosen by that.
     trace: Of the projected kernel.
     next_eigenvalue: Of the axis that was not asked for; None if there is none.
     """
@@ -80,11 +81,13 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph", "features")
     ARRAYS: ClassVar[Mapping[str, Any]] = {
         "projected_kernel": Expected("float64", "rank rank"),
-        "map_weights": Expected("float64", "width axes"),
-        "map_back": Expected("float64", "axes width"),
-        "map_coordinates": Expected("float64", "vertices axes"),
+        "map_weights": Expected("float64", "width map_axes"),
+        "map_back": Expected("float64", "map_axes width"),
+        "map_coordinates": Expected("float64", "vertices map_axes"),
     }
     fields: MapFields
+    ridge: NotNegative
+    left_out: Annotated[list[tuple[NotNegative, NotNegative]], Meta(max_length=100)]
     eigenvalues: Numbers
     next_eigenvalue: Sized | None
     trace: Sized
@@ -93,7 +96,7 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
     @property
     def sizes(self) -> Mapping[str, int | None]:
         """Axes."""
-        return {"axes": self.fields.n_components}
+        return {"map_axes": self.fields.n_components}
 
     def __post_init__(self) -> None:
         if len(self.eigenvalues) != self.fields.n_components:

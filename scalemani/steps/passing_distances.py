@@ -21,13 +21,12 @@ from scalemani.geodesics.rows import sampled_median as median_of_a_sample
 from scalemani.kernel import blas
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import tile_sizes
-from scalemani.steps.features import left_vectors, most_directions
+from scalemani.steps.features import PROJECTED, left_vectors, most_directions
 from scalemani.steps.graph import CLASS_STARTS
 from scalemani.steps.records import DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore, shared_run
 
-PROJECTED = "projected_kernel"
 PANEL = 2048  # columns whose products are added up in float32
 FILL = 10.0  # distance between classes, in the longest within one: from 2 on it changes next to nothing
 

@@ -440,7 +440,7 @@ class FitRecord(StepRecord, frozen=True, kw_only=True):
         Parameters(**{name: value for name, value in self.parameters.items() if name in known}).check()
 
     def contradiction(self, steps: Mapping[str, Any]) -> str | None:
-        asked, solved = self.fields["n_components"], steps.get("solve")
+        asked, solved = self.fields["n_components"], steps.get("map") or steps.get("solve")
         found = asked if solved is None else solved.fields.n_components
         return f"{asked} axes were asked for, and {found} found" if asked != found else None
 

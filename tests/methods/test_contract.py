@@ -18,7 +18,17 @@ pytestmark = [
 ]
 X, T = roll(200), roll(20, seed=1)
 OWN = {"isomap", "kernel-isomap", "isometric-projection"}
-KINDS = ["isomap", "kernel-isomap", "landmarks", "isometric-projection", "by its kernel", "nystrom", "toy"]
+KINDS = [
+    "isomap",
+    "kernel-isomap",
+    "landmarks",
+    "isometric-projection",
+    "by its kernel",
+    "nystrom",
+    "by loo",
+    "by landmarks",
+    "toy",
+]
 DOCUMENTS = ("zarr.json", "document.json")
 
 
@@ -34,6 +44,8 @@ def estimator(kind, toy, store=None, **given):
         "isometric-projection": (IsometricProjection, {}),
         "by its kernel": (IsometricProjection, {"kernel": "rbf"}),
         "nystrom": (IsometricProjection, {"kernel": "rbf", "nystrom": 40}),
+        "by loo": (IsometricProjection, {"ridge": "loo"}),
+        "by landmarks": (IsometricProjection, {"landmarks": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]
     return made(**{"n_neighbors": 6, "store": store, **more, **given})
