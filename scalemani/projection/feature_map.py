@@ -19,6 +19,10 @@ from scalemani.points.reading import row_blocks
 
 LEAST_REACH = 1e-3  # a Gaussian kernel's largest value of a row, below which all such rows land on one point
 VALUES = 1 << 21  # kernel values at once
+BEYOND = (
+    "some rows are so far from the training rows that the Gaussian kernel is below "
+    f"{LEAST_REACH:g} to all of them: such rows land near one point, wherever they are; fit with a smaller gamma"
+)
 
 
 @compiled()
@@ -118,15 +122,9 @@ class FeatureMap:
         if self._kernel is None:
             return row_products(block, self._mean, self._weights)
         out, step = np.empty((block.shape[0], self.width)), max(1, VALUES // len(self._mean))
-        beyond = 0
         for at in range(0, len(out), step):
             values = self._kernel.values(block[at : at + step], self._others)
-            beyond += int((values.max(axis=1) < LEAST_REACH).sum()) if self._kernel.name == "rbf" else 0
+            if self._kernel.name == "rbf" and values.max(axis=1).min() < LEAST_REACH:
+                warn(BEYOND, OutOfReachWarning)
             out[at : at + step] = row_products(values, self._mean, self._weights)
-        if beyond:
-            warn(
-                f"{beyond} of {len(out)} rows are so far from the training rows that the Gaussian kernel is below "
-                f"{LEAST_REACH:g} to all of them: they all land near one point; fit with a smaller gamma",
-                OutOfReachWarning,
-            )
         return out

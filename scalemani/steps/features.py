@@ -52,6 +52,9 @@ class Features(Step):
                 f"metric={parameters.metric!r}: X holds distances, and a map of features needs rows of features; give "
                 "those with a metric of rows"
             )
+        if parameters.stores and points.classes is not None:
+            what = "ridge='loo'" if parameters.ridge == "loo" else "distances='stored'"
+            raise ScalemaniError(f"{what} with labels: there are distances within classes alone; leave one of them out")
         if parameters.nystrom is not None and parameters.nystrom > points.n_distinct:
             raise ScalemaniError(
                 f"nystrom={parameters.nystrom}: X has {points.n_distinct} distinct rows; give that many or fewer"

@@ -1,0 +1,281 @@
+"""Isometric projection through a store, against the dense reference's arrays and against what it must be."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from scalemani import Isomap, IsometricProjection, load
+from scalemani.errors import OutOfReachWarning, RankWarning, ScalemaniError, StoreMismatchError
+from scalemani.integrity import repair, verify
+
+pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning")
+ORACLES = Path(__file__).parent.parent / "oracles"
+DIGITS, LABELS = load_digits(return_X_y=True)
+FORMS = [("", {"ridge": 0}), ("_unit", {"ridge": 0, "scale": "unit"}), ("_ridge", {})]
+SEEN, NEW = slice(0, 600), slice(600, 900)
+
+
+def oracle(name):
+    found = dict(np.load(ORACLES / f"isometric_{name}.npz"))
+    if name == "wide":
+        found["X"], found["T"] = (
+            counts / np.linalg.norm(counts, axis=1)[:, None] for counts in (found["counts"], found["counts_T"] * 1.0)
+        )
+    return found
+
+
+def assert_close(found, expected, tol):
+    signs = np.sign((found * expected).sum(axis=0))
+    assert np.abs(found * signs - expected).max() <= tol * np.abs(expected).max()
+
+
+def assert_same(model, expected, form=""):
+    """What is promised of a fit whose D is in float32."""
+    np.testing.assert_allclose(model.eigenvalues_, expected[f"lam{form}"], rtol=1e-6)
+    assert_close(model.embedding_, expected[f"Y{form}"], 1e-5)
+    assert_close(model.transform(expected["T"]), expected[f"YT{form}"], 1e-5)
+
+
+@pytest.mark.parametrize("distances", [None, "stored"])
+@pytest.mark.parametrize(
+    ("form", "given"), [("", {"ridge": 0}), ("_unit", {"ridge": 0, "scale": "unit"}), ("_ridge", {})]
+)
+@pytest.mark.parametrize("name", ["linear", "wide"])
+def test_a_linear_map_is_the_references(name, form, given, distances):
+    expected = oracle(name)
+    model = IsometricProjection(int(expected["k"]), 3, distances=distances, **given).fit(expected["X"])
+    assert_same(model, expected, form)
+    assert_close(model.components_.T, expected[f"W{form}"], 1e-5)
+    placed = (expected["T"] - model.mean_) @ model.components_.T
+    np.testing.assert_allclose(model.transform(expected["T"]), placed, atol=1e-9 * np.abs(placed).max())
+
+
+@pytest.mark.parametrize(
+    ("form", "given"), [("", {"ridge": 0}), ("_unit", {"ridge": 0, "scale": "unit"}), ("_ridge", {})]
+)
+def test_a_supervised_map_is_the_references(form, given):
+    expected = oracle("supervised")
+    model = IsometricProjection(int(expected["k"]), 5, **given).fit(expected["X"], expected["labels"])
+    assert_same(model, expected, form)
+
+
+def test_csr_rows_give_the_map_of_the_dense_ones():
+    expected = oracle("wide")
+    rows, dense = sp.csr_array(expected["X"]), IsometricProjection(7, 3).fit(expected["X"])
+    model = IsometricProjection(7, 3).fit(rows)
+    np.testing.assert_allclose(model.eigenvalues_, dense.eigenvalues_, rtol=1e-6)
+    assert_close(model.transform(sp.csr_array(expected["T"])), expected["YT_ridge"], 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("wide", {"kernel": "rbf"}),
+        ("cubic", {"kernel": "poly", "ridge": 1e-8}),
+        ("cosine", {"kernel": "cosine", "ridge": 0}),
+    ],
+)
+def test_a_map_of_kernel_values_is_the_references(name, given):
+    expected = oracle("kernel")
+    gamma = 1 / float(expected["sigma_wide"]) ** 2
+    model = IsometricProjection(int(expected["k"]), 2, gamma=gamma, **given).fit(expected["X"])
+    assert model.spectrum_["rank"] == expected[f"{name}_rank"]
+    np.testing.assert_allclose(model.eigenvalues_, expected[f"{name}_lam"], rtol=1e-6)
+    assert_close(model.embedding_, expected[f"{name}_Y"], 1e-5)
+    assert_close(model.transform(expected["T"]), expected[f"{name}_YT"], 1e-5)
+
+
+def test_all_rows_as_nystroms_are_the_whole_kernel():
+    X, T = DIGITS[:200], DIGITS[200:260]
+    whole = IsometricProjection(14, 3, kernel="rbf").fit(X)
+    some = IsometricProjection(14, 3, kernel="rbf", nystrom=200, ridge=1e-4).fit(X)
+    np.testing.assert_allclose(some.eigenvalues_, whole.eigenvalues_, rtol=0.01)
+    assert np.corrcoef(pdist(some.transform(T)), pdist(whole.transform(T)))[0, 1] > 0.999
+
+
+def test_the_usual_width_of_a_gaussian_kernel_is_the_median_distance():
+    X = DIGITS[:300]
+    model = IsometricProjection(14, 2, kernel="rbf").fit(X)
+    assert model.spectrum_["gamma"] == pytest.approx(1 / np.median(pdist(X)) ** 2)
+
+
+def test_rows_beyond_the_kernels_reach_are_told_of():
+    model = IsometricProjection(14, 2, kernel="rbf").fit(DIGITS[:200])
+    with pytest.warns(OutOfReachWarning, match="some rows are so far"):
+        model.transform(np.vstack([DIGITS[200:201], DIGITS[201:203] + 1000]))
+
+
+def test_a_sigmoid_that_is_no_kernel_is_refused_unless_asked():
+    X = DIGITS[:150]
+    with pytest.raises(ScalemaniError, match="negative, so it is no kernel on these rows"):
+        IsometricProjection(14, 2, kernel="sigmoid").fit(X)
+    model = IsometricProjection(14, 2, kernel="sigmoid", indefinite="drop").fit(X)
+    assert model.spectrum_["negative_share"] > 1e-6 and np.isfinite(model.transform(DIGITS[150:160])).all()
+
+
+# ---- held-out rows: training rows alone hide every fault ---------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 601])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int32])
+def test_new_rows_spread_as_training_rows_do(kind, offset):
+    X = (DIGITS[SEEN] + offset).astype(kind)
+    model = IsometricProjection(10, 5, ridge=0).fit(X)
+    spread = pdist(model.transform((DIGITS[NEW] + offset).astype(kind))).mean() / pdist(model.embedding_).mean()
+    assert 0.8 < spread < 1.1
+
+
+def test_units_of_features_do_not_matter():
+    one, other = (IsometricProjection(10, 3, metric="cosine").fit(DIGITS[SEEN] * unit) for unit in (1, 1e9))
+    np.testing.assert_allclose(other.eigenvalues_, one.eigenvalues_, rtol=1e-6)
+
+
+def test_no_axis_is_longer_than_isomaps():
+    X = DIGITS[SEEN]
+    assert (
+        IsometricProjection(10, 5, ridge=0).fit(X).eigenvalues_ <= Isomap(10, 5).fit(X).eigenvalues_ * (1 + 1e-6)
+    ).all()
+
+
+def test_landmarks_stand_for_all_distances():
+    X, T = DIGITS[:1400], DIGITS[1400:]
+    whole, some = IsometricProjection(10, 5).fit(X), IsometricProjection(10, 5, landmarks=175).fit(X)
+    expected, found = whole.transform(T), some.transform(T)
+    left, _, right = np.linalg.svd((found - found.mean(0)).T @ (expected - expected.mean(0)))
+    off = np.linalg.norm((found - found.mean(0)) @ left @ right - (expected - expected.mean(0)))
+    assert off / np.linalg.norm(expected - expected.mean(0)) < 0.06
+
+
+def test_the_ridge_that_leaving_rows_out_chooses_is_of_least_error():
+    model = IsometricProjection(14, 3, ridge="loo").fit(DIGITS[:300])
+    errors = dict(map(tuple, model.spectrum_["left_out"]))
+    assert len(errors) == 17 and errors[model.spectrum_["ridge"]] == min(errors.values())
+    fixed = IsometricProjection(14, 3, ridge=model.spectrum_["ridge"]).fit(DIGITS[:300])
+    np.testing.assert_allclose(fixed.eigenvalues_, model.eigenvalues_, rtol=1e-6)
+
+
+def test_labels_part_classes_and_a_search_finds_a_ridge():
+    X, y, T, wanted = DIGITS[SEEN], LABELS[SEEN], DIGITS[NEW], LABELS[NEW]
+    steps = make_pipeline(IsometricProjection(n_components=9), KNeighborsClassifier(5))
+    search = GridSearchCV(steps, {"isometricprojection__ridge": [1e-3, 1e-2]}, cv=3).fit(X, y)
+    plain = make_pipeline(PCA(9), KNeighborsClassifier(5)).fit(X, y)
+    assert search.score(T, wanted) > plain.score(T, wanted)
+
+
+def test_what_is_turned_round_is_the_best_guess_of_the_features():
+    X = DIGITS[SEEN]
+    model = IsometricProjection(10, 5).fit(X)
+    Y = model.embedding_
+    guess = np.linalg.lstsq(Y, X - X.mean(axis=0), rcond=None)[0]
+    np.testing.assert_allclose(model.inverse_transform(Y), X.mean(axis=0) + Y @ guess, atol=1e-8)
+
+
+# ---- what is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ridge": -1}, "ridge=-1: a number of 0 or more"),
+        ({"ridge": "best"}, "ridge='best'"),
+        ({"scale": "long"}, "scale='long'"),
+        ({"kernel": "rfb"}, "rbf"),
+        ({"kernel": "rbf", "gamma": 0}, "gamma=0: a positive number"),
+        ({"kernel": "poly", "degree": -1}, "degree=-1: a positive number"),
+        ({"kernel": "poly", "coef0": float("nan")}, "coef0=nan"),
+        ({"kernel": "rbf", "nystrom": 10**6}, "nystrom=1000000: X has 60 distinct rows"),
+        ({"nystrom": 10}, "nystrom=10 with kernel='linear'"),
+        ({"metric": "precomputed"}, "a map of features needs rows of features"),
+        ({"distances": "kept"}, "distances='kept'"),
+        ({"ridge": "loo", "distances": "recomputed"}, "needs them stored"),
+        ({"ridge": "loo", "landmarks": 20}, "with landmarks"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_in_one_line_before_any_file(given, message, tmp_path):
+    X = DIGITS[:60, 4:] if given.get("metric") != "precomputed" else np.abs(np.subtract.outer(range(60), range(60)))
+    with pytest.raises(ScalemaniError, match=message) as caught:
+        IsometricProjection(5, 2, store=tmp_path / "run", **given).fit(X)
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_labels_go_with_neither_landmarks_nor_stored_distances(tmp_path):
+    for given in ({"landmarks": 20}, {"ridge": "loo"}, {"distances": "stored"}):
+        with pytest.raises(ScalemaniError, match="labels"):
+            IsometricProjection(5, 2, store=tmp_path / "run", **given).fit(DIGITS[:100], LABELS[:100])
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_features_are_refused(tmp_path):
+    model = IsometricProjection(5, 2).fit(DIGITS[:60])
+    with pytest.raises(ScalemaniError, match="X has 63 features"):
+        model.transform(DIGITS[:5, :63])
+    with pytest.raises(ScalemaniError, match="only the linear kernel"):
+        IsometricProjection(5, 2, kernel="rbf").fit(DIGITS[:60]).inverse_transform(np.zeros((1, 2)))
+
+
+def test_axes_past_the_rank_are_0_with_one_warning():
+    X = np.random.default_rng(0).random((80, 2))
+    with pytest.warns(RankWarning, match="ask for n_components=2") as said:
+        model = IsometricProjection(10, 4, ridge=0).fit(X)
+    assert len(said) == 1 and not model.embedding_[:, 2:].any() and not model.transform(X)[:, 2:].any()
+
+
+# ---- the store ---------------------------------------------------------------------------------------
+
+
+def test_no_distances_are_stored_and_another_ridge_finds_none_again(tmp_path):
+    X, stages = DIGITS[:300], []
+    first = IsometricProjection(14, 3, store=tmp_path / "run").fit(X)
+    assert not (tmp_path / "run" / "distances").exists()
+
+    def report(stage, done, total):
+        stages.append(stage)
+
+    again = IsometricProjection(14, 5, ridge=0.1, store=tmp_path / "run", progress=report).fit(X)
+    assert "geodesics" not in stages and "map" in stages
+    assert np.array_equal(again.embedding_, IsometricProjection(14, 5, ridge=0.1).fit(X).embedding_)
+    with pytest.raises(StoreMismatchError, match="kernel='linear' where kernel='rbf'"):
+        IsometricProjection(14, 3, kernel="rbf", store=tmp_path / "run").fit(X)
+    with pytest.raises(ScalemaniError, match="fitted again"):
+        first.transform(X)
+
+
+@pytest.mark.parametrize("given", [{}, {"kernel": "rbf"}, {"kernel": "rbf", "nystrom": 40}])
+def test_a_copy_places_rows_without_the_graph(given, tmp_path):
+    X, T = DIGITS[:200], DIGITS[200:230]
+    model = IsometricProjection(14, 2, store=tmp_path / "run", **given).fit(X)
+    expected = model.transform(T)
+    model.export(tmp_path / "copy")
+    shutil.rmtree(tmp_path / "run")
+    for name in (tmp_path / "copy").iterdir():
+        if name.name.startswith(("graph_", "digests", "order", *(() if given else ("points",)))):
+            shutil.rmtree(name)
+    from scalemani.methods.isometric_projection import projector
+    from scalemani.storage.run import RunStore
+
+    placed = projector(RunStore(tmp_path / "copy"), "continuous").coordinates(T)
+    assert np.array_equal(placed, expected)
+
+
+def test_labelled_runs_are_whole_and_mended(tmp_path):
+    X, y = DIGITS[:300], LABELS[:300]
+    model = IsometricProjection(8, 9, store=tmp_path / "run").fit(X, y)
+    assert not verify(str(tmp_path / "run")).damaged
+    for name in ("projected_kernel", "feature_spread", "map_weights"):
+        file = next(file for file in (tmp_path / "run" / name / "c").rglob("*") if file.is_file())
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+        assert verify(str(tmp_path / "run")).damaged
+        done, left = repair(str(tmp_path / "run"))
+        assert done and not left.damaged
+    assert np.array_equal(load(tmp_path / "run").embedding_, model.embedding_)
+    with pytest.raises(StoreMismatchError, match="other data or labels"):
+        IsometricProjection(8, 9, store=tmp_path / "run").fit(X, 9 - y)
