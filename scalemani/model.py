@@ -30,7 +30,7 @@ from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.steps.distances import stored_histogram
-from scalemani.steps.records import DataRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord
+from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.pieces import Pieces, drop_finished, kept_results
@@ -170,6 +170,9 @@ class Run:
             )
         if found is None:
             found = geodesic_rows(shared_paths(self.store.path, self.store.identity), vertices[known])
+            between = self.store.needed(DistancesRecord).between
+            if between is not None:  # of two classes, to which no path leads
+                found[np.isinf(found)] = between
         out = np.full((len(vertices), total), np.nan)
         out[known] = self._in_user_order(found.T.astype(np.float64) * self.store.needed(GraphRecord).scale).T
         return out

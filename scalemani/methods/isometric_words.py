@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Notice, Row, Section, Table, Words
+from scalemani.methods.words import Account, Chart, Notice, Row, Section, Table, Words
 from scalemani.words import count, number, plain_number
+
+MOST_TABLES = 5  # axes with a table of features
 
 
 class IsometricWords(Words):
@@ -47,8 +49,35 @@ class IsometricWords(Words):
             ],
             [Table(["axis", "eigenvalue", "length"], rows)],
         )
+        if s["features"]:
+            yield _features_section(s)
 
     def _kernel(self, s: Account) -> str:
         if s["kernel"] == "linear":
             return "linear in the columns of X"
         return f"linear in {s['kernel']} kernel values to {count(s['n_references'], 'row')}"
+
+
+def _features_section(s: Account) -> Section:
+    """Which features make the axes, with their arrows on the first two."""
+    tables = []
+    for a, features in enumerate(s["features"][:MOST_TABLES], 1):
+        rows = [[_name_of(one), number(one["moves"]), number(one["weight"])] for one in features]
+        tables.append(Table([f"axis {a}", "moves it by", "weight"], rows))
+    words = [
+        "The ten features that make most of each axis. A row whose feature is one standard deviation larger lies "
+        "further along the axis by the second column; the weight is that of one unit of the feature."
+    ]
+    pictures = []
+    if len(s["features"]) > 1:
+        moved = {one["feature"]: one["on_first_two"] for axis in s["features"][:2] for one in axis}
+        both = [[str(feature + 1), *moved[feature]] for feature in sorted(moved)]
+        words.append("Each arrow is a feature, by its column's number from 1 on: how far it moves a row.")
+        alt = "Arrows for the features that make most of axes 1 and 2."
+        pictures.append(Chart("arrows", [both], "Features on the first two axes", alt))
+    return Section("Which features make the axes", words, tables, pictures)
+
+
+def _name_of(one: Account) -> str:
+    """The feature's name, or its column, from 1 on."""
+    return str(one["name"]) if one["name"] is not None else f"column {one['feature'] + 1}"

@@ -22,7 +22,10 @@ from scalemani.report.drawing import (
     whole_ticks,
 )
 
-__all__ = ["dimension_panels", "distance_panels", "eigenvalue_chart", "residual_chart", "scan_panels", "share_chart"]
+__all__ = [
+    *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "residual_chart"),
+    *("scan_panels", "share_chart"),
+]
 
 Pairs = tuple[F64, F64]
 
@@ -71,6 +74,20 @@ def eigenvalue_chart(
     _axis_numbers(axes, places, names, p)
     axes.set_ylabel("eigenvalue")
     axes.legend(fontsize=9)
+    return figure
+
+
+def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
+    """An arrow for each feature: its number, and how far it moves a row along two axes."""
+    figure = new_figure(5.6, 5.0)
+    axes: Any = figure.add_subplot()
+    reach = 1.15 * max(max(abs(x), abs(y)) for _, x, y in features) or 1.0
+    for name, x, y in features:
+        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": POSITIVE, "linewidth": 1.3})
+        axes.annotate(name, (1.06 * x, 1.06 * y), ha="center", va="center", fontsize=9)
+    axes.axhline(0, color=GREY, linewidth=0.6)
+    axes.axvline(0, color=GREY, linewidth=0.6)
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xlabel="axis 1", ylabel="axis 2", aspect="equal")
     return figure
 
 
@@ -268,4 +285,8 @@ def scan_panels(scan: Any) -> Figure:
 
 
 #: Charts that a method may ask for by their names (:class:`scalemani.methods.words.Chart`).
-CHARTS: dict[str, Callable[..., Figure]] = {"eigenvalues": eigenvalue_chart, "shares": share_chart}
+CHARTS: dict[str, Callable[..., Figure]] = {
+    "eigenvalues": eigenvalue_chart,
+    "shares": share_chart,
+    "arrows": feature_arrows,
+}

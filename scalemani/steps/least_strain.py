@@ -17,7 +17,7 @@ from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.features import PROJECTED, basis_in, left_vectors
 from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
-from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, SolveFields, SolveRecord
+from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, NamesRecord, SolveFields, SolveRecord
 from scalemani.steps.sources import COORDINATES as PLACED
 from scalemani.steps.sources import has_landmarks, landmark_count
 from scalemani.storage.audit import Fault
@@ -28,6 +28,7 @@ TOLERANCE = 1e-7  # of the largest eigenvalue: what float32 distances leave of s
 RIDGE = {"linear": 1e-3}  # unless given; of any kernel:
 KERNEL_RIDGE = 1e-4
 MOST_AXES = 60  # of the landmarks' own
+MOST_SHOWN = 10  # axes, and features of each, that are told of
 SAME = 1e-6  # relative: products of the same numbers by another processor
 
 
@@ -188,6 +189,7 @@ class Map(Step):
             "scale": state.fields.scale,
             "warnings": state.warnings,
             "largest_share": float(values[0] / state.trace) if state.trace > 0 else None,
+            "features": _largest(store),
         }
 
     def coordinates(self, store: RunStore) -> F64:
@@ -198,6 +200,32 @@ class Map(Step):
         """The coordinates, twice."""
         p = size.parameters.n_components
         return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=8 * p * (size.n + 2 * size.features))
+
+
+def _largest(store: RunStore) -> list[list[dict[str, Any]]]:
+    """The ten features that make most of each of the first axes: weight, and that times the feature's spread."""
+    if store.needed(FeaturesRecord).fields.kernel != "linear":
+        return []
+    weights, basis, n = store.read_array(WEIGHTS), basis_in(store), store.needed(GraphRecord).n_vertices
+    named = store.record(NamesRecord)
+    names = None if named is None else named.features
+    spread = np.sqrt(blas.product(basis.loadings**2, basis.spread**2) / n)
+    found = []
+    for axis in weights.T[:MOST_SHOWN]:
+        first = np.argsort(-np.abs(axis * spread), kind="stable")[:MOST_SHOWN]
+        found.append(
+            [
+                {
+                    "feature": int(j),
+                    "name": None if names is None else names[j],
+                    "weight": float(axis[j]),
+                    "moves": float(axis[j] * spread[j]),
+                    "on_first_two": (weights[j, :2] * spread[j]).tolist(),
+                }
+                for j in first
+            ]
+        )
+    return found
 
 
 def _as_number(ridge: Any) -> float | str:

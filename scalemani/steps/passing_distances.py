@@ -74,12 +74,14 @@ class PassingDistances(Step):
         projected = -(total + total.T) / 2
         if len(starts) > 2:
             sums = np.add.reduceat(left, starts[:-1], axis=0)
-            projected += projected_labels(sums, FILL * longest)
+            between = FILL * longest
+            projected += projected_labels(sums, between)
         else:
+            between = None
             store.write_array(DISTANCE_COUNTS, counts)
         store.write_array(PROJECTED, projected * graph.scale**2)
         median = median_of_a_sample(shared_graph(store.path, store.identity), work.parameters.random_state)
-        store.finish(DistancesRecord(tile_size=size, median=median))
+        store.finish(DistancesRecord(tile_size=size, median=median, between=between))
         pieces.drop()
 
     def begun(self, store: RunStore) -> list[str]:

@@ -283,6 +283,7 @@ class DistancesRecord(StepRecord, frozen=True, kw_only=True):
 
     tile_size: Vertices of a block.
     median: In the unit of the tiles.
+    between: Of vertices of two classes, in that unit; None where there are no classes.
     """
 
     STEP: ClassVar[str] = "geodesics"
@@ -297,6 +298,7 @@ class DistancesRecord(StepRecord, frozen=True, kw_only=True):
     FOLDERS: ClassVar[tuple[str, ...]] = ("distances", "ledger", "landmark_rows", "distances_to_landmarks")
     tile_size: Count
     median: NotNegative
+    between: NotNegative | None = None
 
 
 class SolveFields(Record, frozen=True, kw_only=True):
