@@ -170,9 +170,9 @@ class Run:
             )
         if found is None:
             found = geodesic_rows(shared_paths(self.store.path, self.store.identity), vertices[known])
-            between = self.store.needed(DistancesRecord).between
-            if between is not None:  # of two classes, to which no path leads
-                found[np.isinf(found)] = between
+            state = self.store.record(DistancesRecord)
+            if state is not None and state.between is not None:  # of two classes, to which no path leads
+                found[np.isinf(found)] = state.between
         out = np.full((len(vertices), total), np.nan)
         out[known] = self._in_user_order(found.T.astype(np.float64) * self.store.needed(GraphRecord).scale).T
         return out

@@ -119,11 +119,13 @@ class IsometricProjection(Embedder, IsometricArguments):
         ScalemaniError
             With a kernel, which has no such map; or with other columns.
         """
+        from scalemani.kernel import blas
+
         check_is_fitted(self)
         if self.spectrum_["kernel"] != "linear":
             raise ScalemaniError(f"kernel={self.kernel!r}: only the linear kernel's map can be turned round")
         rows = np.asarray(Y, np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.components_):
             raise ScalemaniError(f"Y has shape {rows.shape}: (rows, {len(self.components_)}) is needed")
-        found: F64 = self.mean_ + rows @ self._run.store.read_array(BACK)
+        found: F64 = self.mean_ + blas.product(rows, self._run.store.read_array(BACK))
         return found

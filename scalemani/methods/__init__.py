@@ -48,7 +48,7 @@ REGISTRY = {
     "isometric-projection": Entry(
         "scalemani.estimators.isometric_projection:IsometricProjection",
         ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances"),
-        ("projection", "compression", "keep_distances"),
+        ("projection", "compression"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
     ),
 }

@@ -42,7 +42,7 @@ class IsometricWords(Words):
         values = s["eigenvalues"]
         rows = [[f"{a + 1}", number(value), number(max(value, 0.0) ** 0.5)] for a, value in enumerate(values)]
         yield Section(
-            "The map",
+            "The linear map",
             [
                 "Each axis is a weighted sum of the features. The eigenvalue of an axis is the part of the squared "
                 "geodesic distances that it shows; it is never larger than that of Isomap's axis."

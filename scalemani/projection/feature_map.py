@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from scalemani.aliases import F64
 from scalemani.cluster.kernel_cache import compiled
 from scalemani.errors import OutOfReachWarning, warn
+from scalemani.kernel import blas
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.points.reading import row_blocks
 
@@ -43,7 +44,7 @@ def row_products(rows: Any, mean: F64, columns: F64) -> F64:
     if issparse(rows):  # SciPy adds a row's entries up one after the other
         centre = np.zeros((1, columns.shape[1]))
         _products(mean[None], np.zeros(len(mean)), columns, centre)
-        return np.asarray(rows.astype(np.float64) @ columns) - centre
+        return np.asarray(blas.product(rows.astype(np.float64), columns)) - centre
     out = np.zeros((len(rows), columns.shape[1]))
     _products(np.ascontiguousarray(rows, np.float64), mean, columns, out)
     return out
@@ -67,7 +68,7 @@ class Kernel:
         if self.name == "rbf" and not issparse(rows):
             return np.asarray(np.exp(-self.gamma * cdist(rows, others, "sqeuclidean")))
         if issparse(rows):
-            inner = np.asarray((rows.astype(np.float64) @ others.T.astype(np.float64)).toarray())
+            inner = np.asarray(blas.product(rows.astype(np.float64), others.T.astype(np.float64)).toarray())
         else:
             inner = row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
         if self.name == "rbf":

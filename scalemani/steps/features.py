@@ -281,7 +281,7 @@ def _gaps(rows: Any, row: Any) -> F64:
     """Squared distances of rows to one row."""
     if issparse(rows):
         squares = np.asarray(rows.power(2).sum(axis=1)).ravel()
-        return np.asarray(squares + row.power(2).sum() - 2 * (rows @ row.T).toarray().ravel(), np.float64)
+        return np.asarray(squares + row.power(2).sum() - 2 * blas.product(rows, row.T).toarray().ravel(), np.float64)
     return np.asarray(np.square(rows - row).sum(axis=1))
 
 

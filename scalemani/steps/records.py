@@ -278,7 +278,7 @@ class StartRecord(StepRecord, frozen=True, kw_only=True):
     most_columns: Count
 
 
-class DistancesRecord(StepRecord, frozen=True, kw_only=True):
+class DistancesRecord(StepRecord, frozen=True, kw_only=True, omit_defaults=True):
     """All distances.
 
     tile_size: Vertices of a block.
