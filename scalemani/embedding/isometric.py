@@ -66,15 +66,15 @@ def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F
     """The directions of rows of features, and U.
 
     rows (n, q): Dense, a map of a file, or CSR, which is never made dense.
-    order: Row numbers, in whose order U has its rows.
+    order: Numbers of the rows that count, in whose order U has its rows; all of them unless given.
     -> U (n, r)
 
     All directions of up to 2,000 features, else the 390 leading ones. Directions of rounding are left out: those with
     σ <= max(max(n, q) eps σ1, eps(dtype) |F|), the second term being what the numbers themselves are rounded by (0 for
     integers). The mean is taken away twice: what its own rounding leaves is a direction, too.
     """
-    n, q = rows.shape
-    order = np.arange(n) if order is None else order
+    order = np.arange(rows.shape[0]) if order is None else order
+    n, q = len(order), rows.shape[1]
 
     def part(here: slice) -> Any:
         taken = rows[order[here]]
@@ -163,6 +163,17 @@ def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int)
 
 
 # ---- kernels -----------------------------------------------------------------------------------------
+
+
+def contrast(gram: F64) -> float:
+    """The largest eigenvalue of a kernel matrix (m, m) when it is centred, over that of one with the same sizes.
+
+    Below 1e-8 or so the numbers in it say nothing of how rows differ: rounding is of that size.
+    """
+    mean = gram.mean(axis=0)
+    size = float(np.abs(gram).max()) * len(gram)
+    largest = float(np.trace(gram)) - len(gram) * float(mean.mean())  # sum of all, at least the largest of a kernel's
+    return abs(largest) / size if size else 0.0
 
 
 def basis_of_gram(gram: F64) -> tuple[Basis, F64]:

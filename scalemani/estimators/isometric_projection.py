@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods.isometric_arguments import IsometricArguments
+from scalemani.parameters import parameter
 
 if TYPE_CHECKING:
     from scalemani.model import Run
@@ -91,6 +92,7 @@ class IsometricProjection(Embedder, IsometricArguments):
     constant_solver: str = field(default="ritz", init=False)
     projection: str = field(default="continuous", init=False)
     compression: None = field(default=None, init=False)
+    keep_distances: bool = parameter(False)
 
     def _adopt(self, run: Run) -> None:
         """The map, besides what any method has."""
@@ -124,8 +126,8 @@ class IsometricProjection(Embedder, IsometricArguments):
         check_is_fitted(self)
         if self.spectrum_["kernel"] != "linear":
             raise ScalemaniError(f"kernel={self.kernel!r}: only the linear kernel's map can be turned round")
-        rows = np.asarray(Y, np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(self.components_):
+        rows = check_array(Y, dtype=np.float64, input_name="Y", ensure_min_samples=0)
+        if rows.shape[1] != len(self.components_):
             raise ScalemaniError(f"Y has shape {rows.shape}: (rows, {len(self.components_)}) is needed")
         found: F64 = self.mean_ + blas.product(rows, self._run.store.read_array(BACK))
         return found

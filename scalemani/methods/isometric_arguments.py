@@ -7,10 +7,14 @@ from typing import Any
 from scalemani.errors import ScalemaniError
 from scalemani.parameters import Arguments, Option, Parameters, is_number, optional_count, parameter
 
+LARGEST = 1e6  # ridge: the map is next to 0 long before
+
 
 def _ridge(name: str, value: Any) -> None:
-    if value not in (None, "loo") and not (is_number(value) and 0 <= float(value) < math.inf):
-        raise ScalemaniError(f"{name}={value!r}: a number of 0 or more, 'loo', or None for the usual one, is needed")
+    if value not in (None, "loo") and not (is_number(value) and 0 <= float(value) <= LARGEST):
+        raise ScalemaniError(
+            f"{name}={value!r}: a number from 0 to {LARGEST:g}, 'loo', or None for the usual one, is needed"
+        )
 
 
 def _distances(name: str, value: Any) -> None:

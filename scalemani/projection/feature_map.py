@@ -75,7 +75,8 @@ class Kernel:
             gaps = _squares(rows)[:, None] + _squares(others) - 2 * inner
             return np.asarray(np.exp(-self.gamma * np.maximum(gaps, 0.0)))
         if self.name == "poly":
-            return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
+            with np.errstate(over="ignore", invalid="ignore"):  # is refused, or NaN
+                return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
         if self.name == "sigmoid":
             return np.asarray(np.tanh(self.gamma * inner + self.coef0))
         sizes = np.sqrt(_squares(rows))[:, None] * np.sqrt(_squares(others))

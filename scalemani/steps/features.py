@@ -20,6 +20,7 @@ from scalemani.embedding.isometric import (
     basis_of_gram,
     basis_of_rows,
     centred_product,
+    contrast,
     landmark_map,
     panels,
 )
@@ -34,6 +35,7 @@ from scalemani.storage.run import RunStore
 
 MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
 PROJECTED = "projected_kernel"  # M, which the map is made of
+LEAST_CONTRAST = 1e-8  # of kernel values
 SAMPLED = 1000  # rows whose median distance is the width of a Gaussian kernel
 CANDIDATES = 10  # for each of Nyström's rows, which are the farthest from one another among them
 
@@ -94,10 +96,14 @@ class Features(Step):
             kernel = kernel_of(fields, gamma)
             if fields.nystrom is None:
                 references = order
-                basis = basis_of_gram(_values(kernel, rows, order, order))[0]
+                gram = _values(kernel, rows, order, order)
+                _check_values(gram, fields)
+                basis = basis_of_gram(gram)[0]
             else:
                 references = _spread_out(rows, order, fields.nystrom, seed)
-                within, negative = landmark_map(kernel.values(rows[references], rows[references]))
+                square = kernel.values(rows[references], rows[references])
+                _check_values(square, fields)
+                within, negative = landmark_map(square)
                 values = _values(kernel, rows, order, references)
                 inner = basis_of_rows(blas.product(values, within))[0]
                 # of K(t, Z) itself, whose product with B are the features
@@ -264,12 +270,26 @@ def _usual_gamma(rows: Any, order: I64, seed: int) -> float:
     return 1 / median**2
 
 
+def _check_values(gram: F64, fields: FeaturesFields) -> None:
+    """Refuse kernel values that are not finite, or that hardly differ from row to row."""
+    remedy = "bring X nearer to 0 and to a size of 1, or give other parameters of the kernel"
+    if not np.isfinite(gram).all():
+        raise ScalemaniError(f"kernel={fields.kernel!r}: its values on these rows are not finite; {remedy}")
+    if contrast(gram) < LEAST_CONTRAST:
+        raise ScalemaniError(
+            f"kernel={fields.kernel!r}: its values differ from row to row by {contrast(gram):.0e} of their size, less "
+            f"than rounding leaves; {remedy}"
+        )
+
+
 def _spread_out(rows: Any, order: I64, count: int, seed: int) -> I64:
     """Distinct rows, each the farthest from those before it, among a sample of ten times as many."""
+    if count > len(order):
+        raise ScalemaniError(f"nystrom={count}: {len(order)} rows are in the graph; give that many or fewer")
     rng = np.random.default_rng(seed)
     candidates = np.sort(rng.choice(order, min(len(order), CANDIDATES * count), replace=False))
     some = rows[candidates]
-    some = some if issparse(some) else np.asarray(some, np.float64)
+    some = some.astype(np.float64) if issparse(some) else np.asarray(some, np.float64)  # squares of bytes wrap round
     chosen, far = [0], np.full(len(candidates), np.inf)
     for _ in range(count - 1):
         far = np.minimum(far, _gaps(some, some[chosen[-1] : chosen[-1] + 1]))

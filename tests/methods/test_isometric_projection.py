@@ -179,13 +179,39 @@ def test_what_is_turned_round_is_the_best_guess_of_the_features():
     np.testing.assert_allclose(model.inverse_transform(Y), X.mean(axis=0) + Y @ guess, atol=1e-8)
 
 
+@pytest.mark.parametrize(("n", "features"), [(90, 5), (60, 300)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_are_left_out_change_nothing(n, features, sparse):
+    """Their mean neither, which shows in new rows alone."""
+    rng = np.random.default_rng(0)
+    kept, other, T = (rng.normal(size=(rows, features)) + 5 for rows in (n, 20, 30))
+    X = np.vstack([kept, other * 0.1 + 60])
+    as_given = sp.csr_array if sparse else np.asarray
+    model = IsometricProjection(8, 2, disconnected="largest").fit(as_given(X))
+    alone = IsometricProjection(8, 2).fit(as_given(kept))
+    assert len(model.kept_) == n and model.spectrum_["rank"] == alone.spectrum_["rank"]
+    np.testing.assert_allclose(model.mean_, alone.mean_, rtol=1e-12)
+    placed, expected = model.transform(as_given(T)), alone.transform(as_given(T))
+    assert_close(placed, expected, 1e-5)
+
+
+def test_sparse_bytes_are_the_numbers_that_they_are():
+    rows = sp.random(200, 60, 0.2, random_state=1, format="csr").toarray() * 255
+    for kernel in ("cosine", "rbf"):
+        made = [
+            IsometricProjection(10, 2, kernel=kernel, nystrom=40).fit(as_given(rows.astype("u1")))
+            for as_given in (sp.csr_array, np.asarray)
+        ]
+        np.testing.assert_allclose(made[0].eigenvalues_, made[1].eigenvalues_, rtol=1e-6)
+
+
 # ---- what is refused ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ridge": -1}, "ridge=-1: a number of 0 or more"),
+        ({"ridge": -1}, "ridge=-1: a number from 0 to 1e"),
         ({"ridge": "best"}, "ridge='best'"),
         ({"scale": "long"}, "scale='long'"),
         ({"kernel": "rfb"}, "rbf"),
@@ -194,6 +220,7 @@ def test_what_is_turned_round_is_the_best_guess_of_the_features():
         ({"kernel": "poly", "coef0": float("nan")}, "coef0=nan"),
         ({"kernel": "rbf", "nystrom": 10**6}, "nystrom=1000000: X has 60 distinct rows"),
         ({"nystrom": 10}, "nystrom=10 with kernel='linear'"),
+        ({"ridge": 1e300}, "from 0 to 1e"),
         ({"metric": "precomputed"}, "a map of features needs rows of features"),
         ({"distances": "kept"}, "distances='kept'"),
         ({"ridge": "loo", "distances": "recomputed"}, "needs them stored"),
@@ -205,6 +232,19 @@ def test_what_can_not_be_meant_is_refused_in_one_line_before_any_file(given, mes
     with pytest.raises(ScalemaniError, match=message) as caught:
         IsometricProjection(5, 2, store=tmp_path / "run", **given).fit(X)
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel": "poly", "degree": 2000}, "values on these rows are not finite"),
+        ({"kernel": "rbf", "gamma": 1e-15}, "differ from row to row by"),
+        ({"kernel": "rbf", "gamma": 1e-15, "nystrom": 20}, "differ from row to row by"),
+    ],
+)
+def test_kernel_values_that_say_nothing_are_refused(given, message):
+    with pytest.raises(ScalemaniError, match=message):
+        IsometricProjection(10, 2, **given).fit(DIGITS[:60])
 
 
 def test_labels_go_with_neither_landmarks_nor_stored_distances(tmp_path):
