@@ -112,7 +112,7 @@ def supervised(X: Any, y: Any, k: int, d: int, ridge: float) -> Any:
 def lda(X: Any, y: Any, *, unit: bool) -> Any:
     """LDA on PCA's leading axes. Its own have length 1 (Fisherface), or scatter 1 within classes (scikit-learn)."""
     leading = min(len(y) - len(np.unique(y)), np.linalg.matrix_rank(X - X.mean(axis=0)))
-    both = make_pipeline(PCA(leading), LinearDiscriminantAnalysis()).fit(X, y)
+    both = make_pipeline(PCA(leading, svd_solver="full"), LinearDiscriminantAnalysis()).fit(X, y)
     if unit:
         both[-1].scalings_ = both[-1].scalings_ / np.linalg.norm(both[-1].scalings_, axis=0)
     return both
@@ -125,7 +125,7 @@ def recognised(X: Any, y: Any, size: int, axes: int | None, ridges: Any, neighbo
     test = np.setdiff1d(np.arange(len(y)), train)
     projections = [
         None,
-        PCA(axes or len(train) - 1).fit(X[train]),
+        PCA(axes or len(train) - 1, svd_solver="full").fit(X[train]),
         *(lda(X[train], y[train], unit=unit) for unit in (True, False)),
         *(supervised(X[train], y[train], min(size - 1, 10), len(classes) - 1, ridge) for ridge in ridges),
     ]
