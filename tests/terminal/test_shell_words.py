@@ -191,7 +191,7 @@ def labelled(files):
     (files / "labels.csv").write_text("\n".join(["lost;kind;number", *rows]) + "\n")
     (files / "short.csv").write_text("\n".join(["kind", *halves[:100]]) + "\n")
     (files / "points.csv").write_text((files / "train.csv").read_text().replace(",", ";"))
-    np.save("labels.npy", (np.arange(120) % 40 < 20) * 2)
+    np.save("labels.npy", (np.arange(120) % 40 >= 20) * 2)
     return halves
 
 
@@ -224,7 +224,7 @@ def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(
         ("--correction cailliez --labels labels.csv:kind", "isometric-projection has no --correction"),
         ("--labels labels.csv:size", "labels.csv has no column 'size' (lost, kind, number)"),
         ("--labels labels.csv:lost", "--labels is missing at row 5 (1 of 120 labels)"),
-        ("--labels labels.csv:number --decimal ,", "--labels is missing at row 7 (1 of 120 labels)"),
+        ("--labels labels.csv:number", "--labels is missing at row 7 (1 of 120 labels)"),
         ("--labels short.csv", "short.csv has 101 lines and the fit 120 rows"),
         ("--labels test.npy:1", "test.npy has shape (30, 3) and the fit 120 rows"),
         ("--labels train.npy:1", "--labels looks like a continuous target"),
