@@ -187,7 +187,7 @@ def test_a_cell_is_named_by_its_column_in_the_shell(files, program):
 def labelled(files):
     """Beside the roll, classes of its rows: text and numbers, with and without gaps, too few, and in an array."""
     halves = np.where(np.arange(120) % 40 < 20, "thick", "thin")
-    rows = [f"{'NA' if i == 5 else kind};{kind};{'' if i == 7 else i % 2},0" for i, kind in enumerate(halves)]
+    rows = [f"{'NA' if i == 5 else kind};{kind};{'' if i == 7 else i % 2}" for i, kind in enumerate(halves)]
     (files / "labels.csv").write_text("\n".join(["lost;kind;number", *rows]) + "\n")
     (files / "short.csv").write_text("\n".join(["kind", *halves[:100]]) + "\n")
     (files / "points.csv").write_text((files / "train.csv").read_text().replace(",", ";"))
