@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from scalemani.errors import ScalemaniError, naming_columns
-from scalemani.estimators import Isomap, KernelIsomap, load
+from scalemani.estimators import Embedder, Isomap, IsometricProjection, KernelIsomap, load
 from scalemani.graph.edges import csr_of, two_directions
 from scalemani.neighbors.functions import function_name
 from scalemani.neighbors.metrics import GIVEN_METRICS
@@ -19,12 +19,13 @@ from scalemani.parameters import PASSING
 from scalemani.points.cells import RowSource
 from scalemani.points.labels import feature_labels, unnumbered
 
-__all__ = ["isomap", "kernel_isomap", "project"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "project"]
 
 _FIGURES = (
     *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
     *("eigenvalues_unshifted", "next_eigenvalue", "gap", "residuals", "knn_recall", "n_passes"),
     *("converged", "warnings"),
+    *("trace", "rank", "ridge", "gamma", "n_references", "negative_share"),  # of isometric projection
 )
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
@@ -97,8 +98,32 @@ def kernel_isomap(adata: Any, use_rep: str | None = None, key_added: str = "isom
     return _embed(KernelIsomap, adata, use_rep, key_added, **options)
 
 
+def isometric_projection(
+    adata: Any,
+    use_rep: str | None = None,
+    key_added: str = "isometric_projection",
+    *,
+    labels: str | None = None,
+    **options: Any,
+) -> Any:
+    """Embed the observations of an AnnData by isometric projection, a linear map of the features.
+
+    Everything else is as in :func:`isomap`, but that distances alone are not enough. Where X itself is mapped, by the
+    linear kernel, ``varm[key_added]`` has the weight of each variable on each axis.
+
+    Parameters
+    ----------
+    labels : str, optional
+        The column of obs with the class of each observation, for the supervised form. Missing ones are refused.
+    """
+    if labels is not None and labels not in getattr(adata, "obs", {}):
+        known = ", ".join(map(repr, getattr(adata, "obs", {}))) or "none"
+        raise ScalemaniError(f"labels={labels!r} is no column of obs; there are {known}")
+    return _embed(IsometricProjection, adata, use_rep, key_added, labels=labels, **options)
+
+
 def _embed(
-    estimator: type[KernelIsomap],
+    estimator: type[Any],
     adata: Any,
     use_rep: str | None,
     key_added: str,
@@ -106,9 +131,10 @@ def _embed(
     use_distances: bool = False,
     neighbors_key: str | None = None,
     copy: bool = False,
+    labels: str | None = None,
     **parameters: Any,
 ) -> Any:
-    """Both methods: see :func:`isomap`."""
+    """All methods: see :func:`isomap`."""
     name = _checked_name(adata, key_added, copy)
     if use_distances:
         for option, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
@@ -125,10 +151,12 @@ def _embed(
         source = {"use_distances": False, "use_rep": where}
     names = None if use_distances else unnumbered(_names(adata, where))
     with naming_columns(names):
-        model = estimator(**parameters).fit(X)
+        model = estimator(**parameters).fit(X, None if labels is None else adata.obs[labels])
     if not use_distances:
         model.name_features(names)
-    return _written(adata, name, copy, model.embedding_, _account(model, source))
+    source |= {} if labels is None else {"labels": labels}
+    weights = model.components_.T if where == "X" and hasattr(model, "components_") else None
+    return _written(adata, name, copy, model.embedding_, _account(model, source), weights)
 
 
 def project(
@@ -139,7 +167,7 @@ def project(
     Parameters
     ----------
     adata : anndata.AnnData
-    model : path or KernelIsomap
+    model : path or estimator
         A store, or a fitted estimator.
     use_rep, key_added, copy
         As in :func:`isomap`. The representation must mean the same as in the fit: principal components are those
@@ -150,7 +178,7 @@ def project(
     ScalemaniError
         The model was fitted on distances or on other features, such as variables of other names.
     """
-    fitted = model if isinstance(model, KernelIsomap) else load(model)
+    fitted = model if isinstance(model, Embedder) else load(model)
     name = _checked_name(adata, key_added, copy)
     if fitted.metric in GIVEN_METRICS:
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
@@ -174,8 +202,10 @@ def _checked_name(adata: Any, key_added: Any, copy: bool) -> str:
     return key_added.removeprefix("X_")
 
 
-def _written(adata: Any, name: str, copy: bool, coordinates: Any, account: dict[str, Any]) -> Any:
+def _written(adata: Any, name: str, copy: bool, coordinates: Any, account: dict[str, Any], weights: Any = None) -> Any:
     result = adata.copy() if copy else adata
+    if weights is not None:
+        result.varm[name] = np.array(weights)
     result.obsm[f"X_{name}"] = np.array(coordinates, np.float64)
     result.uns[name] = account
     return result if copy else None
@@ -234,15 +264,16 @@ def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
     return where, csr_of(rows, columns, np.minimum(there, back), m)
 
 
-def _account(model: KernelIsomap, source: dict[str, Any]) -> dict[str, Any]:
+def _account(model: Any, source: dict[str, Any]) -> dict[str, Any]:
     """What goes into uns."""
     parameters = {name: value for name, value in model.get_params().items() if name not in PASSING}
-    parameters["correction"] = "none" if model.correction is None else model.correction
+    if isinstance(model, KernelIsomap):
+        parameters["correction"] = "none" if model.correction is None else model.correction
     parameters["random_state"] = model.random_state_
     account = {
         "params": {**parameters, **source},
         "eigenvalues": model.eigenvalues_,
-        "additive_constant": model.additive_constant_,
+        "additive_constant": getattr(model, "additive_constant_", None),
         "spectrum": {name: model.spectrum_[name] for name in _FIGURES if name in model.spectrum_},
         "store": None if model.store is None else os.path.abspath(os.fspath(model.store_)),
     }

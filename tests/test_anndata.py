@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import scalemani.anndata
-from scalemani import Isomap, KernelIsomap, load
-from scalemani.anndata import isomap, kernel_isomap, project
+from scalemani import Isomap, IsometricProjection, KernelIsomap, load
+from scalemani.anndata import isomap, isometric_projection, kernel_isomap, project
 from scalemani.errors import ScalemaniError
 from scalemani.points.reading import row_blocks
 
@@ -202,3 +202,33 @@ def test_an_edge_that_is_not_finite_is_said_to_be_that(adata, wrong, at):
     for options in ({}, {"graph": "mutual"}):
         with pytest.raises(ScalemaniError, match=r"^obsp\['distances'\] has entries that are not finite"):
             kernel_isomap(adata, use_distances=True, **options)
+
+
+def test_isometric_projection_leaves_loadings_of_x_alone_and_takes_labels_from_obs(adata, tmp_path):
+    kinds = np.array(["a", "b"] * 30)
+    adata.obs["kind"] = pd.Categorical(kinds)
+    options = {"n_neighbors": 6, "disconnected": "join"}
+    isometric_projection(adata, labels="kind", key_added="pcs", **options)
+    isometric_projection(adata, "X", labels="kind", store=tmp_path / "run.zarr", **options)
+    isometric_projection(adata, "X", key_added="rbf", kernel="rbf", **options)
+    assert list(adata.varm) == ["isometric_projection"]
+    for key, rows in (("pcs", ROWS), ("isometric_projection", COUNTS)):
+        model = IsometricProjection(**options).fit(rows, kinds)
+        np.testing.assert_array_equal(adata.obsm[f"X_{key}"], model.embedding_)
+        assert adata.uns[key]["params"]["labels"] == "kind" and "correction" not in adata.uns[key]["params"]
+    np.testing.assert_array_equal(adata.varm["isometric_projection"], model.components_.T)
+    project(adata, tmp_path / "run.zarr", "X", "placed")
+    np.testing.assert_allclose(adata.obsm["X_placed"], adata.obsm["X_isometric_projection"], atol=1e-9)
+    adata.write_h5ad(tmp_path / "x.h5ad")
+
+
+def test_labels_of_obs_that_are_none_are_refused(adata):
+    adata.obs["kind"] = pd.Categorical(["a", None, *["b"] * 58])
+    adata.obs["number"] = [0.0, np.nan, *[1.0] * 58]
+    for column in ("kind", "number"):
+        with pytest.raises(ScalemaniError, match="y is missing at row 1"):
+            isometric_projection(adata, labels=column)
+    with pytest.raises(ScalemaniError, match="labels='other' is no column of obs; there are 'kind', 'number'"):
+        isometric_projection(adata, labels="other")
+    with pytest.raises(ScalemaniError, match="an AnnData is needed"):
+        isometric_projection(ROWS)

@@ -1,5 +1,6 @@
-"""A column of a file with a value for each row of a fit, to colour a map by, or row numbers."""
+"""A column of a file with a value for each row of a fit, to colour a map by, its labels, or row numbers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     Raises ScalemaniError: The file is missing, damaged or of an unknown kind, has another number of rows, or lacks the
         column.
     """
-    name, kind, behind = split(at_home(spec), _KINDS, _KINDS, f"can't tell its kind from its name; give {_READABLE}")
+    name, kind, behind = _parts(spec)
     path = Path(name)
     check_place(path, f"a file with a value for each row ({_READABLE})")
     if kind in _TABLES:
@@ -49,6 +50,23 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     if kind == ".parquet":
         return parquet_column(path, column, n_rows)
     return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)
+
+
+def read_labels(spec: str, n_rows: int, how: Mapping[str, Any]) -> Any:
+    """Labels of the rows, from what :func:`read_column` takes; None in the place of text that stands for no label.
+
+    how: Options by which points are read; those of text count for labels in a text file alone.
+    """
+    text = [how["delimiter"], how["decimal"]] if _parts(spec)[1] in _TABLES else []
+    _, values = read_column(spec, n_rows, *text)
+    if isinstance(values, np.ndarray):
+        return values
+    return [None if cell.strip().lower() in {*MISSING, "nan"} else cell for cell in values]
+
+
+def _parts(spec: str) -> tuple[str, str, str]:
+    """Name, kind and what is behind the colon."""
+    return split(at_home(spec), _KINDS, _KINDS, f"can't tell its kind from its name; give {_READABLE}")
 
 
 def read_row_numbers(spec: str) -> I64:

@@ -35,6 +35,13 @@ class Entry:
         """The estimator's class."""
         return named(self.estimator)
 
+    @property
+    def takes_labels(self) -> bool:
+        """Whether labels of the rows mean anything to it; its modules are imported."""
+        from scalemani.methods.base import method_for
+
+        return method_for(self.load()).takes_labels
+
 
 def named(dotted: str) -> Any:
     """What "module:name" names."""
@@ -57,9 +64,15 @@ REGISTRY = {
 USUAL = "kernel-isomap"  # where nobody says which
 
 
-def register(word: str, estimator: type, own: tuple[str, ...] = ()) -> None:
-    """Make a method known to `load`, to the command line and to the programs that look at stores."""
-    REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own)
+def register(
+    word: str, estimator: type, own: tuple[str, ...] = (), lacks: tuple[str, ...] = (), arguments: str = ""
+) -> None:
+    """Make a method known to `load`, to the command line and to the programs that look at stores.
+
+    own, lacks, arguments: As in :class:`Entry`. Parameters of `arguments` are options of a command line that is
+        imported later.
+    """
+    REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own, lacks, arguments)
 
 
 def is_known(word: str) -> bool:

@@ -15,7 +15,7 @@ import click
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
-from scalemani.terminal.console import IncompleteResult, give_missing_streams, run
+from scalemani.terminal.console import IncompleteResult, give_missing_streams, refuse_nan, run
 from scalemani.terminal.options import (
     chosen,
     estimator_options,
@@ -206,6 +206,7 @@ def fit(
     embedding: str | None,
     overwrite_output: bool,
     allow_nan: bool,
+    labels: str | None,
     quiet: bool,
     **parameters: Any,
 ) -> None:
@@ -214,11 +215,13 @@ def fit(
     \b
     scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
     """
+    from scalemani.formats.columns import read_labels
     from scalemani.formats.outputs import check_output, write_coordinates
     from scalemani.formats.points import open_points
 
-    method, arguments = chosen(parameters)
+    method, arguments = chosen(parameters, labels)
     source = open_points(points, **how)
+    y = None if labels is None else read_labels(labels, source.values.shape[0], how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is None and store.lower().startswith("memory://"):
         raise ScalemaniError(f"{store} ends with this command: give a path or a bucket, or add --embedding FILE")
@@ -234,7 +237,7 @@ def fit(
     with naming_columns(source.names), reporting(not quiet) as report:
         stages: list[str] = []
         heard = _after_a_line(report, begun, stages)
-        model = method.load()(**arguments, store=store, progress=heard).fit(source.values)
+        model = method.load()(**arguments, store=store, progress=heard).fit(source.values, y)
     model.name_features(unnumbered(source.names))
     coordinates = model.embedding_
     if embedding is not None:
@@ -245,7 +248,7 @@ def fit(
         click.echo("\n".join([*lines, *next_lines(model, store, points, embedding, again)]))
     # Who embeds the largest component has asked for NaN in the others.
     if not (allow_nan or parameters["disconnected"] == "largest"):
-        _refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
+        refuse_nan(coordinates, source.ids, f"{embedding or store} is written")
 
 
 @cli.command()
@@ -260,6 +263,7 @@ def plan(
     store: str | None,
     how: dict[str, Any],
     as_json: bool,
+    labels: str | None,
     quiet: bool,
     **parameters: Any,
 ) -> None:
@@ -271,17 +275,19 @@ def plan(
     \b
     scalemani plan points.csv run.zarr --neighbors 8 --components 3 --id-column name
     """
+    from scalemani.formats.columns import read_labels
     from scalemani.formats.points import open_points
 
-    method, arguments = chosen(parameters)
+    method, arguments = chosen(parameters, labels)
     source = open_points(points, **how)
+    y = None if labels is None else read_labels(labels, source.values.shape[0], how)
     _say_notes(source.notes, quiet)
     from scalemani.terminal.summary import as_json_values
 
     with naming_columns(source.names), reporting(not quiet) as report:
         model = method.load()(**arguments, store=store, progress=report)
         try:
-            made = model.plan(source.values)
+            made = model.plan(source.values, y)
         except DoesNotFitError as error:  # before there was a graph to plan for
             if as_json:
                 click.echo(json.dumps({"refusal": in_options(str(error))}, indent=2))
@@ -409,7 +415,7 @@ def project(
         resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
         click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
     if not allow_nan:
-        _refuse_nan(coordinates, source.ids, f"{out} is written")
+        refuse_nan(coordinates, source.ids, f"{out} is written")
 
 
 @cli.command()
@@ -484,16 +490,3 @@ def _after_a_line(report: Progress, line: str | None, stages: list[str]) -> Prog
 def _say_notes(notes: Sequence[str], quiet: bool) -> None:
     for note in () if quiet else notes:
         click.echo(f"note: {printable(note)}", err=True)
-
-
-def _refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
-    """Raise if a row isn't finite; the message names the first."""
-    import numpy as np
-
-    lost = np.flatnonzero(~np.isfinite(coordinates).all(axis=1))
-    if lost.size:
-        first = f"row {lost[0]}" + (f", {ids[lost[0]]!r}" if ids else "")
-        raise IncompleteResult(
-            f"{lost.size} of {len(coordinates)} rows have no coordinates (the first: {first}); "
-            f"{written} with NaN there, and --allow-nan accepts that"
-        )

@@ -255,3 +255,16 @@ def _one_line_warnings(*, everything: bool) -> Iterator[None]:
         warnings.simplefilter("always", ScalemaniWarning)
         warnings.showwarning = show
         yield
+
+
+def refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
+    """Raise if a row isn't finite; the message names the first."""
+    import numpy as np
+
+    lost = np.flatnonzero(~np.isfinite(coordinates).all(axis=1))
+    if lost.size:
+        first = f"row {lost[0]}" + (f", {ids[lost[0]]!r}" if ids else "")
+        raise IncompleteResult(
+            f"{lost.size} of {len(coordinates)} rows have no coordinates (the first: {first}); "
+            f"{written} with NaN there, and --allow-nan accepts that"
+        )

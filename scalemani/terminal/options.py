@@ -140,6 +140,12 @@ _ESTIMATOR = [
         for one in (fields(named(method.arguments)) if method.arguments else ())
         if one.metadata["option"] and one.name not in {shared.name for shared in fields(Arguments)}
     ),
+    click.option(
+        "--labels",
+        metavar="FILE[:COLUMN]",
+        help="For isometric-projection: the class of each row, in a file that is named as for report --colour. Edges "
+        "are made within classes alone.",
+    ),
 ]
 
 _READING = [
@@ -176,7 +182,7 @@ def _stacked(options: Sequence[Decorator]) -> Callable[[Function], Function]:
     return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
 
 
-#: The method, and every parameter of the estimators but store and progress.
+#: The method, every parameter of the estimators but store and progress, and labels.
 estimator_options = _stacked(_ESTIMATOR)
 #: Those of a scan over numbers of neighbours.
 scan_options = _stacked([option_of(one) for one in fields(Arguments) if one.name in SCANNED])
@@ -184,8 +190,10 @@ scan_options = _stacked([option_of(one) for one in fields(Arguments) if one.name
 manners = _stacked(_MANNERS)
 
 
-def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
+def chosen(parameters: Mapping[str, Any], labels: str | None) -> tuple[Entry, dict[str, Any]]:
     """The estimator that the options of a command ask for, and its parameters.
+
+    labels: Where they are, if there are any.
 
     Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
     place of a number of neighbours.
@@ -197,21 +205,23 @@ def chosen(parameters: Mapping[str, Any]) -> tuple[Entry, dict[str, Any]]:
         found["n_neighbors"] = None
     some = {name for method in REGISTRY.values() for name in method.own}
     asked = [name for name in found if name in some and _given(name) and found[name] is not None]
-    first, *_ = [name for name, method in REGISTRY.items() if {*asked} <= {*method.own}] or REGISTRY
+    taking = [name for name, method in REGISTRY.items() if labels is None or method.takes_labels]
+    first, *_ = [name for name in taking if {*asked} <= {*REGISTRY[name].own}] or taking or REGISTRY
     name = found.pop("method") or first
     method = REGISTRY[name]
     foreign = [parameter for parameter in asked if parameter not in method.own]
     foreign += [parameter for parameter in method.lacks if _given(parameter)]
+    foreign += [] if name in taking else ["labels"]
     if foreign:
-        having = " or ".join(
+        having = [
             other
-            for other, entry in REGISTRY.items()
-            if foreign[0] in entry.own or (foreign[0] not in some and foreign[0] not in entry.lacks)
-        )
+            for other in taking
+            if foreign[0] in REGISTRY[other].own or (foreign[0] not in some and foreign[0] not in REGISTRY[other].lacks)
+        ]
         option = _name(_options()[foreign[0]])
+        remedy = f", or give --method {' or '.join(having)}" if having else ""
         raise click.UsageError(
-            f"--method {name} has no {option}: leave one of them out, or give --method {having}",
-            click.get_current_context(),
+            f"--method {name} has no {option}: leave one of them out{remedy}", click.get_current_context()
         )
     return method, {
         key: value for key, value in found.items() if key not in method.lacks and (key not in some or key in method.own)
@@ -227,9 +237,12 @@ def in_options(message: str) -> str:
     "--correction -3.0: 'cailliez', none or a number is allowed; POINTS has 5 rows"
     >>> in_options("landmarks=9: X has 5 distinct rows; give that many or fewer")
     '--landmarks 9: POINTS has 5 distinct rows; give that many or fewer'
+    >>> in_options("y is 'a' in all 3 rows; give their labels, or leave y out")
+    "--labels is 'a' in all 3 rows; give their labels, or leave --labels out"
     """
     said = _parameters().sub(_as_option, message.removesuffix(IN_A_SEARCH))
     said = re.sub(r"(?:^|(?<=^Input )|(?<=[;:] ))X(?=,? [a-z])", "POINTS", said)
+    said = re.sub(r"(?:^|(?<=leave ))y(?= [a-z])", "--labels", said)
     return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
 
 

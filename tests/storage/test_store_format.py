@@ -13,8 +13,8 @@ import zarr
 from data import roll
 from scipy.spatial.distance import cdist
 
-from scalemani import Isomap, KernelIsomap
-from scalemani.steps import records
+from scalemani import Isomap, IsometricProjection, KernelIsomap
+from scalemani.steps import map_records, records
 from scalemani.storage.records import Line, WriterRecord, known_steps
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
@@ -64,9 +64,13 @@ def stores(points, tmp_path_factory):
             Isomap(store=folder / "p", n_neighbors=K, metric="minkowski", metric_params={"p": np.inf}),
             points[:60],
         ),
+        "map": (IsometricProjection(store=folder / "map", n_neighbors=K), points[:60]),
+        "kernel map": (IsometricProjection(store=folder / "kernel", n_neighbors=K, kernel="rbf"), points[:60]),
+        "labelled": (IsometricProjection(store=folder / "labelled", n_neighbors=K, disconnected="join"), points[:60]),
     }
+    labels = {"labelled": np.arange(60) % 2}
     with pytest.warns() as _:
-        return {name: model.fit(X) for name, (model, X) in made.items()}
+        return {name: model.fit(X, labels.get(name)) for name, (model, X) in made.items()}
 
 
 def document(path):
@@ -239,7 +243,7 @@ def test_every_array_and_field_of_the_stores_is_on_the_page(stores):
         arrays |= there
     assert arrays - {"ledger"} <= names(PAGE)
     assert steps >= {*STEPS} - {"redo"}
-    assert arrays >= {*EXPECTED} - {"class_starts"}  # no method of the package takes labels yet
+    assert arrays >= {*EXPECTED}
 
 
 def test_every_array_and_field_that_a_store_may_have_is_on_the_page():
@@ -248,7 +252,7 @@ def test_every_array_and_field_that_a_store_may_have_is_on_the_page():
         known = names(section(step))
         assert {field for field in kind.__struct_fields__ if field != "fields"} <= known, step
         fields = kind.__annotations__.get("fields")
-        fields = getattr(records, fields, fields) if isinstance(fields, str) else fields
+        fields = getattr(records, fields, getattr(map_records, fields, fields)) if isinstance(fields, str) else fields
         inside = getattr(fields, "__struct_fields__", ())
         assert {f"fields.{field}" for field in inside} <= known, step
     assert {*records.SpectrumRecord.__struct_fields__, "self_check"} <= names(section("solve"))
