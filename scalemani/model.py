@@ -222,7 +222,7 @@ class Run:
         with self._cluster(scheduler, T) as cluster:
             pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
-        _warn_unreachable(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
+        self._warn_of_lost(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
 
     def transform_to(self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None) -> Any:
@@ -253,7 +253,7 @@ class Run:
                 lost += int(np.isnan(rows).any(axis=1).sum())
             kept.check()
             array.finish(out)
-        _warn_unreachable(lost, total)
+        self._warn_of_lost(lost, total)
         return open_output(out)
 
     @contextmanager
@@ -264,6 +264,11 @@ class Run:
         with open_cluster(scheduler, T.shape[0] * projector.n, T.shape[1] + edges) as cluster:
             cluster.check_shared(self.store.path, writing=False)
             yield cluster
+
+    def _warn_of_lost(self, lost: int, total: int) -> None:
+        if lost:
+            why = shared_projector(*self._key).lost
+            warn(f"{lost} of {total} rows have {why}: their coordinates are NaN", UnreachableWarning)
 
     def _test_set(self, T: Any) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
@@ -325,11 +330,3 @@ def _knowing(run: Run, function: Any) -> Run:
     if function is not None:
         function_name(function)  # known in this process from now on
     return run
-
-
-def _warn_unreachable(lost: int, total: int) -> None:
-    if lost:
-        warn(
-            f"{lost} of {total} rows have no finite path to the training points: their coordinates are NaN",
-            UnreachableWarning,
-        )

@@ -90,7 +90,8 @@ def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F
             factor = np.empty((0, q))
             for here in panels(n, q):
                 factor = sl.qr(np.vstack([factor, part(here) - mean - rest]), mode="r", check_finite=False)[0][:q]
-            spread, loadings, left = *_spread_of(factor), None
+            _, spread, right = sl.svd(factor, full_matrices=False)
+            loadings, left = right.T, None
     else:
         rest = np.zeros(q)
         spread, loadings = _leading(part, n, q, mean, seed)
@@ -105,12 +106,6 @@ def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F
     else:
         left = left[:, kept]
     return Basis(mean, loadings, spread), left
-
-
-def _spread_of(factor: F64) -> tuple[F64, F64]:
-    """σ and V of all rows, from the triangle of their QR factorisation."""
-    _, spread, right = sl.svd(factor, full_matrices=False)
-    return spread, right.T
 
 
 def _mean_of(part: Callable[[slice], Any], n: int, q: int, shift: Any) -> tuple[F64, float]:
@@ -166,14 +161,12 @@ def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int)
 
 
 def contrast(gram: F64) -> float:
-    """The largest eigenvalue of a kernel matrix (m, m) when it is centred, over that of one with the same sizes.
+    """How far the values of a kernel matrix (m, m) differ from row to row, as a share of the largest of them.
 
-    Below 1e-8 or so the numbers in it say nothing of how rows differ: rounding is of that size.
+    It is the mean of the centred matrix's diagonal over that value. What rounding leaves is about 1e-16 m.
     """
-    mean = gram.mean(axis=0)
-    size = float(np.abs(gram).max()) * len(gram)
-    largest = float(np.trace(gram)) - len(gram) * float(mean.mean())  # sum of all, at least the largest of a kernel's
-    return abs(largest) / size if size else 0.0
+    size = float(np.abs(gram).max())
+    return abs(float(np.diagonal(gram).mean() - gram.mean())) / size if size else 0.0
 
 
 def basis_of_gram(gram: F64) -> tuple[Basis, F64]:

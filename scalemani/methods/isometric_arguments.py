@@ -97,8 +97,10 @@ class IsometricParameters(IsometricArguments, Parameters):
         Raises ScalemaniError: One line: what was given, what is allowed.
         """
         super().check()
-        if self.kernel == "linear" and self.nystrom is not None:
-            raise ScalemaniError(f"nystrom={self.nystrom} with kernel='linear': it is for other kernels; leave it out")
+        for name in ("gamma", "nystrom"):
+            given = getattr(self, name)
+            if self.kernel == "linear" and given is not None:
+                raise ScalemaniError(f"{name}={given} with kernel='linear': it is for other kernels; leave it out")
         if self.landmarks is not None and (self.ridge == "loo" or self.distances is not None):
             what = "ridge='loo'" if self.ridge == "loo" else f"distances={self.distances!r}"
             raise ScalemaniError(f"{what} with landmarks: not all distances are found then; leave one of them out")

@@ -99,6 +99,7 @@ class FeatureMap:
     """
 
     kind, direct, n, seeds_a_row = "map", True, 1, 1
+    lost = "kernel values that are not finite"
 
     def __init__(
         self, n_features: int, mean: F64, weights: F64, kernel: Kernel | None = None, others: Any = None
@@ -116,7 +117,7 @@ class FeatureMap:
         return False
 
     def way(self, total: int) -> str:
-        """As above."""
+        """Of searching, if there were any."""
         return SearchStrategy.EXACT
 
     def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:

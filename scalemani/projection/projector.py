@@ -131,7 +131,10 @@ class Projector:
     placer: What places attached rows.
 
     direct: Whether rows are placed by what they hold, and not by where they touch the training points.
+    lost: Why a row has no coordinates, in words.
     """
+
+    lost = "no finite path to the training points"
 
     def __init__(self, store: RunStore, trained: Trained, placer: Placer) -> None:
         self.kind, self.n_features = trained.kind, trained.n_features

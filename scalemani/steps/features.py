@@ -88,7 +88,7 @@ class Features(Step):
     def _make(self, work: Work, parameters: Any) -> None:
         store, fields = work.store, self.fields(parameters, "")
         rows, order, seed = rows_of(work), store.read_array("order"), parameters.random_state
-        basis, references, gamma, rank = None, np.empty(0, np.int64), 0.0, 1
+        references, gamma = np.empty(0, np.int64), 0.0
         if fields.kernel == "linear":
             basis = basis_of_rows(rows, seed, order)[0]
         else:
@@ -114,8 +114,7 @@ class Features(Step):
                     "so it is no kernel on these rows; use another one or other parameters, or indefinite='drop' to "
                     "leave them out"
                 )
-        rank = basis.rank
-        if not rank:
+        if not basis.rank:
             raise ScalemaniError("X has rows that don't differ in any feature: there is no direction to map")
         for name, values in ((MEAN, basis.mean), (LOADINGS, basis.loadings), (SPREAD, basis.spread)):
             store.write_array(name, values)
@@ -124,7 +123,7 @@ class Features(Step):
             FeaturesRecord(
                 fields=fields,
                 gamma=gamma,
-                rank=rank,
+                rank=basis.rank,
                 width=len(basis.mean),
                 n_references=len(references),
                 negative=basis.negative,

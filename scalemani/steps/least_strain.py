@@ -25,8 +25,7 @@ from scalemani.storage.run import RunStore
 
 WEIGHTS, BACK, COORDINATES = "map_weights", "map_back", "map_coordinates"
 TOLERANCE = 1e-7  # of the largest eigenvalue: what float32 distances leave of smaller ones is rounding
-RIDGE = {"linear": 1e-3}  # unless given; of any kernel:
-KERNEL_RIDGE = 1e-4
+LINEAR_RIDGE, KERNEL_RIDGE = 1e-3, 1e-4  # unless given
 MOST_AXES = 60  # of the landmarks' own
 MOST_SHOWN = 10  # axes, and features of each, that are told of
 SAME = 1e-6  # relative: products of the same numbers by another processor
@@ -74,10 +73,12 @@ class Map(Step):
 
     def fields(self, parameters: Any, kind: str) -> MapFields:
         """Axes, ridge and scale."""
-        usual = RIDGE.get(parameters.kernel, KERNEL_RIDGE)
+        ridge = parameters.ridge
+        if ridge is None:
+            ridge = LINEAR_RIDGE if parameters.kernel == "linear" else KERNEL_RIDGE
         return MapFields(
             n_components=int(parameters.n_components),
-            ridge=usual if parameters.ridge is None else _as_number(parameters.ridge),
+            ridge=ridge if isinstance(ridge, str) else float(ridge),
             scale=parameters.scale,
         )
 
@@ -104,13 +105,14 @@ class Map(Step):
 
     def _make(self, work: Work, fields: MapFields) -> None:
         store, basis = work.store, basis_in(work.store)
+        projected = store.read_array(PROJECTED)
         asked, ridge, errors = fields.n_components, fields.ridge, []
         if isinstance(ridge, str):
             targets = stored_embedding(store).coordinates()
             left = left_vectors(work)
             errors = [(rho, left_out_error(left, basis.spread, targets - targets.mean(axis=0), rho)) for rho in GRID]
             ridge = min(errors, key=lambda one: one[1])[0]
-        found = least_strain(basis, store.read_array(PROJECTED), asked + 1, ridge, fields.scale, tolerance=TOLERANCE)
+        found = least_strain(basis, projected, asked + 1, ridge, fields.scale, tolerance=TOLERANCE)
         said, active = [], int((np.abs(found.turn[:, :asked]).max(axis=0) > 0).sum())
         if active < asked:
             said.append(
@@ -133,7 +135,7 @@ class Map(Step):
                 left_out=errors,
                 eigenvalues=found.eigenvalues[:asked].tolist(),
                 next_eigenvalue=None if following is None else float(following),
-                trace=_trace(store.read_array(PROJECTED), basis.spread, ridge),
+                trace=_trace(projected, basis.spread, ridge),
                 warnings=said,
             )
         )
@@ -179,7 +181,6 @@ class Map(Step):
     def account(self, store: RunStore) -> dict[str, Any]:
         """Eigenvalues, and what part of the projected kernel they are."""
         state = store.needed(MapRecord)
-        values = np.array(state.eigenvalues)
         return {
             "eigenvalues": state.eigenvalues,
             "next_eigenvalue": state.next_eigenvalue,
@@ -188,7 +189,6 @@ class Map(Step):
             "left_out": [list(pair) for pair in state.left_out],
             "scale": state.fields.scale,
             "warnings": state.warnings,
-            "largest_share": float(values[0] / state.trace) if state.trace > 0 else None,
             "features": _largest(store),
         }
 
@@ -203,7 +203,10 @@ class Map(Step):
 
 
 def _largest(store: RunStore) -> list[list[dict[str, Any]]]:
-    """The ten features that make most of each of the first axes: weight, and that times the feature's spread."""
+    """Of each of the first ten axes the ten features that move rows most along it.
+
+    weight: Of one unit of the feature. moves: Of one standard deviation. on_first_two: `moves` on axes 1 and 2.
+    """
     if store.needed(FeaturesRecord).fields.kernel != "linear":
         return []
     weights, basis, n = store.read_array(WEIGHTS), basis_in(store), store.needed(GraphRecord).n_vertices
@@ -228,20 +231,13 @@ def _largest(store: RunStore) -> list[list[dict[str, Any]]]:
     return found
 
 
-def _as_number(ridge: Any) -> float | str:
-    return ridge if isinstance(ridge, str) else float(ridge)
-
-
 def _coordinates(left: F64, turn: F64) -> tuple[F64, F64]:
     """Y = U turn, with each axis' largest entry positive, and the signs that this took."""
     found = np.empty((len(left), turn.shape[1]))
     for here in panels(*left.shape):
         found[here] = blas.product(blas.by_rows(left[here]), turn)
     fixed = fixed_signs(found)
-    at = np.abs(found).argmax(axis=0)
-    columns = np.arange(found.shape[1])
-    signs = np.where(found[at, columns] * fixed[at, columns] < 0, -1.0, 1.0)
-    return fixed, signs
+    return fixed, np.where((fixed != found).any(axis=0), -1.0, 1.0)
 
 
 def _back(turn: F64, spread: F64, loadings: F64) -> F64:

@@ -27,6 +27,7 @@ from scalemani.steps.records import DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore, shared_run
 
+MADE_OF = ("graph_", "feature_", "order", CLASS_STARTS)  # arrays that the sums follow from
 PANEL = 2048  # columns whose products are added up in float32
 FILL = 10.0  # distance between classes, in the longest within one: from 2 on it changes next to nothing
 
@@ -49,15 +50,14 @@ class PassingDistances(Step):
     def _make(self, work: Work) -> None:
         store, report, graph = work.store, work.report, work.store.needed(GraphRecord)
         left, size = left_vectors(work), int(work.cut or next(tile_sizes(graph.n_vertices)))
-        starts = (
-            store.read_array(CLASS_STARTS) if CLASS_STARTS in store.document.arrays else np.array([0, graph.n_vertices])
-        )
+        starts = np.array([0, graph.n_vertices]) if graph.n_classes is None else store.read_array(CLASS_STARTS)
         blocks = [
             (at, min(at + size, stop), stop)
             for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
             for at in range(start, stop, size)
         ]
-        pieces = store.pieces(self.name, {"rows": size, "rank": left.shape[1]})
+        made_of = {name: crc for name, crc in store.document.arrays.items() if name.startswith(MADE_OF)}
+        pieces = store.pieces(self.name, {"rows": size, **made_of})
         total, counts, longest, done = np.zeros((left.shape[1],) * 2), new_counts(), 0.0, 0
         found = pieces.get("sum") if work.keep_pieces else None
         if found is not None:
@@ -71,14 +71,12 @@ class PassingDistances(Step):
             if work.keep_pieces and done < len(blocks):
                 pieces.put("sum", [total, counts, np.array([longest]), np.array([done])])
             report(self.name, done, len(blocks))
-        projected = -(total + total.T) / 2
-        if len(starts) > 2:
-            sums = np.add.reduceat(left, starts[:-1], axis=0)
-            between = FILL * longest
-            projected += projected_labels(sums, between)
-        else:
-            between = None
+        projected, between = -(total + total.T) / 2, None
+        if graph.n_classes is None:
             store.write_array(DISTANCE_COUNTS, counts)
+        else:
+            between = FILL * longest
+            projected += projected_labels(np.add.reduceat(left, starts[:-1], axis=0), between)
         store.write_array(PROJECTED, projected * graph.scale**2)
         median = median_of_a_sample(shared_graph(store.path, store.identity), work.parameters.random_state)
         store.finish(DistancesRecord(tile_size=size, median=median, between=between))

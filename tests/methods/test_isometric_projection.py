@@ -14,7 +14,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from scalemani import Isomap, IsometricProjection, load
-from scalemani.errors import OutOfReachWarning, RankWarning, ScalemaniError, StoreMismatchError
+from scalemani.errors import (
+    OutOfReachWarning,
+    RankWarning,
+    ScalemaniError,
+    ScalemaniWarning,
+    StoreMismatchError,
+)
 from scalemani.integrity import repair, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ShortcutWarning")
@@ -220,6 +226,7 @@ def test_sparse_bytes_are_the_numbers_that_they_are():
         ({"kernel": "poly", "coef0": float("nan")}, "coef0=nan"),
         ({"kernel": "rbf", "nystrom": 10**6}, "nystrom=1000000: X has 60 distinct rows"),
         ({"nystrom": 10}, "nystrom=10 with kernel='linear'"),
+        ({"gamma": 2.0}, "gamma=2.0 with kernel='linear'"),
         ({"ridge": 1e300}, "from 0 to 1e"),
         ({"metric": "precomputed"}, "a map of features needs rows of features"),
         ({"distances": "kept"}, "distances='kept'"),
@@ -245,6 +252,13 @@ def test_what_can_not_be_meant_is_refused_in_one_line_before_any_file(given, mes
 def test_kernel_values_that_say_nothing_are_refused(given, message):
     with pytest.raises(ScalemaniError, match=message):
         IsometricProjection(10, 2, **given).fit(DIGITS[:60])
+
+
+def test_rows_whose_kernel_values_overflow_are_said_to_have_no_coordinates():
+    model = IsometricProjection(10, 2, kernel="poly", gamma=1e-3).fit(DIGITS[:60])
+    with pytest.warns(ScalemaniWarning, match="1 of 3 rows have kernel values that are not finite"):
+        placed = model.transform(np.vstack([DIGITS[:2], DIGITS[2:3] * 1e120]))
+    assert np.isfinite(placed[:2]).all() and np.isnan(placed[2]).all()
 
 
 def test_labels_go_with_neither_landmarks_nor_stored_distances(tmp_path):
@@ -287,6 +301,25 @@ def test_no_distances_are_stored_and_another_ridge_finds_none_again(tmp_path):
         IsometricProjection(14, 3, kernel="rbf", store=tmp_path / "run").fit(X)
     with pytest.raises(ScalemaniError, match="fitted again"):
         first.transform(X)
+
+
+def test_a_fit_that_is_stopped_among_the_rows_of_distances_goes_on_from_there(tmp_path):
+    done_first = []
+
+    def stop(stage, done, total):
+        if (stage, done) == ("geodesics", 3):
+            raise KeyboardInterrupt
+
+    def note(stage, done, total):
+        if stage == "geodesics":
+            done_first.append(done)
+
+    fit = {"n_neighbors": 14, "n_components": 3, "store": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        IsometricProjection(**fit, progress=stop).fit(DIGITS[:300])
+    model = IsometricProjection(**fit, progress=note).fit(DIGITS[:300])
+    assert done_first[0] == 3
+    assert np.array_equal(model.embedding_, IsometricProjection(14, 3).fit(DIGITS[:300]).embedding_)
 
 
 @pytest.mark.parametrize("given", [{}, {"kernel": "rbf"}, {"kernel": "rbf", "nystrom": 40}])
