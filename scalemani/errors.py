@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from types import FrameType
 from typing import Any
@@ -153,12 +154,30 @@ class OutOfReachWarning(ScalemaniWarning):
 _BETWEEN = ("scalemani", "sklearn", "joblib", "importlib")  # what may stand between a caller's line and a warning
 
 
+_kept: ContextVar[list[tuple[str, type[ScalemaniWarning]]] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_warnings() -> Iterator[list[tuple[str, type[ScalemaniWarning]]]]:
+    """Keep what the block warns of, for :func:`warn` in the process where the user is."""
+    said: list[tuple[str, type[ScalemaniWarning]]] = []
+    token = _kept.set(said)
+    try:
+        yield said
+    finally:
+        _kept.reset(token)
+
+
 def warn(message: str, category: type[ScalemaniWarning]) -> None:
     """Warn at the line that called the package, however deep the warning comes from.
 
     That is the first line outside `_BETWEEN` beyond the outermost one of this package: scikit-learn wraps
     ``transform`` and its pipelines call it, and Numba calls back what compiles for it.
     """
+    kept = _kept.get()
+    if kept is not None:
+        kept.append((message, category))
+        return
     frame: FrameType | None = sys._getframe(1)
     caller = None
     while frame is not None:

@@ -20,7 +20,7 @@ from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.errors import IN_A_SEARCH, DoesNotFitError, StoreMismatchError
 from scalemani.methods import REGISTRY, USUAL
-from scalemani.methods.base import check_method, method_for, record_of
+from scalemani.methods.base import Method, check_method, method_for, record_of
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.parameters import Parameters
@@ -28,8 +28,7 @@ from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store,
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
 from scalemani.steps.graph import connected, differing
-from scalemani.steps.inputs import Input, check_sizes, read_input
-from scalemani.steps.labelled import read_labelled
+from scalemani.steps.inputs import Input, check_sizes
 from scalemani.steps.records import (
     DataFields,
     DataRecord,
@@ -64,7 +63,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
         check_writable(StoreFolder(parameters.store).path, replacing=parameters.overwrite)
     method = method_for(estimator)
     steps = method.steps(parameters)
-    limit, points = _read(X, parameters, steps, report, y if method.takes_labels else None)
+    limit, points = _read(X, y, parameters, method, steps, report)
     folder = StoreFolder(parameters.store)
     try:
         with sole_writer(folder) as writer, _cluster(points, parameters) as cluster:
@@ -127,7 +126,7 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
     """
     method = method_for(estimator or REGISTRY[USUAL].load())
     steps = method.steps(parameters)
-    limit, given = _read(X, parameters, steps, report, y if method.takes_labels else None)
+    limit, given = _read(X, y, parameters, method, steps, report)
     folder = tempfile.gettempdir() if parameters.store is None else StoreFolder(parameters.store).path
     parameters = parameters.seeded(None)
     with _cluster(given, parameters) as cluster:
@@ -146,16 +145,14 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 
 
-def _read(X: Any, parameters: Parameters, steps: Sequence[Step], report: Progress, y: Any) -> tuple[int, Input]:
-    """The bytes that a process may hold, and X as what the metric says it is, with labels where there are any."""
+def _read(
+    X: Any, y: Any, parameters: Parameters, method: Method, steps: Sequence[Step], report: Progress
+) -> tuple[int, Input]:
+    """The bytes that a process may hold, and X as the method reads it."""
     parameters.check()
     limit = parse_memory(parameters.memory_limit)
     report("points", 0, 1)
-    folder = _folder_of_rows(parameters.store)
-    if y is None:
-        given = read_input(X, parameters.metric, parameters.metric_params, limit, folder)
-    else:
-        given = read_labelled(X, y, parameters, limit, folder)
+    given: Input = method.read(X, y, parameters, limit, _folder_of_rows(parameters.store))
     check_sizes(parameters, given)
     for step in steps:
         step.check_before(given, parameters)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from scalemani.errors import ScalemaniError, naming_columns, needed
-from scalemani.estimators import Isomap, KernelIsomap, load
+from scalemani.estimators import Isomap, IsometricProjection, KernelIsomap, load
+from scalemani.estimators.embedder import Embedder
+from scalemani.methods import word_of
 from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
 
-__all__ = ["isomap", "kernel_isomap", "transform"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "transform"]
 
 _COMPONENT = "component"
 
@@ -51,15 +53,27 @@ def kernel_isomap(da: Any, dim: str | None = None, **parameters: Any) -> Any:
     return _embed(KernelIsomap, da, dim, parameters)
 
 
-def _embed(estimator: type[KernelIsomap], da: Any, dim: str | None, parameters: dict[str, Any]) -> Any:
-    """Both methods: see :func:`isomap`."""
+def isometric_projection(da: Any, dim: str | None = None, labels: Any = None, **parameters: Any) -> Any:
+    """Map the samples of a DataArray linearly, so that geodesic distances are kept as well as can be.
+
+    labels : array-like, shape (n_samples,), optional
+        Labels of the samples, in their order: a coordinate of `da` such as ``da["species"]``.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.IsometricProjection`. The result
+    is named "isometric_projection", and has the attribute "ridge" in the place of those of the constant.
+    """
+    return _embed(IsometricProjection, da, dim, parameters, labels)
+
+
+def _embed(estimator: Any, da: Any, dim: str | None, parameters: dict[str, Any], labels: Any = None) -> Any:
+    """All methods: see :func:`isomap`."""
     da = _samples_first(da, dim)
-    model = estimator(**parameters).fit(da)
-    found = _labelled(da, model.embedding_)
+    model = estimator(**parameters).fit(da, labels)
+    found = _labelled(da, model.embedding_, model)
+    told = "additive_constant", "correction", "ridge"
     found.attrs = {
         "eigenvalues": model.eigenvalues_,
-        "additive_constant": model.additive_constant_,
-        "correction": str(model.spectrum_["correction"]),
+        **{name: str(value) if value is None else value for name, value in model.spectrum_.items() if name in told},
         **({} if model.store is None else {"store": str(model.store_)}),
     }
     return found
@@ -70,8 +84,8 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
 
     Parameters
     ----------
-    model : path or KernelIsomap
-        A store, or a fitted estimator.
+    model : path, or a fitted estimator
+        A path is that of a store.
     da : xarray.DataArray, two dimensions
         A Dask array inside gives one inside the result, which is lazy.
     dim : str, optional
@@ -87,10 +101,10 @@ def transform(model: Any, da: Any, dim: str | None = None) -> Any:
     ScalemaniError
         Features whose names are others than those of the fit, or in another order; and what `transform` refuses.
     """
-    fitted = model if isinstance(model, KernelIsomap) else load(model)
+    fitted = model if isinstance(model, Embedder) else load(model)
     da = _samples_first(da, dim)
     with naming_columns(fitted._check_features(feature_labels(da), "da")):
-        return _labelled(da, fitted._run.transform(da, fitted.scheduler))
+        return _labelled(da, fitted._run.transform(da, fitted.scheduler), fitted)
 
 
 def _samples_first(da: Any, dim: str | None) -> Any:
@@ -115,7 +129,8 @@ def _of_samples(da: Any) -> Any:
     return da.isel({da.dims[1]: slice(0, 1)}).squeeze(da.dims[1], drop=True)
 
 
-def _labelled(da: Any, values: Any) -> Any:
+def _labelled(da: Any, values: Any, model: Embedder) -> Any:
     xr = needed("xarray", "xarray", "scalemani.xarray")
     coords = _of_samples(da).coords.assign({_COMPONENT: np.arange(1, values.shape[1] + 1)})
-    return xr.DataArray(values, dims=(da.dims[0], _COMPONENT), coords=coords, name="isomap")
+    name = word_of(type(model)).removeprefix("kernel-").replace("-", "_")
+    return xr.DataArray(values, dims=(da.dims[0], _COMPONENT), coords=coords, name=name)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from scalemani.cluster import health
 from scalemani.cluster.health import Calls, Cancelled, lost_task
-from scalemani.cluster.workers import SharedFolder, UnseenWorker, guarded
+from scalemani.cluster.workers import SharedFolder, UnseenWorker, Warned, guarded
 from scalemani.errors import BlindWorkerWarning, ClusterLostError, warn
 
 SCATTER_SECONDS = 5  # until a scheduler without workers says so; it is asked again
@@ -149,6 +149,10 @@ class TaskWindow:
         while tries < health.TRIES:
             try:
                 found = self._answer(piece)
+                if isinstance(found, Warned):
+                    for said in found.said:
+                        warn(*said)
+                    return found.result
                 if not isinstance(found, UnseenWorker):
                     return found
                 self._introduce(piece)

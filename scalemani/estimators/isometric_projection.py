@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,9 +40,11 @@ class IsometricProjection(Embedder, IsometricArguments):
     scale : {"lstsq", "unit"}, default "lstsq"
         "lstsq": axes are as long as the geodesic distances say (the least strain). "unit": all of length 1, as in the
         paper (a'X'Xa = 1).
-    kernel : {"linear", "rbf", "poly", "sigmoid", "cosine"}, default "linear"
+    kernel : {"linear", "rbf", "poly", "sigmoid", "cosine", "precomputed"}, default "linear"
         Of what features the map is linear: the columns of X, or values of a kernel, by scikit-learn's names. "rbf" is
-        the paper's Gaussian kernel exp(-|x-y|²/σ²), with gamma = 1/σ².
+        the paper's Gaussian kernel exp(-|x-y|²/σ²), with gamma = 1/σ². "precomputed": X is a dense (n, n) matrix of
+        kernel values K, and neighbours are chosen by the distances that it says, the root of K_ii + K_jj - 2 K_ij;
+        `transform` takes the values of new points to the n training points, (l, n).
     gamma : float, optional
         None: 1 over the squared median distance of some rows; for "poly" 1.
     degree, coef0 : float, default 3 and 1
@@ -104,6 +106,12 @@ class IsometricProjection(Embedder, IsometricArguments):
         if self.spectrum_["kernel"] == "linear":
             self.components_ = run.store.read_array(WEIGHTS).T
             self.mean_ = run.store.read_array(MEAN)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.kernel == "precomputed":
+            tags.input_tags.pairwise, tags.input_tags.sparse = True, False
+        return tags
 
     def inverse_transform(self, Y: ArrayLike) -> F64:
         """Rows of features whose coordinates are given: mean + Y B, with B that fits the training rows best.

@@ -26,6 +26,12 @@ class Method:
     parameters: type[Parameters] = Parameters
     takes_labels = False
 
+    def read(self, X: Any, y: Any, parameters: Parameters, memory: int | None, folder: str | None) -> Any:
+        """X as a :class:`scalemani.steps.inputs.Input`, validated, with the labels y if they mean anything."""
+        from scalemani.steps.inputs import read_input
+
+        return read_input(X, parameters.metric, parameters.metric_params, memory, folder)
+
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """What a fit makes, in this order."""
         raise NotImplementedError

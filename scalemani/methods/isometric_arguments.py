@@ -32,7 +32,7 @@ def _number(name: str, value: Any) -> None:
         raise ScalemaniError(f"{name}={value!r}: a number is needed")
 
 
-KERNELS = ("linear", "rbf", "poly", "sigmoid", "cosine")
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "cosine", "precomputed")
 
 
 @dataclass(eq=False, repr=False)
@@ -99,8 +99,15 @@ class IsometricParameters(IsometricArguments, Parameters):
         super().check()
         for name in ("gamma", "nystrom"):
             given = getattr(self, name)
-            if self.kernel == "linear" and given is not None:
-                raise ScalemaniError(f"{name}={given} with kernel='linear': it is for other kernels; leave it out")
+            if self.kernel in ("linear", "precomputed") and given is not None:
+                raise ScalemaniError(
+                    f"{name}={given} with kernel={self.kernel!r}: it is for other kernels; leave it out"
+                )
+        if self.kernel == "precomputed" and (self.metric != "euclidean" or self.metric_params):
+            raise ScalemaniError(
+                f"metric={self.metric!r} with kernel='precomputed': X is kernel values, which say the distances "
+                "between points; leave metric and metric_params out"
+            )
         if self.landmarks is not None and (self.ridge == "loo" or self.distances is not None):
             what = "ridge='loo'" if self.ridge == "loo" else f"distances={self.distances!r}"
             raise ScalemaniError(f"{what} with landmarks: not all distances are found then; leave one of them out")

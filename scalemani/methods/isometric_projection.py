@@ -1,7 +1,11 @@
 """Isometric projection: the linear map of features that keeps geodesic distances best."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.isometric_arguments import IsometricParameters
 from scalemani.methods.isometric_words import IsometricWords
@@ -12,6 +16,8 @@ from scalemani.steps.base import Step
 from scalemani.steps.distances import TileDistances
 from scalemani.steps.features import MEAN, REFERENCES, Features, kernel_of
 from scalemani.steps.graph import GraphStep, NeighborsStep
+from scalemani.steps.inputs import Input, KernelInput
+from scalemani.steps.labelled import read_labelled
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.least_strain import WEIGHTS, ManyAxes, Map, Targets
 from scalemani.steps.map_records import FeaturesRecord
@@ -34,6 +40,20 @@ class IsometricMethod(Method):
     words = IsometricWords()
     parameters = IsometricParameters
     takes_labels = True
+
+    def read(self, X: Any, y: Any, parameters: Parameters, memory: int | None, folder: str | None) -> Input:
+        """Rows, rows with labels, or kernel values."""
+        assert isinstance(parameters, IsometricParameters)
+        if parameters.kernel == "precomputed":
+            if y is not None:
+                raise ScalemaniError(
+                    "labels with kernel='precomputed': y is for rows of features; give those, or leave y out"
+                )
+            return KernelInput(X)
+        if y is not None:
+            return read_labelled(X, y, parameters, memory, folder)
+        found: Input = super().read(X, y, parameters, memory, folder)
+        return found
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The graph, the features, one pass over D, and the map."""
@@ -63,5 +83,10 @@ def projector(store: RunStore, form: str) -> FeatureMap:
     mean, weights = store.read_array(MEAN), store.read_array(WEIGHTS)
     if state.fields.kernel == "linear":
         return FeatureMap(n_features, mean, weights)
+    if state.fields.kernel == "precomputed":  # a column for each training row, of which some may not be in the graph
+        order = store.read_array("order")
+        means, placed = np.zeros(n_features), np.zeros((n_features, weights.shape[1]))
+        means[order], placed[order] = mean, weights
+        return FeatureMap(n_features, means, placed)
     rows = load_rows(store, [store.needed(DataRecord).n_distinct, n_features])[store.read_array(REFERENCES)]
     return FeatureMap(n_features, mean, weights, kernel_of(state.fields, state.gamma), rows)

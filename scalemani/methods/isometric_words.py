@@ -31,9 +31,9 @@ class IsometricWords(Words):
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         """What a ridge of 0 does where there are as many features as rows."""
-        if s["ridge"] == 0 and s["rank"] >= s["n_vertices"] - 1:
+        if s["ridge"] == 0 and (s["kernel"] != "linear" or s["rank"] >= s["n_vertices"] - 1):
             yield Notice(
-                "The map runs through every training point.",
+                "The map may run through every training point.",
                 ["There are as many features as rows, and ridge is 0. New points may land anywhere: give a ridge."],
             )
 

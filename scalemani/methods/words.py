@@ -16,17 +16,18 @@ Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
 MOST_LEAPS = 20  # edges that have a line of their own
 
-_GIVEN = {  # how given distances were taken, by the neighbour search; the others are of rows of features
+_GIVEN = {  # how a given matrix was taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
     "neighbours by them and measure along paths",
     "precomputed": "distances to choose neighbours by (metric precomputed), measured along paths; metric geodesic "
     "would take them as the final ones, for principal coordinates",
+    "kernel": "kernel values: neighbours are chosen by the distances that they say, the root of K_ii + K_jj - 2 K_ij",
     "graph": "a neighbour graph (sparse, metric precomputed), measured along paths",
 }
 
 
 def given_rows(s: Account) -> list[Row]:
-    """What is said of distances that were given; nothing of others."""
+    """What is said of a matrix that was given; nothing of others."""
     return [("given", _GIVEN[s["knn_method"]])] if s.get("knn_method") in _GIVEN else []
 
 

@@ -15,7 +15,7 @@ from scalemani.parameters import Parameters
 from scalemani.planning.memory import MemoryLimit, check_disk, choose, distances_of, holdings
 from scalemani.planning.seconds import STARTING, Rates
 from scalemani.steps.base import FitSize, Needs, Step
-from scalemani.steps.inputs import Input
+from scalemani.steps.inputs import SEARCHED, Input
 from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.files import open_location
 from scalemani.storage.objects import ENDLESS
@@ -101,7 +101,7 @@ def size_of(
 
     done, begun: Names of the steps that a store has, and how D is cut there.
     """
-    listed = n * (parameters.n_neighbors or 0) if given.kind in ("features", "distances") else 0
+    listed = n * (parameters.n_neighbors or 0) if given.kind in SEARCHED else 0
     return FitSize(
         n=n,
         edges=edges,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scalemani.aliases import F64, I64
 from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
 from scalemani.points.cells import SAME, typical_distance, unmasked
-from scalemani.points.reading import as_source
+from scalemani.points.reading import as_source, row_blocks
 
 BLOCK_BYTES = 64 << 20
 CORNER = 64  # points whose distances from one another are kept for a look at triangles
@@ -293,6 +293,40 @@ def _partners(finite: NDArray[np.bool_], start: int, shifts: I64) -> tuple[I64, 
         columns[i] = others[shifts[i] % len(others)] if len(others) else 0
     at = np.nonzero(chosen)[0]
     return at, columns[chosen]
+
+
+def kernel_values(X: Any) -> F64:
+    """A dense matrix of kernel values K (n, n), validated, as float64.
+
+    Raises ScalemaniError: Sparse, not square, not symmetric, or with values that no kernel has.
+    """
+    if sp.issparse(X):
+        raise ScalemaniError("kernel='precomputed': X is sparse, and a dense matrix of kernel values is needed")
+    K = np.concatenate([np.asarray(block) for _, block in row_blocks(X, name="X")])
+    if K.shape[0] != K.shape[1]:
+        raise ScalemaniError(f"kernel='precomputed': X has shape {K.shape}; values of all pairs, (n, n), are needed")
+    share, K = _share(K.dtype), K.astype(np.float64)
+    sizes = np.add.outer(np.abs(K.diagonal()), np.abs(K.diagonal()))
+    for bad, what in (
+        (np.abs(K - K.T) > share * sizes, "is not symmetric: use (K + K.T) / 2 if that is what you mean"),
+        (
+            np.abs(K) > (0.5 + share) * sizes,
+            "is larger than the mean of the two on the diagonal, which no kernel's is; distances are for other methods",
+        ),
+        (np.diag(K.diagonal() < 0), "is negative on the diagonal, where a kernel is not"),
+    ):
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            raise ScalemaniError(f"kernel='precomputed': X has {K[i, j]:g} at row {i}, column {j}, and it {what}")
+    return np.asarray((K + K.T) / 2)
+
+
+def kernel_distances(K: F64) -> F64:
+    """The distances that a kernel says, the root of K_ii + K_jj - 2 K_ij; what rounding leaves is 0."""
+    sizes = np.add.outer(K.diagonal(), K.diagonal())
+    squares = sizes - 2 * K
+    squares[squares < 8 * _EPS * sizes] = 0.0
+    return np.asarray(np.sqrt(squares), np.float64)
 
 
 def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) -> Iterator[tuple[int, Any]]:

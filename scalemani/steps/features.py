@@ -29,8 +29,8 @@ from scalemani.kernel import blas
 from scalemani.points.rows import load_rows
 from scalemani.projection.feature_map import Kernel
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.map_records import FeaturesFields, FeaturesRecord
-from scalemani.steps.records import DataRecord, GraphRecord
+from scalemani.steps.map_records import FeaturesFields, FeaturesRecord, MapRecord
+from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord
 from scalemani.storage.run import RunStore
 
 MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
@@ -49,7 +49,7 @@ class Features(Step):
 
     def check_before(self, points: Any, parameters: Any) -> None:
         """There are rows of features, and as many as Nyström's rows."""
-        if points.kind != "features":
+        if points.kind not in ("features", "kernel"):
             raise ScalemaniError(
                 f"metric={parameters.metric!r}: X holds distances, and a map of features needs rows of features; give "
                 "those with a metric of rows"
@@ -87,16 +87,19 @@ class Features(Step):
 
     def _make(self, work: Work, parameters: Any) -> None:
         store, fields = work.store, self.fields(parameters, "")
-        rows, order, seed = rows_of(work), store.read_array("order"), parameters.random_state
+        order, seed = store.read_array("order"), parameters.random_state
+        given = None if work.points is None else getattr(work.points, "kernel", None)  # values, in the place of rows
+        rows: Any = rows_of(work) if given is None else None
         references, gamma = np.empty(0, np.int64), 0.0
         if fields.kernel == "linear":
             basis = basis_of_rows(rows, seed, order)[0]
         else:
-            gamma = fields.gamma or (1.0 if fields.kernel in ("poly", "cosine") else _usual_gamma(rows, order, seed))
+            usual = fields.kernel in ("rbf", "sigmoid")
+            gamma = fields.gamma or (_usual_gamma(rows, order, seed) if usual else 1.0)
             kernel = kernel_of(fields, gamma)
             if fields.nystrom is None:
                 references = order
-                gram = _values(kernel, rows, order, order)
+                gram = _values(kernel, rows, order, order) if given is None else given[np.ix_(order, order)]
                 _check_values(gram, fields)
                 basis = basis_of_gram(gram)[0]
             else:
@@ -136,8 +139,13 @@ class Features(Step):
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
         """From the rows that the store has."""
+        store = work.store
         if waiting:
             return []
+        if self.fields(work.parameters, "").kernel == "precomputed":  # not stored
+            gone = () if store.has_distances else (DistancesRecord.STEP,)
+            store.forget(FitRecord.STEP, MapRecord.STEP, self.name, *gone)
+            return ["left to the same fit with the same kernel values, which goes on: the features' directions"]
         self._make(work, work.parameters)
         return ["the features' directions were made again"]
 
@@ -238,15 +246,19 @@ def left_vectors(work: Work) -> F64:
     if "left" in work.made:
         found: F64 = work.made["left"]
         return found
-    store, rows, basis = work.store, rows_of(work), basis_in(work.store)
+    store, basis = work.store, basis_in(work.store)
     state, order = store.needed(FeaturesRecord), store.read_array("order")
-    left = np.empty((store.needed(GraphRecord).n_vertices, basis.rank))
-    references = None if state.fields.kernel == "linear" else rows[store.read_array(REFERENCES)]
-    for here in panels(len(left), len(basis.mean)):
-        part = rows[order[here]]
-        if references is not None:
-            part = kernel_of(state.fields, state.gamma).values(part, references)
-        left[here] = centred_product(part, basis.mean, basis.loadings) / basis.spread
+    linear = state.fields.kernel == "linear"
+    if not linear and state.fields.nystrom is None:
+        left = basis.loadings * basis.spread  # eigenvectors of K
+    else:
+        rows, left = rows_of(work), np.empty((len(order), basis.rank))
+        references = None if linear else rows[store.read_array(REFERENCES)]
+        for here in panels(len(left), len(basis.mean)):
+            part = rows[order[here]]
+            if references is not None:
+                part = kernel_of(state.fields, state.gamma).values(part, references)
+            left[here] = centred_product(part, basis.mean, basis.loadings) / basis.spread
     left -= left.mean(axis=0)  # what the mean is rounded by weighs much in the least directions
     work.made["left"] = left
     return left

@@ -2,6 +2,7 @@
 
 features   rows of numbers: distinct points, neighbours by search
 distances  metric="precomputed", dense: neighbours chosen from the matrix
+kernel     kernel="precomputed", dense: kernel values, which say distances to choose neighbours by
 graph      metric="precomputed", sparse: the finished neighbour graph, or neighbour lists to choose from
 geodesic   metric="geodesic", dense: D itself; there is no graph
 """
@@ -34,10 +35,12 @@ from scalemani.neighbors.search import Done, find_neighbors, search_for, silent
 from scalemani.parameters import Parameters
 from scalemani.points.cells import SAME, check_magnitude, typical_distance
 from scalemani.points.classes import Labels
-from scalemani.points.given_matrix import DistanceMatrix
+from scalemani.points.given_matrix import DistanceMatrix, kernel_distances, kernel_values
 from scalemani.points.rows import Points, held_bytes, read_points, save_rows, warn_of_distances
 from scalemani.storage.pieces import Pieces
 from scalemani.storage.run import RunStore
+
+SEARCHED = ("features", "distances", "kernel")  # kinds whose neighbours are chosen by n_neighbors
 
 
 class Input:
@@ -292,6 +295,25 @@ class DistanceInput(_Searched):
         store.write_array("tie_rank", self._search.tie_rank)
 
 
+class KernelInput(DistanceInput):
+    """A matrix of kernel values; neighbours are chosen by the distances that they say.
+
+    kernel (n, n): As float64.
+    """
+
+    kind = "kernel"
+
+    def __init__(self, X: Any) -> None:
+        self.kernel = kernel_values(X)
+        super().__init__(kernel_distances(self.kernel))
+        self._search.method = "kernel"
+        self.fingerprint = hashlib.blake2b(self.kernel.tobytes(), digest_size=16).hexdigest()
+
+    def held(self) -> int:
+        """Distances and kernel values."""
+        return super().held() + held_bytes(self.kernel)
+
+
 class GraphInput(_ByEdges):
     """A sparse matrix of distances: the finished neighbour graph, or neighbour lists to choose from.
 
@@ -438,7 +460,7 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
     elif given.kind == "features" and callable(metric):
         numbers = np.unique(given.distinct, return_index=True)[1]
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
-    if given.kind in ("features", "distances") and given.classes is None and k is not None and k >= n:
+    if given.kind in SEARCHED and given.classes is None and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if parameters.edge_weights == "conformal" and given.kind == "graph" and not given.listed:
         raise ScalemaniError(

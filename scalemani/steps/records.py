@@ -42,7 +42,7 @@ BY_AXIS = (
 class DataFields(Record, frozen=True, kw_only=True):
     """X, by its sizes and a digest."""
 
-    kind: Annotated[str, Meta(pattern=r"^(features|distances|graph|geodesic)\Z")]
+    kind: Annotated[str, Meta(pattern=r"^(features|distances|kernel|graph|geodesic)\Z")]
     n_rows: Rows
     n_features: Rows
     fingerprint: Annotated[str, Meta(pattern=r"^[0-9a-f]{8,128}\Z")]
