@@ -85,7 +85,7 @@ def fit(X: Any, parameters: Parameters, report: Progress = no_progress, estimato
                 if not step.before_plan:
                     cluster.give_back()
                     step.run(work)
-            _finish(work, steps, record_of(estimator))
+            _finish(work, method, record_of(estimator))
     except BaseException:
         folder.discard()
         raise
@@ -102,18 +102,19 @@ def _cut(work: Work, steps: Sequence[Step], limit: int, *, new: bool) -> Any:
     return made.cut
 
 
-def _finish(work: Work, steps: Sequence[Step], method: MethodRecord) -> None:
+def _finish(work: Work, method: Method, record: MethodRecord) -> None:
     """Record the whole of what was asked for, which `load` gives back; drop distances where that was asked.
 
     The method goes with it: until then a model that was there before is what it was.
     """
     store, parameters = work.store, work.parameters
+    steps = method.steps_in(store)  # D may be of an earlier fit, whose steps were others
     if not parameters.keep_distances:
         for step in steps:
             step.drop(store)
     open_location(store.path).remove_scratch("distances/c/*/", "ledger/")  # no task of this run is at work any more
     kept = any(step.kept(store) for step in steps)
-    store.finish(method, FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
+    store.finish(record, FitRecord(fields={**parameters.recorded(), "keep_distances": kept}))
 
 
 def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimator: Any = None, y: Any = None) -> Plan:

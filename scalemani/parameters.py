@@ -214,7 +214,11 @@ class Arguments:
     )
     keep_distances: bool = parameter(
         True,
-        Option("Keep the geodesic distances in STORE after the fit.", "flag", ("--keep-distances/--drop-distances",)),
+        Option(
+            "Keep the geodesic distances in STORE after the fit; isometric-projection keeps none unless asked.",
+            "flag",
+            ("--keep-distances/--drop-distances",),
+        ),
     )
     compression: str | None = parameter(
         None,

@@ -24,7 +24,7 @@ from scalemani.aliases import F64
 from scalemani.kernel import blas
 
 MOST_COLUMNS = 2000  # features whose covariance is factored whole; of more, leading directions are sought
-LEADING, GUARDS = 400, 10  # such directions, and those of them that are given up
+LEADING, GUARDS = 400, 10  # such directions, of which the last 10 are dropped
 POWERS = 2  # iterations for them
 FEW_ENTRIES = 1 << 24  # of X, for which all directions are found whatever its shape
 LEAST_OF_GRAM = 1e-10  # eigenvalues of a centred kernel matrix below this, of the largest, are rounding
@@ -62,16 +62,15 @@ def panels(n: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F64]:
-    """The directions of rows of features, and U.
+def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> Basis:
+    """The directions of rows of features.
 
     rows (n, q): Dense, a map of a file, or CSR, which is never made dense.
-    order: Numbers of the rows that count, in whose order U has its rows; all of them unless given.
-    -> U (n, r)
+    order: Numbers of the rows that count; all of them unless given.
 
     All directions of up to 2,000 features, else the 390 leading ones. Directions of rounding are left out: those with
     σ <= max(max(n, q) eps σ1, eps(dtype) |F|), the second term being what the numbers themselves are rounded by (0 for
-    integers). The mean is taken away twice: what its own rounding leaves is a direction, too.
+    integers). The mean is taken away twice, or its rounding error would count as a direction.
     """
     order = np.arange(rows.shape[0]) if order is None else order
     n, q = len(order), rows.shape[1]
@@ -83,29 +82,16 @@ def basis_of_rows(rows: Any, seed: int = 0, order: Any = None) -> tuple[Basis, F
     mean, size = _mean_of(part, n, q, 0.0)
     if not issparse(rows) and (q <= MOST_COLUMNS or n * q <= FEW_ENTRIES):
         rest = _mean_of(part, n, q, mean)[0]
-        if n < q:
-            left, spread, right = sl.svd(part(slice(0, n)) - mean - rest, full_matrices=False)
-            loadings = right.T
-        else:
-            factor = np.empty((0, q))
-            for here in panels(n, q):
-                factor = sl.qr(np.vstack([factor, part(here) - mean - rest]), mode="r", check_finite=False)[0][:q]
-            _, spread, right = sl.svd(factor, full_matrices=False)
-            loadings, left = right.T, None
+        factor = part(slice(0, n)) - mean - rest if n < q else np.empty((0, q))
+        for here in panels(n, q) if n >= q else ():
+            factor = sl.qr(np.vstack([factor, part(here) - mean - rest]), mode="r", check_finite=False)[0][:q]
+        _, spread, right = sl.svd(factor, full_matrices=False)
+        loadings = right.T
     else:
-        rest = np.zeros(q)
         spread, loadings = _leading(part, n, q, mean, seed)
-        left = None
     eps = np.finfo(rows.dtype).eps if rows.dtype.kind == "f" else 0.0
     kept = spread > max(max(n, q) * np.finfo(float).eps * spread[0], eps * size)
-    loadings, spread = blas.by_rows(loadings[:, kept]), spread[kept]
-    if left is None:
-        left = np.empty((n, len(spread)))
-        for here in panels(n, q):
-            left[here] = centred_product(part(here), mean, loadings, rest) / spread
-    else:
-        left = left[:, kept]
-    return Basis(mean, loadings, spread), left
+    return Basis(mean, blas.by_rows(loadings[:, kept]), spread[kept])
 
 
 def _mean_of(part: Callable[[slice], Any], n: int, q: int, shift: Any) -> tuple[F64, float]:
@@ -122,11 +108,11 @@ def _mean_of(part: Callable[[slice], Any], n: int, q: int, shift: Any) -> tuple[
     return total / n, float(np.sqrt(squares))
 
 
-def centred_product(rows: Any, mean: F64, columns: F64, rest: F64 | float = 0.0) -> F64:
+def centred_product(rows: Any, mean: F64, columns: F64) -> F64:
     """(rows - mean) @ columns; CSR rows stay as they are."""
     if issparse(rows):
         return np.asarray(blas.product(rows, columns) - blas.product(mean, columns))
-    return np.asarray(blas.product(rows - mean - rest, columns))
+    return np.asarray(blas.product(rows - mean, columns))
 
 
 def _leading(part: Callable[[slice], Any], n: int, q: int, mean: F64, seed: int) -> tuple[F64, F64]:
@@ -169,8 +155,8 @@ def contrast(gram: F64) -> float:
     return abs(float(np.diagonal(gram).mean() - gram.mean())) / size if size else 0.0
 
 
-def basis_of_gram(gram: F64) -> tuple[Basis, F64]:
-    """The directions of a kernel matrix (n, n), and U: J gram J = Q Θ Q', eigenvalues of rounding left out."""
+def basis_of_gram(gram: F64) -> Basis:
+    """The directions of a kernel matrix (n, n): J gram J = Q Θ Q', eigenvalues of rounding left out; U is Q."""
     mean = gram.mean(axis=0)
     centred = gram - mean - mean[:, None] + mean.mean()
     values, vectors = sl.eigh((centred + centred.T) / 2)
@@ -178,14 +164,14 @@ def basis_of_gram(gram: F64) -> tuple[Basis, F64]:
     moduli = float(np.abs(values).sum())
     negative = float(-values[values < 0].sum()) / moduli if moduli else 0.0
     kept = values > LEAST_OF_GRAM * values[0]
-    spread, left = np.sqrt(values[kept]), vectors[:, kept]
-    loadings = left / spread
+    spread = np.sqrt(values[kept])
+    loadings = vectors[:, kept] / spread
     loadings -= loadings.mean(axis=0)  # a row's own mean drops out then, to the last bit
-    return Basis(mean, loadings, spread, negative), left
+    return Basis(mean, loadings, spread, negative)
 
 
 def landmark_map(square: F64) -> tuple[F64, float]:
-    """B of Nyström's features F = K(X, Z) B, from K(Z, Z): B B' is its inverse; and its negative share."""
+    """B such that F = K(X, Z) B are Nyström's features (B B' inverts K(Z, Z)), and the negative share of K(Z, Z)."""
     values, vectors = sl.eigh((square + square.T) / 2)
     negative = float(-values[values < 0].sum() / np.abs(values).sum())
     kept = values > LEAST_OF_LANDMARKS * values[-1]

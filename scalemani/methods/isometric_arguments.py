@@ -11,7 +11,8 @@ LARGEST = 1e6  # ridge: the map is next to 0 long before
 
 
 def _ridge(name: str, value: Any) -> None:
-    if value not in (None, "loo") and not (is_number(value) and 0 <= float(value) <= LARGEST):
+    usual = value is None or (isinstance(value, str) and value == "loo")
+    if not usual and not (is_number(value) and 0 <= float(value) <= LARGEST):
         raise ScalemaniError(
             f"{name}={value!r}: a number from 0 to {LARGEST:g}, 'loo', or None for the usual one, is needed"
         )
@@ -23,8 +24,13 @@ def _distances(name: str, value: Any) -> None:
 
 
 def _positive(name: str, value: Any) -> None:
-    if value is not None and not (is_number(value) and 0 < float(value) < math.inf):
+    if not (is_number(value) and 0 < float(value) < math.inf):
         raise ScalemaniError(f"{name}={value!r}: a positive number is needed")
+
+
+def _positive_or_none(name: str, value: Any) -> None:
+    if value is not None:
+        _positive(name, value)
 
 
 def _number(name: str, value: Any) -> None:
@@ -37,7 +43,7 @@ KERNELS = ("linear", "rbf", "poly", "sigmoid", "cosine", "precomputed")
 
 @dataclass(eq=False, repr=False)
 class IsometricArguments(Arguments):
-    """What this method takes besides."""
+    """The parameters that other methods lack."""
 
     ridge: float | str | None = parameter(
         None,
@@ -55,12 +61,16 @@ class IsometricArguments(Arguments):
         choices=("lstsq", "unit"),
     )
     kernel: str = parameter(
-        "linear", Option("For isometric-projection: of what features the map is linear."), choices=KERNELS
+        "linear",
+        Option(
+            "For isometric-projection: the features in which the map is linear. precomputed: POINTS are kernel values."
+        ),
+        choices=KERNELS,
     )
     gamma: float | None = parameter(
         None,
         Option("Of the kernel; 1 over the squared median distance of some rows unless given, of poly 1.", "number"),
-        check=_positive,
+        check=_positive_or_none,
     )
     degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=_positive)
     coef0: float = parameter(1.0, Option("Of the kernels poly and sigmoid.", "number"), check=_number)
@@ -72,8 +82,8 @@ class IsometricArguments(Arguments):
     distances: str | None = parameter(
         None,
         Option(
-            "For isometric-projection: whether distances are stored while the map is made, as --ridge loo needs, or "
-            "never, as is usual.",
+            "For isometric-projection: store distances while the map is made, as --ridge loo needs it, or never, as is "
+            "usual.",
             "word or none",
             metavar="stored|recomputed",
         ),
@@ -82,7 +92,7 @@ class IsometricArguments(Arguments):
     keep_distances: bool = parameter(False)
     indefinite: str = parameter(
         "error",
-        Option("About a kernel that has negative eigenvalues on these rows: stop, or leave them out."),
+        Option("If the kernel has negative eigenvalues on these rows: stop, or leave them out."),
         choices=("error", "drop"),
     )
 
@@ -99,7 +109,8 @@ class IsometricParameters(IsometricArguments, Parameters):
         super().check()
         for name in ("gamma", "nystrom"):
             given = getattr(self, name)
-            if self.kernel in ("linear", "precomputed") and given is not None:
+            without = ("linear", "precomputed", "cosine" if name == "gamma" else "")
+            if self.kernel in without and given is not None:
                 raise ScalemaniError(
                     f"{name}={given} with kernel={self.kernel!r}: it is for other kernels; leave it out"
                 )
@@ -111,10 +122,12 @@ class IsometricParameters(IsometricArguments, Parameters):
         if self.landmarks is not None and (self.ridge == "loo" or self.distances is not None):
             what = "ridge='loo'" if self.ridge == "loo" else f"distances={self.distances!r}"
             raise ScalemaniError(f"{what} with landmarks: not all distances are found then; leave one of them out")
-        if self.ridge == "loo" and self.distances == "recomputed":
-            raise ScalemaniError("ridge='loo' with distances='recomputed': it needs them stored; leave distances out")
+        for what, needs in (("ridge='loo'", self.ridge == "loo"), ("keep_distances=True", self.keep_distances)):
+            if needs and self.distances == "recomputed":
+                raise ScalemaniError(f"{what} with distances='recomputed': it needs them stored; leave distances out")
 
     @property
     def stores(self) -> bool:
         """Whether D is stored while the map is made."""
-        return self.distances == "stored" or self.ridge == "loo"
+        asked = self.distances == "stored" or self.ridge == "loo" or self.keep_distances
+        return asked and self.landmarks is None

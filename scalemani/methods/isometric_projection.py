@@ -9,6 +9,7 @@ from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.isometric_arguments import IsometricParameters
 from scalemani.methods.isometric_words import IsometricWords
+from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.rows import load_rows
 from scalemani.projection.feature_map import FeatureMap
@@ -19,11 +20,10 @@ from scalemani.steps.graph import GraphStep, NeighborsStep
 from scalemani.steps.inputs import Input, KernelInput
 from scalemani.steps.labelled import read_labelled
 from scalemani.steps.landmark_distances import LandmarkDistances
-from scalemani.steps.least_strain import WEIGHTS, ManyAxes, Map, Targets
+from scalemani.steps.least_strain import WEIGHTS, ManyAxes, ManyCoordinates, Map, Targets
 from scalemani.steps.map_records import FeaturesRecord
 from scalemani.steps.passing_distances import PassingDistances
-from scalemani.steps.placement import Placement
-from scalemani.steps.records import DataRecord
+from scalemani.steps.records import DataRecord, NeighborsRecord
 from scalemani.steps.shortcuts import ShortcutEdges
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
@@ -71,7 +71,7 @@ class IsometricMethod(Method):
 def _steps(*, landmarks: bool, stored: bool, loo: bool) -> Sequence[Step]:
     first = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
     if landmarks:
-        return *first, LandmarkDistances(), ManyAxes(), Placement(), Features(), Map()
+        return *first, LandmarkDistances(), ManyAxes(), ManyCoordinates(), Features(), Map()
     if not stored:
         return *first, Features(), PassingDistances(), Map()
     return *first, Features(), Start(), TileDistances(), *([Targets()] if loo else []), Map()
@@ -80,13 +80,15 @@ def _steps(*, landmarks: bool, stored: bool, loo: bool) -> Sequence[Step]:
 def projector(store: RunStore, form: str) -> FeatureMap:
     """What places new points by a finished run."""
     state, n_features = store.needed(FeaturesRecord), store.needed(DataRecord).fields.n_features
+    metric = store.needed(NeighborsRecord).fields.metric
+    check = None if is_function_name(metric) else domain_check(metric)
     mean, weights = store.read_array(MEAN), store.read_array(WEIGHTS)
     if state.fields.kernel == "linear":
-        return FeatureMap(n_features, mean, weights)
+        return FeatureMap(n_features, mean, weights, check=check)
     if state.fields.kernel == "precomputed":  # a column for each training row, of which some may not be in the graph
         order = store.read_array("order")
         means, placed = np.zeros(n_features), np.zeros((n_features, weights.shape[1]))
         means[order], placed[order] = mean, weights
         return FeatureMap(n_features, means, placed)
     rows = load_rows(store, [store.needed(DataRecord).n_distinct, n_features])[store.read_array(REFERENCES)]
-    return FeatureMap(n_features, mean, weights, kernel_of(state.fields, state.gamma), rows)
+    return FeatureMap(n_features, mean, weights, kernel_of(state.fields, state.gamma), rows, check)

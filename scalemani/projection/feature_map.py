@@ -3,7 +3,7 @@
 No graph and no D is needed. Each row's result depends on that row alone: products are made row by row.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64
 from scalemani.cluster.kernel_cache import compiled
+from scalemani.embedding.isometric import panels
 from scalemani.errors import OutOfReachWarning, warn
 from scalemani.kernel import blas
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.points.reading import row_blocks
 
 LEAST_REACH = 1e-3  # a Gaussian kernel's largest value of a row, below which all such rows land on one point
-VALUES = 1 << 21  # kernel values at once
 BEYOND = (
     "some rows are so far from the training rows that the Gaussian kernel is below "
     f"{LEAST_REACH:g} to all of them: such rows land near one point, wherever they are; fit with a smaller gamma"
@@ -65,15 +65,9 @@ class Kernel:
 
     def values(self, rows: Any, others: Any) -> F64:
         """K (l, m), each row by itself."""
-        if self.name == "rbf" and not issparse(rows):
-            return np.asarray(np.exp(-self.gamma * cdist(rows, others, "sqeuclidean")))
-        if issparse(rows):
-            inner = np.asarray(blas.product(rows.astype(np.float64), others.T.astype(np.float64)).toarray())
-        else:
-            inner = row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
         if self.name == "rbf":
-            gaps = _squares(rows)[:, None] + _squares(others) - 2 * inner
-            return np.asarray(np.exp(-self.gamma * np.maximum(gaps, 0.0)))
+            return np.asarray(np.exp(-self.gamma * squared_distances(rows, others)))
+        inner = _inner(rows, others)
         if self.name == "poly":
             with np.errstate(over="ignore", invalid="ignore"):  # is refused, or NaN
                 return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
@@ -82,6 +76,20 @@ class Kernel:
         sizes = np.sqrt(_squares(rows))[:, None] * np.sqrt(_squares(others))
         found: F64 = np.divide(inner, sizes, out=np.zeros_like(inner), where=sizes > 0)
         return found
+
+
+def squared_distances(rows: Any, others: Any) -> F64:
+    """|x - y|² (l, m) of dense or CSR rows."""
+    if not issparse(rows):
+        return np.asarray(cdist(rows, others, "sqeuclidean"))
+    return np.maximum(_squares(rows)[:, None] + _squares(others) - 2 * _inner(rows, others), 0.0)
+
+
+def _inner(rows: Any, others: Any) -> F64:
+    """<x, y> (l, m), each row by itself."""
+    if issparse(rows):
+        return np.asarray(blas.product(rows.astype(np.float64), others.T.astype(np.float64)).toarray())
+    return row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
 
 
 def _squares(rows: Any) -> F64:
@@ -95,22 +103,35 @@ class FeatureMap:
     """What places rows of features; in the place of a :class:`scalemani.projection.projector.Projector`.
 
     mean (q,), weights (q, d)
-    kernel, others: Whose values to which rows (q, p) the features are; None where they are the rows themselves.
+    kernel, others: The features are this kernel's values to these rows (q, p); None where they are the rows themselves.
+    check: Refuses rows that the metric of the fit can't take.
     """
 
-    kind, direct, n, seeds_a_row = "map", True, 1, 1
+    direct, n, seeds_a_row = True, 1, 1
     lost = "kernel values that are not finite"
 
     def __init__(
-        self, n_features: int, mean: F64, weights: F64, kernel: Kernel | None = None, others: Any = None
+        self,
+        n_features: int,
+        mean: F64,
+        weights: F64,
+        kernel: Kernel | None = None,
+        others: Any = None,
+        check: Callable[[Any, int, str], None] | None = None,
     ) -> None:
         self.n_features, self.width = n_features, weights.shape[1]
-        self._mean, self._weights, self._kernel, self._others = mean, np.ascontiguousarray(weights), kernel, others
+        self._check, self._mean, self._weights, self._kernel, self._others = (
+            check,
+            mean,
+            np.ascontiguousarray(weights),
+            kernel,
+            others,
+        )
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
         """Validated row blocks of a test set; `first` is the number of T's first row in messages."""
         like = None if self._kernel is None else self._others
-        yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first)
+        yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first, check=self._check)
 
     def is_long(self, total: int) -> bool:
         """No: nothing is searched for."""
@@ -124,10 +145,10 @@ class FeatureMap:
         """Coordinates (l, d) of a validated block of rows."""
         if self._kernel is None:
             return row_products(block, self._mean, self._weights)
-        out, step = np.empty((block.shape[0], self.width)), max(1, VALUES // len(self._mean))
-        for at in range(0, len(out), step):
-            values = self._kernel.values(block[at : at + step], self._others)
+        out = np.empty((block.shape[0], self.width))
+        for here in panels(len(out), len(self._mean)):
+            values = self._kernel.values(block[here], self._others)
             if self._kernel.name == "rbf" and values.max(axis=1).min() < LEAST_REACH:
                 warn(BEYOND, OutOfReachWarning)
-            out[at : at + step] = row_products(values, self._mean, self._weights)
+            out[here] = row_products(values, self._mean, self._weights)
         return out

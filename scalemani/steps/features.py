@@ -3,7 +3,6 @@
 They are the columns of X (``kernel="linear"``), or kernel values to all training points, or to m of them (Nyström).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from scalemani.embedding.isometric import (
 from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.points.rows import load_rows
-from scalemani.projection.feature_map import Kernel
+from scalemani.projection.feature_map import Kernel, squared_distances
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.map_records import FeaturesFields, FeaturesRecord, MapRecord
 from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord
@@ -37,7 +36,7 @@ MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "featur
 PROJECTED = "projected_kernel"  # M, which the map is made of
 LEAST_CONTRAST = 1e-8  # of kernel values
 SAMPLED = 1000  # rows whose median distance is the width of a Gaussian kernel
-CANDIDATES = 10  # for each of Nyström's rows, which are the farthest from one another among them
+CANDIDATES = 10  # rows that are drawn for each of Nyström's; those farthest from one another are kept
 
 
 class Features(Step):
@@ -55,8 +54,9 @@ class Features(Step):
                 "those with a metric of rows"
             )
         if parameters.stores and points.classes is not None:
-            what = "ridge='loo'" if parameters.ridge == "loo" else "distances='stored'"
-            raise ScalemaniError(f"{what} with labels: there are distances within classes alone; leave one of them out")
+            what = "keep_distances=True" if parameters.keep_distances else "distances='stored'"
+            what = "ridge='loo'" if parameters.ridge == "loo" else what
+            raise ScalemaniError(f"{what} with labels: distances are found only within classes; leave one of them out")
         if parameters.nystrom is not None and parameters.nystrom > points.n_distinct:
             raise ScalemaniError(
                 f"nystrom={parameters.nystrom}: X has {points.n_distinct} distinct rows; give that many or fewer"
@@ -71,7 +71,7 @@ class Features(Step):
             degree=float(parameters.degree) if parameters.kernel == "poly" else None,
             coef0=float(parameters.coef0) if parameters.kernel in ("poly", "sigmoid") else None,
             nystrom=None if linear or parameters.nystrom is None else int(parameters.nystrom),
-            random_state=parameters.random_state,
+            random_state=None if parameters.nystrom is None else parameters.random_state,
         )
 
     def run(self, work: Work) -> None:
@@ -79,20 +79,21 @@ class Features(Step):
         store = work.store
         if store.record(FeaturesRecord) is None:
             work.report(self.name, 0, 1)
-            self._make(work, work.parameters)
+            self._make(work)
             work.report(self.name, 1, 1)
         parameters: Any = work.parameters
         if parameters.stores and PROJECTED not in store.document.arrays:
             work.consumers[PROJECTED] = ProjectedKernel(left_vectors(work).astype(np.float32))
 
-    def _make(self, work: Work, parameters: Any) -> None:
-        store, fields = work.store, self.fields(parameters, "")
-        order, seed = store.read_array("order"), parameters.random_state
+    def _make(self, work: Work) -> None:
+        store, fields = work.store, self.fields(work.parameters, "")
+        parameters: Any = work.parameters
+        order, seed = store.read_array("order"), fields.random_state or 0
         given = None if work.points is None else getattr(work.points, "kernel", None)  # values, in the place of rows
         rows: Any = rows_of(work) if given is None else None
         references, gamma = np.empty(0, np.int64), 0.0
         if fields.kernel == "linear":
-            basis = basis_of_rows(rows, seed, order)[0]
+            basis = basis_of_rows(rows, seed, order)
         else:
             usual = fields.kernel in ("rbf", "sigmoid")
             gamma = fields.gamma or (_usual_gamma(rows, order, seed) if usual else 1.0)
@@ -101,14 +102,14 @@ class Features(Step):
                 references = order
                 gram = _values(kernel, rows, order, order) if given is None else given[np.ix_(order, order)]
                 _check_values(gram, fields)
-                basis = basis_of_gram(gram)[0]
+                basis = basis_of_gram(gram)
             else:
                 references = _spread_out(rows, order, fields.nystrom, seed)
                 square = kernel.values(rows[references], rows[references])
                 _check_values(square, fields)
                 within, negative = landmark_map(square)
                 values = _values(kernel, rows, order, references)
-                inner = basis_of_rows(blas.product(values, within))[0]
+                inner = basis_of_rows(blas.product(values, within))
                 # of K(t, Z) itself, whose product with B are the features
                 basis = Basis(values.mean(axis=0), blas.product(within, inner.loadings), inner.spread, negative)
             if basis.negative > MOST_NEGATIVE and parameters.indefinite != "drop":
@@ -146,7 +147,7 @@ class Features(Step):
             gone = () if store.has_distances else (DistancesRecord.STEP,)
             store.forget(FitRecord.STEP, MapRecord.STEP, self.name, *gone)
             return ["left to the same fit with the same kernel values, which goes on: the features' directions"]
-        self._make(work, work.parameters)
+        self._make(work)
         return ["the features' directions were made again"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -179,36 +180,29 @@ class Features(Step):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class ProjectedKernel:
-    """U' (D∘D) U of the upper tiles, those on the diagonal by half: a consumer of rows of tiles.
+    """U' (D∘D) U of the upper tiles, those on the diagonal by half: a consumer, and its own part.
 
     left (n, r): U.
     """
 
-    left: F32
+    def __init__(self, left: F32, blocks: Any = None) -> None:
+        self._left, self._blocks = left, blocks
+        self.result = None if blocks is None else np.zeros((left.shape[1],) * 2)
 
-    def begin(self, store: RunStore, row: int) -> "ProjectedPart":
+    def begin(self, store: RunStore, row: int) -> "ProjectedKernel":
         """Nothing taken yet."""
-        return ProjectedPart(store, self.left)
-
-    def combine(self, total: F64, part: F64) -> None:
-        """Add them."""
-        total += part
-
-
-class ProjectedPart:
-    """What a row of tiles adds."""
-
-    def __init__(self, store: RunStore, left: F32) -> None:
-        self._blocks, self._left = store.blocks, left
-        self.result = np.zeros((left.shape[1],) * 2)
+        return ProjectedKernel(self._left, store.blocks)
 
     def take(self, row: int, column: int, tile: F32) -> None:
         """One tile's part, added up in float32 within it."""
         squares = tile * tile if row != column else np.float32(0.5) * tile * tile
         products = blas.product(squares, self._left[self._blocks[column]])
         self.result += blas.product(self._left[self._blocks[row]].T.astype(np.float64), products.astype(np.float64))
+
+    def combine(self, total: F64, part: F64) -> None:
+        """Add them."""
+        total += part
 
 
 def most_directions(size: FitSize) -> int:
@@ -259,7 +253,7 @@ def left_vectors(work: Work) -> F64:
             if references is not None:
                 part = kernel_of(state.fields, state.gamma).values(part, references)
             left[here] = centred_product(part, basis.mean, basis.loadings) / basis.spread
-    left -= left.mean(axis=0)  # what the mean is rounded by weighs much in the least directions
+    left -= left.mean(axis=0)  # the mean's rounding matters in the directions of least spread
     work.made["left"] = left
     return left
 
@@ -274,8 +268,8 @@ def _values(kernel: Kernel, rows: Any, order: I64, references: I64) -> F64:
 
 def _usual_gamma(rows: Any, order: I64, seed: int) -> float:
     """1 / median² of the distances in a sample of the rows."""
-    some = _sample(rows, order, SAMPLED, seed)
-    median = float(np.median(pdist(some))) if len(some) > 1 else 0.0
+    some = rows[_sample(order, SAMPLED, seed)]
+    median = float(np.median(pdist(some.toarray() if issparse(some) else some))) if some.shape[0] > 1 else 0.0
     if not median > 0:
         raise ScalemaniError("gamma=None: the median distance of a sample of the rows is 0; give gamma a number")
     return 1 / median**2
@@ -286,10 +280,10 @@ def _check_values(gram: F64, fields: FeaturesFields) -> None:
     remedy = "bring X nearer to 0 and to a size of 1, or give other parameters of the kernel"
     if not np.isfinite(gram).all():
         raise ScalemaniError(f"kernel={fields.kernel!r}: its values on these rows are not finite; {remedy}")
-    if contrast(gram) < LEAST_CONTRAST:
+    if (differ := contrast(gram)) < LEAST_CONTRAST:
         raise ScalemaniError(
-            f"kernel={fields.kernel!r}: its values differ from row to row by {contrast(gram):.0e} of their size, less "
-            f"than rounding leaves; {remedy}"
+            f"kernel={fields.kernel!r}: its values differ from row to row by {differ:.0e} of their size, less than "
+            f"rounding leaves; {remedy}"
         )
 
 
@@ -297,27 +291,15 @@ def _spread_out(rows: Any, order: I64, count: int, seed: int) -> I64:
     """Distinct rows, each the farthest from those before it, among a sample of ten times as many."""
     if count > len(order):
         raise ScalemaniError(f"nystrom={count}: {len(order)} rows are in the graph; give that many or fewer")
-    rng = np.random.default_rng(seed)
-    candidates = np.sort(rng.choice(order, min(len(order), CANDIDATES * count), replace=False))
+    candidates = _sample(order, CANDIDATES * count, seed)
     some = rows[candidates]
-    some = some.astype(np.float64) if issparse(some) else np.asarray(some, np.float64)  # squares of bytes wrap round
     chosen, far = [0], np.full(len(candidates), np.inf)
     for _ in range(count - 1):
-        far = np.minimum(far, _gaps(some, some[chosen[-1] : chosen[-1] + 1]))
+        far = np.minimum(far, squared_distances(some, some[chosen[-1] : chosen[-1] + 1])[:, 0])
         chosen.append(int(far.argmax()))
     return np.sort(candidates[chosen])
 
 
-def _gaps(rows: Any, row: Any) -> F64:
-    """Squared distances of rows to one row."""
-    if issparse(rows):
-        squares = np.asarray(rows.power(2).sum(axis=1)).ravel()
-        return np.asarray(squares + row.power(2).sum() - 2 * blas.product(rows, row.T).toarray().ravel(), np.float64)
-    return np.asarray(np.square(rows - row).sum(axis=1))
-
-
-def _sample(rows: Any, order: I64, count: int, seed: int) -> F64:
-    """Some rows, dense."""
-    some = order if len(order) <= count else np.sort(np.random.default_rng(seed).choice(order, count, replace=False))
-    taken = rows[some]
-    return np.asarray(taken.toarray() if issparse(taken) else taken, np.float64)
+def _sample(order: I64, count: int, seed: int) -> I64:
+    """Some of the rows, ascending; all if there are no more."""
+    return np.sort(np.random.default_rng(seed).choice(order, min(len(order), count), replace=False))

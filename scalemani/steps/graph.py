@@ -32,7 +32,8 @@ from scalemani.storage.run import RunStore
 MAPS = ("order", "vertex", "vertex_of_distinct", "bridges", "bridge_lengths")
 CLASS_STARTS = "class_starts"  # (c + 1,) the first vertex of each class, where rows had labels, and n
 EDGES = ("graph_indptr", "graph_indices", "graph_weights")
-OF_POINTS = {"features": ("digests",), "distances": ("tie_rank",), "graph": ("tie_rank",), "geodesic": ()}  # by kind
+RANK = ("tie_rank",)
+OF_POINTS = {"features": ("digests",), "distances": RANK, "kernel": RANK, "graph": RANK, "geodesic": ()}  # by kind
 
 
 class NeighborsStep(Step):

@@ -225,5 +225,10 @@ def read_labelled(
             "features and another metric"
         )
     if parameters.landmarks is not None:
-        raise ScalemaniError("landmarks are of one connected graph, and labels give each class its own: leave y out")
+        raise ScalemaniError(
+            "landmarks with labels: each class has a graph of its own, and landmarks need a single one; leave one of "
+            "them out"
+        )
+    if parameters.shortcuts == "remove":
+        raise ScalemaniError("shortcuts='remove' with labels: no edges are looked for that leap; leave one of them out")
     return LabelledInput(X, read_labels(y), parameters.metric, memory, folder)

@@ -1,6 +1,5 @@
 """The linear map of least strain: from what was taken of D, the features and a ridge."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,13 +9,14 @@ import numpy as np
 from scalemani.aliases import F64
 from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import GRID, least_strain, left_out_error, panels
-from scalemani.errors import RankWarning, ScalemaniWarning, warn
+from scalemani.errors import RankWarning, keeping_warnings, warn
 from scalemani.kernel import blas
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.features import PROJECTED, basis_in, left_vectors
 from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
+from scalemani.steps.placement import Placement
 from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, NamesRecord, SolveFields, SolveRecord
 from scalemani.steps.sources import COORDINATES as PLACED
 from scalemani.steps.sources import has_landmarks, landmark_count
@@ -32,34 +32,47 @@ SAME = 1e-6  # relative: products of the same numbers by another processor
 
 
 class ManyAxes(LandmarkAxes):
-    """Axes of the landmarks' own Isomap, more of them than the map has: what the others carry counts, too."""
+    """Axes of the landmarks' own Isomap: more than the map has, since M is made of all of them."""
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
         """As many as the landmarks bear."""
-        return super().fields(replace(parameters, n_components=_many(parameters)), kind)
+        return super().fields(_with_many(parameters), kind)
 
     def run(self, work: Work) -> None:
-        """What is said of axes of these is not of the map's."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ScalemaniWarning)
-            super().run(replace(work, parameters=replace(work.parameters, n_components=_many(work.parameters))))
+        """Warnings about these axes don't concern the map's, and are not given."""
+        with keeping_warnings():
+            super().run(replace(work, parameters=_with_many(work.parameters)))
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """How many there are."""
         return {"n_landmark_axes": store.needed(SolveRecord).fields.n_components}
 
 
+class ManyCoordinates(Placement):
+    """The coordinates of all rows on these axes."""
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """As many axes."""
+        return super().needs(replace(size, parameters=_with_many(size.parameters)), cut)
+
+
 class Targets(TileAxes):
     """Isomap's own axes, which a ridge is chosen by."""
+
+    def run(self, work: Work) -> None:
+        """Warnings about these axes don't concern the map's, and are not given."""
+        with keeping_warnings():
+            super().run(work)
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """Nothing: the map has its own."""
         return {}
 
 
-def _many(parameters: Parameters) -> int:
-    """A quarter of the landmarks, 60 at the most: more than the block supports would hurt."""
-    return max(min(MOST_AXES, landmark_count(parameters) // 4), int(parameters.n_components))
+def _with_many(parameters: Parameters) -> Parameters:
+    """With a quarter as many axes as there are landmarks, 60 at the most; the map is less exact by more of them."""
+    most = min(MOST_AXES, landmark_count(parameters) // 4)
+    return replace(parameters, n_components=max(most, int(parameters.n_components)))
 
 
 class Map(Step):

@@ -28,7 +28,7 @@ class FeaturesFields(Record, frozen=True, kw_only=True):
     degree: Positive | None
     coef0: Sized | None
     nystrom: Count | None
-    random_state: Seed
+    random_state: Seed | None
 
 
 class FeaturesRecord(StepRecord, frozen=True, kw_only=True):

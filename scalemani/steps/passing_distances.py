@@ -49,7 +49,8 @@ class PassingDistances(Step):
 
     def _make(self, work: Work) -> None:
         store, report, graph = work.store, work.report, work.store.needed(GraphRecord)
-        left, size = left_vectors(work), int(work.cut or next(tile_sizes(graph.n_vertices)))
+        known = store.record(DistancesRecord)  # of sums that are damaged: those of other cuts have other bits
+        left, size = left_vectors(work), known.tile_size if known is not None else int(work.cut)
         starts = np.array([0, graph.n_vertices]) if graph.n_classes is None else store.read_array(CLASS_STARTS)
         blocks = [
             (at, min(at + size, stop), stop)

@@ -65,9 +65,9 @@ class ShortcutEdges(Step):
         if self.done(work):
             return
         fields = self.fields(parameters, work.points.kind)
-        none = work.given or store.needed(GraphRecord).n_classes is not None  # edges, or a whole that they are of
-        if parameters.shortcuts == "keep" or none:
-            store.finish(ShortcutsRecord(fields=fields, seed=parameters.random_state, looked=none))
+        classes = store.needed(GraphRecord).n_classes is not None  # have no graph in common, along which one leaps
+        if parameters.shortcuts == "keep" or work.given or classes:
+            store.finish(ShortcutsRecord(fields=fields, seed=parameters.random_state, looked=work.given))
             return
         work.report(self.name, 0, 1)
         found = self._look(work, fields, parameters.random_state)

@@ -223,8 +223,10 @@ def chosen(parameters: Mapping[str, Any], labels: str | None) -> tuple[Entry, di
         raise click.UsageError(
             f"--method {name} has no {option}: leave one of them out{remedy}", click.get_current_context()
         )
-    return method, {
-        key: value for key, value in found.items() if key not in method.lacks and (key not in some or key in method.own)
+    return method, {  # the rest is as the estimator has it
+        key: value
+        for key, value in found.items()
+        if (_given(key) or key == "n_neighbors") and (key not in some or key in method.own)
     }
 
 

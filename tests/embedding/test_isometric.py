@@ -13,6 +13,7 @@ from scalemani.embedding import isometric
 from scalemani.embedding.isometric import (
     basis_of_gram,
     basis_of_rows,
+    centred_product,
     landmark_map,
     least_strain,
     left_out_error,
@@ -21,6 +22,19 @@ from scalemani.embedding.isometric import (
 
 ORACLES = Path(__file__).parent.parent / "oracles"
 FORMS = {"": (0.0, "lstsq"), "_unit": (0.0, "unit"), "_ridge": (1e-3, "lstsq")}
+
+
+def with_left(rows):
+    """The directions of rows, and U."""
+    basis = basis_of_rows(rows)
+    left = centred_product(rows, basis.mean, basis.loadings) / basis.spread
+    return basis, left - left.mean(axis=0)
+
+
+def of_kernel(gram):
+    """The same of a kernel matrix."""
+    basis = basis_of_gram(gram)
+    return basis, basis.loadings * basis.spread
 
 
 def oracle(name):
@@ -52,7 +66,7 @@ def assert_axes(found, expected, tol=1e-9):
 @pytest.mark.parametrize("name", ["linear", "wide", "supervised"])
 def test_the_map_of_rows_is_the_references(name, form):
     expected, (ridge, scale) = oracle(name), FORMS[form]
-    basis, left = basis_of_rows(expected["X"])
+    basis, left = with_left(expected["X"])
     assert basis.rank == expected["rank"]
     np.testing.assert_allclose(basis.spread, expected["singular_values"], rtol=1e-9)
     np.testing.assert_allclose(basis.mean, expected["mean"], rtol=1e-12, atol=1e-15)
@@ -66,7 +80,7 @@ def test_the_map_of_rows_is_the_references(name, form):
 
 def test_one_distance_between_classes_needs_no_entry_of_d():
     expected = oracle("supervised")
-    basis, left = basis_of_rows(expected["X"])
+    basis, left = with_left(expected["X"])
     sums = np.array([left[expected["labels"] == label].sum(axis=0) for label in range(4)])
     within = -0.5 * left.T @ expected["S"] @ left
     projected = within + projected_labels(sums, float(expected["fill"] * expected["longest"]))
@@ -79,7 +93,7 @@ def test_one_distance_between_classes_needs_no_entry_of_d():
 @pytest.mark.parametrize("name", ["linear", "wide", "supervised"])
 def test_leaving_each_row_out_is_what_the_closed_form_says(name):
     expected = oracle(name)
-    basis, left = basis_of_rows(expected["X"])
+    basis, left = with_left(expected["X"])
     found = [left_out_error(left, basis.spread, expected["isomap_Y"], ridge) for ridge in expected["rhos"]]
     np.testing.assert_allclose(found, expected["left_out"], rtol=1e-9)
 
@@ -88,7 +102,7 @@ def test_the_closed_form_is_really_leaving_rows_out():
     rng = np.random.default_rng(0)
     X, Y, ridge = rng.normal(size=(30, 5)) + 7, rng.normal(size=(30, 2)), 0.03
     Y -= Y.mean(axis=0)
-    basis, left = basis_of_rows(X)
+    basis, left = with_left(X)
     alpha, error = ridge * basis.spread[0] ** 2, 0.0
     for row in range(30):
         kept = np.arange(30) != row
@@ -125,7 +139,7 @@ def test_the_map_of_a_kernel_matrix_is_the_references(name, monkeypatch):
         monkeypatch.setattr(isometric, "LEAST_OF_GRAM", 1e-8)
     expected = oracle("kernel")
     kernel = kernels(expected)[name]
-    basis, left = basis_of_gram(kernel(expected["X"], expected["X"]))
+    basis, left = of_kernel(kernel(expected["X"], expected["X"]))
     assert basis.rank == expected[f"{name}_rank"]
     found = least_strain(basis, left.T @ kernel_of(expected["D"]) @ left, 2, float(expected[f"{name}_rho"]))
     np.testing.assert_allclose(found.eigenvalues, expected[f"{name}_lam"], rtol=1e-9)
@@ -141,9 +155,9 @@ def test_nystroms_features_are_the_references():
     expected = oracle("kernel")
     kernel, some = kernels(expected)["wide"], expected["X"][expected["nystrom_rows"]]
     within, negative = landmark_map(kernel(some, some))
-    basis, left = basis_of_rows(kernel(expected["X"], some) @ within)
+    basis, left = with_left(kernel(expected["X"], some) @ within)
     assert negative < 1e-6
-    largest = basis_of_gram(kernel(expected["X"], expected["X"]))[0].spread[0]
+    largest = basis_of_gram(kernel(expected["X"], expected["X"])).spread[0]
     ridge = 1e-4 * largest**2 / basis.spread[0] ** 2
     found = least_strain(basis, left.T @ kernel_of(expected["D"]) @ left, 2, ridge)
     np.testing.assert_allclose(found.eigenvalues, expected["nystrom_lam"], rtol=1e-9)
@@ -155,8 +169,8 @@ def test_nystroms_features_are_the_references():
 def test_the_linear_kernels_matrix_gives_the_map_of_the_rows():
     expected = oracle("wide")
     X, T, projected = expected["X"], expected["T"], kernel_of(expected["D"])
-    rows, left = basis_of_rows(X)
-    gram, of_gram = basis_of_gram(X @ X.T)
+    rows, left = with_left(X)
+    gram, of_gram = of_kernel(X @ X.T)
     one = least_strain(rows, left.T @ projected @ left, 3, 1e-3)
     other = least_strain(gram, of_gram.T @ projected @ of_gram, 3, 1e-3)
     np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=1e-7)
@@ -167,9 +181,9 @@ def test_the_linear_kernels_matrix_gives_the_map_of_the_rows():
 def test_with_as_many_directions_as_there_are_it_is_isomap(name):
     expected = oracle(name)
     if name == "wide":
-        basis, left = basis_of_rows(expected["X"])
+        basis, left = with_left(expected["X"])
     else:
-        basis, left = basis_of_gram(kernels(expected)["narrow"](expected["X"], expected["X"]))
+        basis, left = of_kernel(kernels(expected)["narrow"](expected["X"], expected["X"]))
     assert basis.rank == len(left) - 1
     axes = expected["isomap_Y"].shape[1]
     found = least_strain(basis, left.T @ kernel_of(expected["D"]) @ left, axes)
@@ -179,7 +193,7 @@ def test_with_as_many_directions_as_there_are_it_is_isomap(name):
 
 def test_csr_rows_are_the_same_rows():
     expected = oracle("wide")
-    dense, sparse = basis_of_rows(expected["X"])[0], basis_of_rows(sp.csr_array(expected["X"]))[0]
+    dense, sparse = with_left(expected["X"])[0], basis_of_rows(sp.csr_array(expected["X"]))[0]
     np.testing.assert_allclose(sparse.spread, dense.spread, rtol=1e-9)
     along = np.abs((sparse.loadings * dense.loadings).sum(axis=0))
     assert along[dense.spread > 1.01 * np.r_[dense.spread[1:], 0]].min() > 1 - 1e-6
@@ -192,7 +206,7 @@ def test_many_columns_are_read_for_their_leading_directions(monkeypatch):
     monkeypatch.setattr(isometric, "FEW_ENTRIES", 100)
     monkeypatch.setattr(isometric, "LEADING", 30)
     monkeypatch.setattr(isometric, "PANEL", 1000)
-    basis, left = basis_of_rows(X)
+    basis, left = with_left(X)
     expected = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
     assert basis.rank == 20
     np.testing.assert_allclose(basis.spread, expected[:20], rtol=1e-3)
@@ -207,7 +221,7 @@ def test_numbers_rounding_makes_no_direction(kind):
     X = np.hstack([X, X @ rng.integers(0, 3, (20, 5))]) / (1 if kind is np.uint8 else 7)
     X = X.astype(float if kind is np.uint8 else kind) + (601 if kind is np.float64 else 0)
     X = X.astype(np.int64) if kind is np.uint8 else X
-    assert basis_of_rows(X)[0].rank == 20
+    assert basis_of_rows(X).rank == 20
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.floats(1e-6, 1e6))
@@ -216,7 +230,7 @@ def test_no_linear_map_strains_less_and_units_do_not_matter(seed, axes, unit):
     X, points = rng.normal(size=(40, 6)), rng.normal(size=(40, 3))
     D = cdist(points, points) * (1 + 0.1 * rng.random())
     projected = kernel_of(D)
-    basis, left = basis_of_rows(X * unit)
+    basis, left = with_left(X * unit)
     found = least_strain(basis, left.T @ projected @ left, axes)
     Y = left @ found.turn
     np.testing.assert_allclose(Y, (X * unit - basis.mean) @ found.weights, atol=1e-8 * np.abs(Y).max())
