@@ -188,22 +188,25 @@ class LeastStrain:
     eigenvalues (d,): λ, descending; the squared lengths of the axes (`scale="lstsq"`, no ridge).
     weights (q, d): A.
     turn (r, d): Y = U turn.
+    trace: The sum of all eigenvalues.
     """
 
     eigenvalues: F64
     weights: F64
     turn: F64
+    trace: float
 
 
 def least_strain(
-    basis: Basis, projected: F64, n_components: int, ridge: float = 0.0, scale: str = "lstsq", tolerance: float = 1e-12
+    basis: Basis, projected: F64, n_components: int, ridge: float = 0.0, scale: str = "lstsq", tolerance: float = 1e-7
 ) -> LeastStrain:
     """The map of a projected kernel.
 
     projected (r, r): M = U' K2 U.
     ridge: ρ: α = ρ σ1².
     scale ({"lstsq", "unit"}): Whether axes are as long as D says (least strain), or of length 1 (the paper's).
-    tolerance: Axes with λ <= tolerance λ1 are 0; so are those past the rank.
+    tolerance: Axes with λ <= tolerance λ1 are 0, which float32 distances leave of those that are 0; so are those past
+        the rank.
 
     >>> basis = Basis(np.zeros(1), np.ones((1, 1)), np.array([2.0]))
     >>> least_strain(basis, np.array([[9.0]]), 1).weights
@@ -221,7 +224,7 @@ def least_strain(
     turn[:, :found] = shrink[:, None] * vectors * length
     eigenvalues = np.zeros(n_components)
     eigenvalues[:found] = values
-    return LeastStrain(eigenvalues, blas.product(basis.loadings, turn / spread[:, None]), turn)
+    return LeastStrain(eigenvalues, blas.product(basis.loadings, turn / spread[:, None]), turn, float(np.trace(inside)))
 
 
 def projected_labels(sums: F64, fill: float) -> F64:

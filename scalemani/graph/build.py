@@ -51,8 +51,6 @@ class Graph:
         Points in each, the largest first.
     means : ndarray of shape (n,), float64, or None
         Mean distance of each vertex to its neighbours, where edges were divided by them.
-    class_starts : ndarray of shape (c + 1,), int64, or None
-        Of a graph that is connected within each of c classes alone: the first vertex of each, and n.
     """
 
     matrix: csr_array
@@ -62,7 +60,6 @@ class Graph:
     n_components: int
     component_sizes: I64
     means: F64 | None = None
-    class_starts: I64 | None = None
 
     def vertex_of(self, m: int) -> I64:
         """The vertex of each of m distinct rows, -1 of one that was dropped."""

@@ -53,7 +53,7 @@ class Features(Step):
                 f"metric={parameters.metric!r}: X holds distances, and a map of features needs rows of features; give "
                 "those with a metric of rows"
             )
-        if parameters.stores and points.classes is not None:
+        if parameters.stores and points.class_starts is not None:
             what = "keep_distances=True" if parameters.keep_distances else "distances='stored'"
             what = "ridge='loo'" if parameters.ridge == "loo" else what
             raise ScalemaniError(f"{what} with labels: distances are found only within classes; leave one of them out")
@@ -164,8 +164,8 @@ class Features(Step):
     # ---- what it will take ----
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
-        """A kernel matrix with its eigenvectors, or U and the triangle of the rows."""
-        n, p, rank = size.n, size.features, most_directions(size)
+        """A kernel matrix with its eigenvectors, or U, and R of the rows' QR."""
+        n, rank, width = size.n, most_directions(size), feature_count(size)
         parameters: Any = size.parameters
         if parameters.kernel != "linear" and parameters.nystrom is None:
             return Needs(
@@ -173,7 +173,6 @@ class Features(Step):
                 remedies=["give nystrom=1000, which stands for all rows by some"],
                 disk=8 * n * rank,
             )
-        width = p if parameters.kernel == "linear" else parameters.nystrom
         return Needs(
             client={"directions": 2 * 8 * n * rank, "their factors": 6 * 8 * width * min(width, 2 * MOST_COLUMNS)},
             disk=8 * width * rank,
@@ -203,6 +202,12 @@ class ProjectedKernel:
     def combine(self, total: F64, part: F64) -> None:
         """Add them."""
         total += part
+
+
+def feature_count(size: FitSize) -> int:
+    """Features: columns of X, or rows whose kernel values they are."""
+    asked: Any = size.parameters
+    return size.features if asked.kernel == "linear" else int(asked.nystrom or size.n)
 
 
 def most_directions(size: FitSize) -> int:

@@ -154,8 +154,8 @@ class GraphStep(Step):
         store.write_array("bridge_lengths", graph.bridge_lengths)
         if graph.means is not None:
             store.write_array(MEANS, graph.means)
-        if graph.class_starts is not None:
-            store.write_array(CLASS_STARTS, graph.class_starts)
+        if points.class_starts is not None:
+            store.write_array(CLASS_STARTS, points.class_starts)
         store.finish(
             GraphRecord(
                 fields=self.fields(work.parameters, points.kind),
@@ -165,7 +165,7 @@ class GraphStep(Step):
                 n_components=int(graph.n_components),
                 component_sizes=[int(size) for size in np.sort(graph.component_sizes)[::-1][:100]],
                 n_bridges=len(graph.bridges),
-                n_classes=None if graph.class_starts is None else len(graph.class_starts) - 1,
+                n_classes=None if points.class_starts is None else len(points.class_starts) - 1,
             )
         )
         if again is not None:

@@ -48,7 +48,7 @@ class Input:
 
     n_rows, n_features: As the user gave them.
     distinct (n_rows,): Distinct point of each row.
-    classes (n_distinct,): Class of each point, where rows have labels and edges are within classes.
+    class_starts (c + 1,): The first vertex of each class, and n, where rows have labels: edges are within classes.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Input:
     n_distinct: int
     distinct: I64
     fingerprint: str
-    classes: I64 | None = None
+    class_starts: I64 | None = None
 
     def lists(
         self, parameters: Parameters, kept: Pieces | None = None, progress: Done = silent
@@ -460,7 +460,7 @@ def check_sizes(parameters: Parameters, given: Any) -> None:
     elif given.kind == "features" and callable(metric):
         numbers = np.unique(given.distinct, return_index=True)[1]
         check_function(metric, function_parameters(extra), given.points.rows, numbers)
-    if given.kind in SEARCHED and given.classes is None and k is not None and k >= n:
+    if given.kind in SEARCHED and given.class_starts is None and k is not None and k >= n:
         raise ScalemaniError(f"n_neighbors={k} needs at least {k + 1} distinct rows; X has {n}{repeats}")
     if parameters.edge_weights == "conformal" and given.kind == "graph" and not given.listed:
         raise ScalemaniError(

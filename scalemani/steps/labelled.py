@@ -1,4 +1,4 @@
-"""Rows of features with labels: neighbours and edges within each class alone, classes one behind the other.
+"""Rows of features with labels: neighbours and edges within each class alone, classes one after another.
 
 Equal rows of two classes are two points. The graph of each class is connected, by bridges where it falls apart; no path
 leads from one class to another.
@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from scalemani.aliases import I64
@@ -30,23 +29,22 @@ from scalemani.storage.pieces import Pieces
 class LabelledInput(FeatureInput):
     """Rows of features that have labels.
 
-    classes (n_distinct,): Class of each distinct point.
     class_names: Labels as text, sorted.
     by_class (n_distinct,): Distinct points, class by class.
     class_starts (c + 1,): Where each class begins there, and n_distinct.
     """
 
-    classes: I64
+    class_starts: I64
 
     def __init__(
         self, X: Any, labels: Labels, metric: Any, memory: int | None = None, folder: str | None = None
     ) -> None:
         super().__init__(X, metric, memory, folder, labels)
         self._folder, self.class_names = folder, labels.names
-        self.classes = np.empty(self.n_distinct, np.int64)
-        self.classes[self.distinct] = labels.codes
-        self.by_class = np.argsort(self.classes, kind="stable").astype(np.int64)
-        self.class_starts = np.concatenate([[0], np.cumsum(np.bincount(self.classes))]).astype(np.int64)
+        classes = np.empty(self.n_distinct, np.int64)
+        classes[self.distinct] = labels.codes
+        self.by_class = np.argsort(classes, kind="stable").astype(np.int64)
+        self.class_starts = np.concatenate([[0], np.cumsum(np.bincount(classes))]).astype(np.int64)
         alone = np.flatnonzero(self._sizes == 1)
         if len(alone) == len(self.class_names):
             raise ScalemaniError(
@@ -56,7 +54,7 @@ class LabelledInput(FeatureInput):
         if len(alone):
             warn(
                 f"{len(alone)} of {len(self.class_names)} classes of y have a single distinct row (the first: "
-                f"{self.class_names[alone[0]]!r:.60}): such a class is one point, and no more than its mean is known",
+                f"{self.class_names[alone[0]]!r:.60}): such a class is a single point",
                 ScalemaniWarning,
             )
 
@@ -66,7 +64,7 @@ class LabelledInput(FeatureInput):
         return np.diff(self.class_starts)
 
     def search_bytes(self, parameters: Parameters, edges: int) -> int:
-        """Besides the rows of the largest class, once more."""
+        """Also a copy of the largest class's rows."""
         return super().search_bytes(parameters, edges) + self.held() * int(self._sizes.max()) // self.n_distinct
 
     def least_edges(self, parameters: Parameters, n: int) -> int:
@@ -110,7 +108,7 @@ class LabelledInput(FeatureInput):
                     random_state=parameters.random_state,
                     search=search,
                     room=self.room(n_neighbors or 0),
-                    kept=None if kept is None else _PiecesOfClass(kept, start),
+                    kept=kept and Pieces(kept.folder, kept.check, kept.of, f"class_{start}_"),
                     progress=lambda done, before=start: progress(before + done),  # type: ignore[misc]
                 )
             )
@@ -127,7 +125,7 @@ class LabelledInput(FeatureInput):
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             np.concatenate([lists.indices + start for lists, start in zip(found, starts[large], strict=True)]),
             np.concatenate([lists.distances for lists in found]),
-            method=max(lists.method for lists in found),  # "nndescent" if any is
+            method=max((lists.method for lists in found), key="nndescent".__eq__),  # that one if any is
             recall=min(lists.recall for lists in found),
             stats=SearchStats(
                 sum(known) if len(known) == len(found) else None,
@@ -138,7 +136,7 @@ class LabelledInput(FeatureInput):
         ).in_order(np.argsort(self.by_class))
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
-        """The graph of each class, connected and in vertex order, one behind the other."""
+        """The graph of each class, connected and in vertex order, one after another."""
         self.make_search(parameters)
         assert lists is not None
         ordered = lists.in_order(self.by_class)
@@ -150,14 +148,13 @@ class LabelledInput(FeatureInput):
         lengths = np.concatenate([one.bridge_lengths for one in graphs])
         by_length = np.argsort(lengths, kind="stable")
         graph = Graph(
-            matrix=_block_diagonal([one.matrix for one in graphs]),
+            matrix=csr_array(block_diag([one.matrix for one in graphs], format="csr")),
             order=np.concatenate([one.order for one in graphs]),
             bridges=bridges[by_length],
             bridge_lengths=lengths[by_length],
             n_components=len(graphs),
             component_sizes=np.sort(self._sizes)[::-1],
             means=np.concatenate([one.means for one in graphs]) if parameters.edge_weights == "conformal" else None,
-            class_starts=self.class_starts,
         )
         return self._in_range(graph)
 
@@ -182,33 +179,6 @@ class LabelledInput(FeatureInput):
             raise ScalemaniError(f"in the class {name!r:.60} of y: {error}") from error
         means = np.ones(1) if conformal and alone else graph.means  # no edge is divided by it
         return replace(graph, order=members[graph.order], bridges=members[graph.bridges], means=means)
-
-
-def _block_diagonal(blocks: list[csr_array]) -> csr_array:
-    """Graphs one behind the other; stored zeros stay edges."""
-    starts = np.concatenate([[0], np.cumsum([block.shape[0] for block in blocks])])
-    entries = np.concatenate([[0], np.cumsum([block.nnz for block in blocks])])
-    indptr = [block.indptr[1:] + before for block, before in zip(blocks, entries[:-1], strict=True)]
-    indices = [block.indices + start for block, start in zip(blocks, starts[:-1], strict=True)]
-    data = np.concatenate([block.data for block in blocks])
-    n = int(starts[-1])
-    return csr_array((data, np.concatenate(indices), np.concatenate([[0], *indptr])), shape=(n, n))
-
-
-class _PiecesOfClass(Pieces):
-    """The pieces of one class, in the folder of all: searches give the same names in each."""
-
-    def __init__(self, kept: Pieces, start: int) -> None:
-        super().__init__(kept.folder, kept.check, kept.of)
-        self._of_class = f"class_{start}"
-
-    def get(self, name: str, of: str | None = None, counts: int = 1) -> list[NDArray[Any]] | None:
-        """The arrays of a piece, or None."""
-        return super().get(f"{self._of_class}_{name}", of, counts)
-
-    def put(self, name: str, arrays: Any, of: str | None = None, counts: int = 1) -> None:
-        """Keep a piece."""
-        super().put(f"{self._of_class}_{name}", arrays, of, counts)
 
 
 def read_labelled(

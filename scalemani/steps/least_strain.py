@@ -1,4 +1,4 @@
-"""The linear map of least strain: from what was taken of D, the features and a ridge."""
+"""The linear map of least strain: from the projected kernel, the features and a ridge."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from scalemani.kernel import blas
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.features import PROJECTED, basis_in, left_vectors
+from scalemani.steps.features import PROJECTED, basis_in, feature_count, left_vectors
 from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
 from scalemani.steps.placement import Placement
 from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, NamesRecord, SolveFields, SolveRecord
@@ -24,9 +24,8 @@ from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore
 
 WEIGHTS, BACK, COORDINATES = "map_weights", "map_back", "map_coordinates"
-TOLERANCE = 1e-7  # of the largest eigenvalue: what float32 distances leave of smaller ones is rounding
 LINEAR_RIDGE, KERNEL_RIDGE = 1e-3, 1e-4  # unless given
-MOST_AXES = 60  # of the landmarks' own
+MOST_AXES = 60  # of the landmarks' Isomap
 MOST_SHOWN = 10  # axes, and features of each, that are told of
 SAME = 1e-6  # relative: products of the same numbers by another processor
 
@@ -125,7 +124,7 @@ class Map(Step):
             left = left_vectors(work)
             errors = [(rho, left_out_error(left, basis.spread, targets - targets.mean(axis=0), rho)) for rho in GRID]
             ridge = min(errors, key=lambda one: one[1])[0]
-        found = least_strain(basis, projected, asked + 1, ridge, fields.scale, tolerance=TOLERANCE)
+        found = least_strain(basis, projected, asked + 1, ridge, fields.scale)
         said, active = [], int((np.abs(found.turn[:, :asked]).max(axis=0) > 0).sum())
         if active < asked:
             said.append(
@@ -148,7 +147,7 @@ class Map(Step):
                 left_out=errors,
                 eigenvalues=found.eigenvalues[:asked].tolist(),
                 next_eigenvalue=None if following is None else float(following),
-                trace=_trace(projected, basis.spread, ridge),
+                trace=found.trace,
                 warnings=said,
             )
         )
@@ -166,12 +165,10 @@ class Map(Step):
         if state is None or any(name.startswith(("map_", "feature_", PROJECTED)) for name in broken):
             return
         basis, asked = basis_in(store), state.fields.n_components
-        found = least_strain(
-            basis, store.read_array(PROJECTED), asked, state.ridge, state.fields.scale, tolerance=TOLERANCE
-        )
+        found = least_strain(basis, store.read_array(PROJECTED), asked, state.ridge, state.fields.scale)
         size = max(abs(state.eigenvalues[0]), float(np.abs(found.eigenvalues).max()))
         if (np.abs(found.eigenvalues - state.eigenvalues) > SAME * size).any():
-            yield Fault("array", WEIGHTS, "the eigenvalues are not those of what was taken of D")
+            yield Fault("array", WEIGHTS, "the eigenvalues do not follow from the projected kernel")
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
         """Solve again."""
@@ -183,7 +180,7 @@ class Map(Step):
             if not has_landmarks(store):  # taken while D is read, which the fit does
                 store.forget(FitRecord.STEP, self.name, *(() if store.has_distances else (DistancesRecord.STEP,)))
                 store.remove_array(PROJECTED)
-                return ["left to the same fit with the same points, which goes on: what the map is made of"]
+                return ["left to the same fit with the same points, which goes on: the projected kernel"]
             self._project(work)
         fit = store.record(FitRecord)
         self._make(work, state.fields)
@@ -192,7 +189,7 @@ class Map(Step):
         return ["the map was solved again"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
-        """Eigenvalues, and what part of the projected kernel they are."""
+        """Eigenvalues, ridge, warnings, and which features make the axes."""
         state = store.needed(MapRecord)
         return {
             "eigenvalues": state.eigenvalues,
@@ -210,9 +207,9 @@ class Map(Step):
         return store.read_array(COORDINATES)
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
-        """The coordinates, twice."""
-        p = size.parameters.n_components
-        return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=8 * p * (size.n + 2 * size.features))
+        """The coordinates in four forms; on the disk with the weights, and the way back."""
+        p, width = size.parameters.n_components, feature_count(size)
+        return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=8 * p * (size.n + 2 * width))
 
 
 def _largest(store: RunStore) -> list[list[dict[str, Any]]]:
@@ -257,9 +254,3 @@ def _back(turn: F64, spread: F64, loadings: F64) -> F64:
     """B of X ≈ mean + Y B, by least squares over the training rows: (Y'Y)^-1 Y'JX, where JX = U Σ V'."""
     inverse = np.linalg.pinv(turn)  # of Y, since U is orthonormal
     return np.asarray(blas.product(inverse * spread, loadings.T))
-
-
-def _trace(projected: F64, spread: F64, ridge: float) -> float:
-    """Of T M T."""
-    shrunk = spread**2 / (spread**2 + ridge * spread[0] ** 2)
-    return float((np.diagonal(projected) * shrunk).sum())

@@ -1,7 +1,7 @@
-"""Distances that are not stored: rows of D are found, what is asked of them is taken, and they are gone.
+"""Rows of D are found, summed into M, and dropped: D is never stored.
 
-M = -1/2 U' (D∘D) U is what a linear map asks of D. With classes there is a D in each alone, and one distance between
-them (:func:`scalemani.embedding.isometric.projected_labels`). Parts are added up in the order of the rows, and the sum
+M = -1/2 U' (D∘D) U is all that a linear map asks of D. With classes each class has its own D, and there is one distance
+between classes (:func:`scalemani.embedding.isometric.projected_labels`). Parts are added up in the order of the rows, and the sum
 so far is kept, so that a stopped fit goes on with the same bits.
 """
 
@@ -33,14 +33,14 @@ FILL = 10.0  # distance between classes, in the longest within one: from 2 on it
 
 
 class PassingDistances(Step):
-    """What a linear map asks of D, taken of its rows while they are in memory."""
+    """M, summed over rows of D while they are in memory."""
 
     record, title = DistancesRecord, "geodesics"
     arrays = {DISTANCE_COUNTS: "sums", PROJECTED: "sums", "pieces_geodesics": "pieces"}
     mends = {"sums": "makes them again", "pieces": "removes it"}
 
     def run(self, work: Work) -> None:
-        """Find all rows, and keep what was taken of them; a run that was stopped goes on."""
+        """Find all rows, and keep the sums; a run that was stopped goes on."""
         store = work.store
         if store.record(DistancesRecord) is None:
             self._make(work)
@@ -88,7 +88,7 @@ class PassingDistances(Step):
         return ["sums over some rows of D"] if store.pieces(self.name).count("sum") else []
 
     def left(self, store: RunStore) -> set[str]:
-        """What was taken."""
+        """The sums."""
         if store.record(DistancesRecord) is None:
             return set()
         classes = store.needed(GraphRecord).n_classes is not None
@@ -99,7 +99,7 @@ class PassingDistances(Step):
         if waiting:
             return []
         self._make(work)
-        return ["what is taken of D was taken again"]
+        return ["the sums over D were made again"]
 
     # ---- what it will take ----
 
@@ -125,7 +125,7 @@ class PassingDistances(Step):
             disk=part,
             tasks=rows,
             pieces=[f"{rows} for rows of D"],
-            lines=[("distances D", "not stored: rows are found, and what the map asks of them is taken")],
+            lines=[("distances D", "not stored: only sums over its rows are kept")],
             numbers={"tile_size": cut},
         )
 
@@ -166,5 +166,5 @@ def _passing(path: str, identity: str, start: int, stop: int, end: int, work: Pa
     for at in range(0, end - start, PANEL):
         panel = upper[:, at : at + PANEL]
         products += blas.product(blas.by_rows(panel), left[start + at : start + at + panel.shape[1]])
-    shared_run(path, identity)  # another run may have come
+    shared_run(path, identity)  # raises if another run has taken this one's place
     return blas.product(left[start:stop].T.astype(np.float64), products), counts, longest

@@ -41,11 +41,12 @@ class Pieces:
 
     check: Called before anything is changed: it raises where another process has taken over.
     of: Digest of what the pieces were made from (:func:`digest`), where it is the same for all.
+    prefix: Before all names, which others may use in the same folder.
     found, made: Pieces that were there, and that were put, since this object was made.
     """
 
-    def __init__(self, folder: Location, check: Callable[[], None], of: str = "") -> None:
-        self.folder, self.check, self.of = folder, check, of
+    def __init__(self, folder: Location, check: Callable[[], None], of: str = "", prefix: str = "") -> None:
+        self.folder, self.check, self.of, self._prefix = folder, check, of, prefix
         self.found = self.made = 0
 
     def get(self, name: str, of: str | None = None, counts: int = 1) -> list[NDArray[Any]] | None:
@@ -55,7 +56,7 @@ class Pieces:
         counts: As how many it counts among those that were found.
         """
         try:
-            content = read_plain(self.folder / f"{name}{SUFFIX}", MOST_BYTES)
+            content = read_plain(self.folder / f"{self._prefix}{name}{SUFFIX}", MOST_BYTES)
             arrays = _unpacked(content, name, self.of if of is None else of)
         except (DamagedStoreError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
@@ -67,12 +68,12 @@ class Pieces:
         self.check()
         with room_for(self.folder, 4096):
             self.folder.make_folder()
-        (self.folder / f"{name}{SUFFIX}").put(_packed(name, self.of if of is None else of, arrays))
+        (self.folder / f"{self._prefix}{name}{SUFFIX}").put(_packed(name, self.of if of is None else of, arrays))
         self.made += counts
 
     def count(self, beginning: str) -> int:
         """How many there are whose names begin so, whatever they were made from."""
-        return len(list(self.folder.glob(f"{beginning}*{SUFFIX}")))
+        return len(list(self.folder.glob(f"{self._prefix}{beginning}*{SUFFIX}")))
 
     def drop(self, names: Iterable[str] | None = None) -> None:
         """Let go of pieces that nothing needs any more: of these, or of all and their folder."""
@@ -80,7 +81,7 @@ class Pieces:
             return
         self.check()
         for name in names or ():
-            (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
+            (self.folder / f"{self._prefix}{name}{SUFFIX}").unlink(missing_ok=True)
         if names is None:
             self.folder.remove()
 
