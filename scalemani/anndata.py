@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.estimators import Embedder, Isomap, IsometricProjection, KernelIsomap, load
 from scalemani.graph.edges import csr_of, two_directions
+from scalemani.methods import word_of
 from scalemani.neighbors.functions import function_name
 from scalemani.neighbors.metrics import GIVEN_METRICS
 from scalemani.parameters import PASSING
@@ -116,9 +117,10 @@ def isometric_projection(
     labels : str, optional
         The column of obs with the class of each observation, for the supervised form. Missing ones are refused.
     """
-    if labels is not None and labels not in getattr(adata, "obs", {}):
+    if labels is not None and (not isinstance(labels, str) or labels not in getattr(adata, "obs", {})):
         known = ", ".join(map(repr, getattr(adata, "obs", {}))) or "none"
-        raise ScalemaniError(f"labels={labels!r} is no column of obs; there are {known}")
+        given = repr(labels) if isinstance(labels, str) else f"of the type {type(labels).__name__}"
+        raise ScalemaniError(f"labels={given} is no column of obs: give the name of one; there are {known}")
     return _embed(IsometricProjection, adata, use_rep, key_added, labels=labels, **options)
 
 
@@ -135,6 +137,8 @@ def _embed(
     **parameters: Any,
 ) -> Any:
     """All methods: see :func:`isomap`."""
+    if labels is not None and estimator is not IsometricProjection:
+        raise ScalemaniError(f"labels={labels!r}: {estimator.__name__} takes none; leave it out")
     name = _checked_name(adata, key_added, copy)
     if use_distances:
         for option, given in (("metric", parameters.get("metric")), ("use_rep", use_rep)):
@@ -160,7 +164,7 @@ def _embed(
 
 
 def project(
-    adata: Any, model: Any, use_rep: str | None = None, key_added: str = "isomap", *, copy: bool = False
+    adata: Any, model: Any, use_rep: str | None = None, key_added: str | None = None, *, copy: bool = False
 ) -> Any:
     """Place the observations of another AnnData in a fit.
 
@@ -170,8 +174,8 @@ def project(
     model : path or estimator
         A store, or a fitted estimator.
     use_rep, key_added, copy
-        As in :func:`isomap`. The representation must mean the same as in the fit: principal components are those
-        of the training data.
+        As in :func:`isomap`; the usual key is that of the model's method. The representation must mean the same as in
+        the fit: principal components are those of the training data.
 
     Raises
     ------
@@ -179,7 +183,8 @@ def project(
         The model was fitted on distances or on other features, such as variables of other names.
     """
     fitted = model if isinstance(model, Embedder) else load(model)
-    name = _checked_name(adata, key_added, copy)
+    usual = word_of(type(fitted)).removeprefix("kernel-").replace("-", "_")
+    name = _checked_name(adata, usual if key_added is None else key_added, copy)
     if fitted.metric in GIVEN_METRICS:
         raise ScalemaniError("the model was fitted on distances, not on features: use its transform, on distances")
     where, X = _representation(adata, use_rep)
@@ -206,6 +211,8 @@ def _written(adata: Any, name: str, copy: bool, coordinates: Any, account: dict[
     result = adata.copy() if copy else adata
     if weights is not None:
         result.varm[name] = np.array(weights)
+    elif name in result.varm:  # of a fit before
+        del result.varm[name]
     result.obsm[f"X_{name}"] = np.array(coordinates, np.float64)
     result.uns[name] = account
     return result if copy else None

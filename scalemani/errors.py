@@ -9,9 +9,10 @@ import importlib
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import FrameType
 from typing import Any
@@ -166,6 +167,38 @@ def keeping_warnings() -> Iterator[list[tuple[str, type[ScalemaniWarning]]]]:
         yield said
     finally:
         _kept.reset(token)
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A task's result, and what it warned of."""
+
+    result: Any
+    said: list[tuple[str, type[ScalemaniWarning]]]
+
+
+def noted(function: Callable[..., Any], *arguments: Any) -> Any:
+    """``function(*arguments)``, as a :class:`Warned` where it warned of something."""
+    with keeping_warnings() as said:
+        result = function(*arguments)
+    return Warned(result, said) if said else result
+
+
+class Once:
+    """Warns of what many tasks say, each thing once."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, type[ScalemaniWarning]]] = set()
+
+    def result(self, found: Any) -> Any:
+        """What :func:`noted` gave, after its warnings."""
+        if not isinstance(found, Warned):
+            return found
+        for said in found.said:
+            if said not in self._said:
+                self._said.add(said)
+                warn(*said)
+        return found.result
 
 
 def warn(message: str, category: type[ScalemaniWarning]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from scalemani.cluster.kernel_cache import check_compiler
 from scalemani.cluster.machine import give_back
 from scalemani.cluster.threads import single_blas_thread
+from scalemani.errors import Once, noted
 from scalemani.progress import Progress
 from scalemani.storage.forks import FIT, doing
 
@@ -90,6 +91,6 @@ class Cluster:
 
         Raises Exception: A task's own.
         """
-        more = () if shared is None else (shared,)
+        more, once = () if shared is None else (shared,), Once()
         for task in tasks:
-            yield function(*task, *more)
+            yield once.result(noted(function, *task, *more))

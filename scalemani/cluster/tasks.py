@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from scalemani.cluster import health
 from scalemani.cluster.health import Calls, Cancelled, lost_task
-from scalemani.cluster.workers import SharedFolder, UnseenWorker, Warned, guarded
-from scalemani.errors import BlindWorkerWarning, ClusterLostError, warn
+from scalemani.cluster.workers import SharedFolder, UnseenWorker, guarded
+from scalemani.errors import BlindWorkerWarning, ClusterLostError, Once, noted, warn
 
 SCATTER_SECONDS = 5  # until a scheduler without workers says so; it is asked again
 
@@ -69,7 +69,7 @@ class TaskWindow:
         self._handle: Any = None
         self._pieces: deque[_Piece] = deque()  # in flight, the one that is waited for first
         self._tasks: Iterator[tuple[Any, ...]] | None = None  # none once there are no more
-        self._warned: set[str] = set()
+        self._warned, self._once = set[str](), Once()
 
     def results(self, tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """Yield what the tasks give, in order."""
@@ -122,10 +122,10 @@ class TaskWindow:
     def _submitted(self, piece: _Piece) -> _Piece:
         """Submit a piece, on workers that see the store where some are known not to."""
         handle = () if self._shared is None else (self._handle,)
-        if not self._calls.watched:
-            piece.future = self._client.submit(self._function, *piece.task, *handle, pure=False)
-            return piece
         options: dict[str, Any] = {"key": f"{self._function.__name__}-{uuid.uuid4().hex}"}
+        if not self._calls.watched:
+            piece.future = self._client.submit(noted, self._function, *piece.task, *handle, **options)
+            return piece
         piece.only_on = frozenset(self._calls.seeing()) if self._calls.without_store else None
         if piece.only_on:
             options |= {"workers": sorted(piece.only_on), "allow_other_workers": False}
@@ -149,12 +149,8 @@ class TaskWindow:
         while tries < health.TRIES:
             try:
                 found = self._answer(piece)
-                if isinstance(found, Warned):
-                    for said in found.said:
-                        warn(*said)
-                    return found.result
                 if not isinstance(found, UnseenWorker):
-                    return found
+                    return self._once.result(found)
                 self._introduce(piece)
             except _Room:  # here, and not in the wait: what reads the tasks has errors of its own
                 self._fill()

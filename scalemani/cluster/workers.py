@@ -19,7 +19,7 @@ from scalemani import __version__
 from scalemani.cluster.health import Calls
 from scalemani.cluster.machine import free_memory, give_back
 from scalemani.cluster.threads import single_blas_thread
-from scalemani.errors import ScalemaniError, ScalemaniWarning, StoreUnreachableError, keeping_warnings
+from scalemani.errors import ScalemaniError, StoreUnreachableError, noted
 from scalemani.storage.files import Location, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.records import MOST_DOCUMENT_BYTES, ROOT
@@ -133,14 +133,6 @@ class UnseenWorker:
     """A task's answer where its process has not read back the run's token yet: the task was not begun."""
 
 
-@dataclass(frozen=True)
-class Warned:
-    """A task's result, and what it warned of, which nobody sees in its own process."""
-
-    result: Any
-    said: list[tuple[str, type[ScalemaniWarning]]]
-
-
 def guarded(token: str | None, function: Callable[..., Any], *arguments: Any) -> Any:
     """``function(*arguments)`` with one BLAS thread, in a process that sees the run's store.
 
@@ -148,6 +140,5 @@ def guarded(token: str | None, function: Callable[..., Any], *arguments: Any) ->
     """
     if token is not None and token not in _passed:
         return UnseenWorker()
-    with single_blas_thread(), keeping_warnings() as said:
-        result = function(*arguments)
-    return Warned(result, said) if said else result
+    with single_blas_thread():
+        return noted(function, *arguments)

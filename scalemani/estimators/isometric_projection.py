@@ -24,7 +24,7 @@ BACK, MEAN, WEIGHTS = "map_back", "feature_mean", "map_weights"
 
 @dataclass(eq=False, repr=False)
 class IsometricProjection(Embedder, IsometricArguments):
-    """Isometric projection: a linear map of the features that keeps geodesic distances as well as one can.
+    """Isometric projection: a linear map of the features that keeps geodesic distances as well as a linear map can.
 
     Geodesic distances along a neighbour graph are found as for :class:`scalemani.Isomap`, but not stored. New points
     are placed by their features alone: no graph, no D and, with the linear kernel, no training rows. Parameters that
@@ -33,13 +33,13 @@ class IsometricProjection(Embedder, IsometricArguments):
     Parameters
     ----------
     ridge : float or "loo", optional
-        Penalty on the map, as a share of the largest variance of the features: what keeps new points near where their
-        training points are, if there are as many features as rows. None: 1e-3, with a kernel 1e-4. 0 is the paper's.
-        "loo": of 1e-8 to 1 the one by which Isomap's coordinates are predicted best, each row left out in turn
+        Penalty on the map, as a share of the largest variance of the features. It keeps new points near their training
+        neighbours where there are as many features as rows. None: 1e-3, with a kernel 1e-4. 0 is the paper's.
+        "loo": the value from 1e-8 to 1 that predicts Isomap's coordinates best, by leave-one-out
         (`spectrum_["left_out"]`); distances are stored meanwhile.
     scale : {"lstsq", "unit"}, default "lstsq"
         "lstsq": axes are as long as the geodesic distances say (the least strain). "unit": all of length 1, as in the
-        paper (a'X'Xa = 1).
+        paper (a'X'Xa = 1, with a ridge a'(X'X + αI)a = 1).
     kernel : {"linear", "rbf", "poly", "sigmoid", "cosine", "precomputed"}, default "linear"
         Of what features the map is linear: the columns of X, or values of a kernel, by scikit-learn's names. "rbf" is
         the paper's Gaussian kernel exp(-|x-y|²/σ²), with gamma = 1/σ². "precomputed": X is a dense (n, n) matrix of
@@ -51,12 +51,15 @@ class IsometricProjection(Embedder, IsometricArguments):
         Of "poly" and "sigmoid".
     nystrom : int, optional
         Kernel values to so many rows, which stand for all (Nyström's features): for more than some thousand rows.
+    supervised : bool, default True
+        Whether y, where it is given to `fit`, holds labels to be used. False ignores it, for a pipeline that hands its
+        y to every step.
     distances : {None, "stored", "recomputed"}, default None
         Whether D is stored while the map is made; None: only for ``ridge="loo"``. It is kept after that with
-        ``keep_distances=True`` (here False unless given).
+        ``keep_distances=True`` (here False unless given), which stores it, too.
     landmarks : int or array-like of int, optional
-        As in `KernelIsomap`: for more rows than D can be found of. The map is that of the coordinates of all rows by
-        the landmarks' own Isomap, of up to 60 axes.
+        As in `KernelIsomap`, where there are too many rows to find D. The map is fitted to the coordinates that
+        landmark Isomap gives all rows, on up to 60 axes.
     indefinite : {"error", "drop"}, default "error"
         What is done about a kernel with negative eigenvalues on these rows, as "sigmoid" has them most of the time.
 
@@ -64,19 +67,23 @@ class IsometricProjection(Embedder, IsometricArguments):
     ----------
     embedding_ : ndarray, shape (n_samples, n_components)
     eigenvalues_ : ndarray, shape (n_components,)
-        Of the projected kernel: with "lstsq" the squared lengths of the axes.
+        Of the projected kernel. With "lstsq" and ``ridge=0`` they are the squared lengths of the axes; a ridge makes
+        axes a little shorter than that.
     components_ : ndarray, shape (n_components, n_features)
         With the linear kernel: the weight of each feature on each axis; ``(X - mean_) @ components_.T`` places X.
     mean_ : ndarray, shape (n_features,)
     spectrum_ : dict
-        `eigenvalues`, `next_eigenvalue`, `trace` of the projected kernel, `rank` (directions of the features), `ridge`,
-        `scale`, `kernel`, `gamma`, `n_references`, `negative_share`; and of the graph as in `KernelIsomap`.
+        `eigenvalues`, `next_eigenvalue`, `trace` of the projected kernel, `lengths` of the axes, `rank` (directions of
+        the features), `ridge`, `scale`, `kernel`, `gamma`, `n_references`, `negative_share`; and of the graph as in
+        `KernelIsomap`.
 
     Notes
     -----
     Cai, He & Han, "Isometric projection", report UIUCDCS-R-2006-2747 (2006). Its unsupervised form is ``fit(X)``, its
-    supervised one ``fit(X, y)`` with a label for each row: edges are within classes, and classes are ten times the
-    longest distance within one apart.
+    supervised one ``fit(X, y)`` with a label for each row: edges join rows of one class, and the distance between
+    classes is ten times the longest within one. A class that falls apart is joined by bridges, with a warning, whatever
+    `disconnected` says; no edges are looked for that leap (`shortcuts`). The more classes overlap, the more ridge it
+    takes: try 1e-2, too.
 
     Examples
     --------
@@ -133,7 +140,7 @@ class IsometricProjection(Embedder, IsometricArguments):
 
         check_is_fitted(self)
         if self.spectrum_["kernel"] != "linear":
-            raise ScalemaniError(f"kernel={self.kernel!r}: only the linear kernel's map can be turned round")
+            raise ScalemaniError(f"kernel={self.kernel!r}: only the linear kernel's map can be inverted")
         rows = check_array(Y, dtype=np.float64, input_name="Y", ensure_min_samples=0)
         if rows.shape[1] != len(self.components_):
             raise ScalemaniError(f"Y has shape {rows.shape}: (rows, {len(self.components_)}) is needed")

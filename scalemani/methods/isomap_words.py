@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.aliases import I64
 from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, said_of_list, side, sides
 from scalemani.kernel.constant import DEFINITE
-from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words
-from scalemani.steps.sources import landmark_rows
-from scalemani.storage.run import RunStore
+from scalemani.methods.words import CHOSEN, Account, Chart, Compared, Notice, Row, Section, Table, Words, by_landmarks
 from scalemani.words import column, count, number, percent, plain_number, two_digits
 
 _TITLES = {"none": "Isomap", "lingoes": "Isomap, Lingoes' correction", "flip": "Isomap, spectrum flipped"}
-_CHOSEN = {"maxmin": ("by maxmin", "each the farthest from those before it along the graph")}
-_CHOSEN |= {"random": ("at random", "drawn at random"), "given": ("as given", "given by their rows")}
 _NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
 _SOME_NEGATIVE = 0.1  # of the trace
 _MOST_ROWS = 20
@@ -72,7 +67,7 @@ class IsomapWords(Words):
 
     def title(self, s: Account, what: str) -> str:
         """With the correction and the number of landmarks."""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if _by_landmarks(s) else ""
+        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
         return f"{_TITLES.get(_correction_of(s), 'Kernel Isomap')}: {what}{by}"
 
     def notes(self, s: Account) -> list[str]:
@@ -88,14 +83,13 @@ class IsomapWords(Words):
                 if s.get("edge_weights") == "conformal"
                 else []
             ),
-            *_landmark_lines(s),
             ("correction", _correction(s, plain_number)),
             ("eigenvalues", _numbers(s["eigenvalues"])),
             ("shares of trace", _bounded(s, "share")),
             *([("  without shift", _numbers(s["share_unshifted"]))] if s["shift"] else []),
             *(_share_lines(s) if everything else []),
             ("residuals", _numbers(s["residuals"])),
-            *([] if _by_landmarks(s) else [("reads of D", f"{s['n_passes']}")]),
+            *([] if by_landmarks(s) else [("reads of D", f"{s['n_passes']}")]),
         ]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
@@ -106,9 +100,9 @@ class IsomapWords(Words):
     def rows(self, s: Account) -> list[Row]:
         """Landmarks and correction."""
         correction = ("correction", _correction(s, number))
-        if not _by_landmarks(s):
+        if not by_landmarks(s):
             return [correction]
-        chosen = ("landmarks", f"{s['n_landmarks']:,}, {_CHOSEN[s['landmark_method']][1]}")
+        chosen = ("landmarks", f"{s['n_landmarks']:,}, {CHOSEN[s['landmark_method']][1]}")
         reach = s.get("landmark_reach")
         within = f"no point is farther than {number(reach)} from one"
         return [chosen, *([] if reach is None else [("reach of the landmarks", within)]), correction]
@@ -124,7 +118,7 @@ class IsomapWords(Words):
             added=float(s["additive_constant"]),
             caption=" On the dashed line are distances with the constant, which is what the correction asks for.",
             stress="; the constant makes it large" if s["shift"] else "",
-            **({"missing": _NOT_KEPT} if _by_landmarks(s) else {}),
+            **({"missing": _NOT_KEPT} if by_landmarks(s) else {}),
         )
 
     def axes(self, s: Account) -> Section:
@@ -169,7 +163,7 @@ class IsomapWords(Words):
     def of_the_run(self, s: Account) -> list[Row]:
         """The median and the largest distance, and what there is of them."""
         median, largest = f"about {two_digits(s['median_distance'])}", number(s.get("max_distance"))
-        if _by_landmarks(s):
+        if by_landmarks(s):
             return [
                 ("distances", f"of {s['n_vertices']:,} points to {s['n_landmarks']:,} landmarks"),
                 ("median geodesic distance, at the landmarks' places", median),
@@ -181,11 +175,6 @@ class IsomapWords(Words):
             ("reads of the distances, once written", f"{s['n_passes']}"),
         ]
 
-    def marks(self, store: RunStore) -> tuple[str, I64] | None:
-        """The landmarks."""
-        rows = landmark_rows(store)
-        return None if rows is None else ("landmarks", rows)
-
 
 # ---- landmarks -------------------------------------------------------------------------------------------------------
 
@@ -195,27 +184,9 @@ _NOT_KEPT = (
 )
 
 
-def _by_landmarks(s: Account) -> bool:
-    """Whether the distances are those to landmarks alone."""
-    return "n_landmarks" in s
-
-
-def _landmark_lines(s: Account) -> list[Row]:
-    """How many there are and how far from the points; distances are to these alone."""
-    if not _by_landmarks(s):
-        return []
-    m, reach = s["n_landmarks"], s["landmark_reach"]
-    median = f"the median distance is about {two_digits(s['median_distance'])}"
-    far = f"; no point is farther than {plain_number(reach)} from one, along the graph; {median}"
-    return [
-        ("landmarks", f"{m:,} {_CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}"),
-        ("distances", f"to landmarks: {s['n_vertices']:,} points x {m:,}"),
-    ]
-
-
 def _about_the_numbers(s: Account) -> list[str]:
     """What the numbers of the spectrum are of, where that is not plain."""
-    if not _by_landmarks(s):
+    if not by_landmarks(s):
         return []
     return [
         f"All numbers here are of the {s['n_vertices']:,} points put where their nearest landmarks are, "

@@ -89,6 +89,7 @@ class IsometricArguments(Arguments):
         ),
         check=_distances,
     )
+    supervised: bool = parameter(True)
     keep_distances: bool = parameter(False)
     indefinite: str = parameter(
         "error",

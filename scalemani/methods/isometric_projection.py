@@ -44,6 +44,7 @@ class IsometricMethod(Method):
     def read(self, X: Any, y: Any, parameters: Parameters, memory: int | None, folder: str | None) -> Input:
         """Rows, rows with labels, or kernel values."""
         assert isinstance(parameters, IsometricParameters)
+        y = y if parameters.supervised else None
         if parameters.kernel == "precomputed":
             if y is not None:
                 raise ScalemaniError(

@@ -2,60 +2,77 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Chart, Notice, Row, Section, Table, Words
+from scalemani.methods.words import Account, Chart, Notice, Row, Section, Table, Words, by_landmarks
 from scalemani.words import count, number, plain_number
 
 MOST_TABLES = 5  # axes with a table of features
+MOST_SHOWN = 10  # eigenvalues after a fit
 
 
 class IsometricWords(Words):
-    """Of one account."""
+    """Of an isometric projection."""
 
     def title(self, s: Account, what: str) -> str:
-        """With the kernel."""
+        """With the kernel, labels and the number of landmarks."""
         kernel = "" if s["kernel"] == "linear" else f", {s['kernel']} kernel"
-        return f"Isometric projection{kernel}: {what}"
+        kernel += ", supervised" if s.get("n_classes") else ""
+        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
+        return f"Isometric projection{kernel}: {what}{by}"
 
     def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
         """The map in numbers."""
-        lines = [
-            ("map", f"{self._kernel(s)}, {count(s['rank'], 'direction')}, ridge {plain_number(s['ridge'])}"),
-            ("eigenvalues", ", ".join(plain_number(value) for value in s["eigenvalues"])),
-        ]
+        shown = s["eigenvalues"] if everything else s["eigenvalues"][:MOST_SHOWN]
+        more = f", and {len(s['eigenvalues']) - len(shown)} more" if len(shown) < len(s["eigenvalues"]) else ""
+        lines = [*self.rows(s), ("eigenvalues", ", ".join(map(plain_number, shown)) + more)]
         following = s["next_eigenvalue"]
-        return lines if following is None else [*lines, ("next", plain_number(following))]
+        return lines if following is None else [*lines, ("next", f"{plain_number(following)}, which has no axis")]
 
     def rows(self, s: Account) -> Sequence[Row]:
-        """The same in short."""
-        return [("map", f"{self._kernel(s)}, ridge {plain_number(s['ridge'])}")]
+        """What the map is linear in, how many directions that has, and the ridge."""
+        chosen = ""
+        if s["left_out"]:
+            error = dict(map(tuple, s["left_out"]))[s["ridge"]]
+            end = ", an end of those tried" if s["ridge"] in (s["left_out"][0][0], s["left_out"][-1][0]) else ""
+            chosen = f", chosen by leave-one-out (error {plain_number(error)}{end})"
+        of = f"{self._kernel(s)}, {count(s['rank'], 'direction')}"
+        return [("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
-        """What a ridge of 0 does where there are as many features as rows."""
-        if s["ridge"] == 0 and (s["kernel"] != "linear" or s["rank"] >= s["n_vertices"] - 1):
-            yield Notice(
-                "The map may run through every training point.",
-                ["There are as many features as rows, and ridge is 0. New points may land anywhere: give a ridge."],
-            )
+        """What the fit warned of."""
+        yield from (Notice(said) for said in s["warnings"])
+
+    def loose(self, s: Account) -> str:
+        """The map may be too stiff; with labels it is not made to keep the distances of all."""
+        if s.get("n_classes"):
+            return ""
+        other = "kernel='rbf', or Isomap" if s["kernel"] == "linear" else "more axes, or Isomap"
+        return (
+            f"A map that is linear in {'the features' if s['kernel'] == 'linear' else 'these kernel values'} can't "
+            f"follow the distances along this data closely. Try {other}."
+        )
 
     def sections(self, s: Account) -> Iterator[Section]:
         """A table of the axes."""
-        values = s["eigenvalues"]
-        rows = [[f"{a + 1}", number(value), number(max(value, 0.0) ** 0.5)] for a, value in enumerate(values)]
-        yield Section(
-            "The linear map",
-            [
-                "Each axis is a weighted sum of the features. The eigenvalue of an axis is the part of the squared "
-                "geodesic distances that it shows; it is never larger than that of Isomap's axis."
-            ],
-            [Table(["axis", "eigenvalue", "length"], rows)],
-        )
+        rows = [
+            [f"{a}", number(value), number(length)]
+            for a, (value, length) in enumerate(zip(s["eigenvalues"], s["lengths"], strict=True), 1)
+        ]
+        of = "features" if s["kernel"] == "linear" else "kernel values"
+        words = f"Each axis is a weighted sum of the {of}. The length is that of the axis' column of coordinates."
+        if not s.get("n_classes"):
+            words += (
+                " The eigenvalue is the part of the squared geodesic distances that the axis shows; it is never larger "
+                "than that of Isomap's axis."
+            )
+        yield Section("The linear map", [words], [Table(["axis", "eigenvalue", "length"], rows)])
         if s["features"]:
             yield _features_section(s)
 
     def _kernel(self, s: Account) -> str:
         if s["kernel"] == "linear":
             return "linear in the columns of X"
-        return f"linear in {s['kernel']} kernel values to {count(s['n_references'], 'row')}"
+        gamma = f" (gamma {plain_number(s['gamma'])})" if s["kernel"] in ("rbf", "poly", "sigmoid") else ""
+        return f"linear in {s['kernel']} kernel values{gamma} to {count(s['n_references'], 'row')}"
 
 
 def _features_section(s: Account) -> Section:
@@ -65,16 +82,19 @@ def _features_section(s: Account) -> Section:
         rows = [[_name_of(one), number(one["moves"]), number(one["weight"])] for one in features]
         tables.append(Table([f"axis {a}", "moves it by", "weight"], rows))
     words = [
-        "The ten features that make most of each axis. A row whose feature is one standard deviation larger lies "
-        "further along the axis by the second column; the weight is that of one unit of the feature."
+        "The ten features that make most of each axis. The second column is how far a row moves along the axis if the "
+        "feature grows by one standard deviation, the third if it grows by one unit."
     ]
     pictures = []
     if len(s["features"]) > 1:
-        moved = {one["feature"]: one["on_first_two"] for axis in s["features"][:2] for one in axis}
-        both = [[str(feature + 1), *moved[feature]] for feature in sorted(moved)]
-        words.append("Each arrow is a feature, by its column's number from 1 on: how far it moves a row.")
+        moved = {_name_of(one): one["on_first_two"] for axis in s["features"][:2] for one in axis}
+        both = [[name.removeprefix("column "), *ends] for name, ends in moved.items()]
+        caption = (
+            "Features on the first two axes. An arrow is how far a row moves if that feature grows by one standard "
+            "deviation; columns without a name have their number, from 1 on."
+        )
         alt = "Arrows for the features that make most of axes 1 and 2."
-        pictures.append(Chart("arrows", [both], "Features on the first two axes", alt))
+        pictures.append(Chart("arrows", [both], caption, alt))
     return Section("Which features make the axes", words, tables, pictures)
 
 

@@ -9,11 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalemani.aliases import I64
+from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
-from scalemani.words import plain_number
+from scalemani.words import count, plain_number, two_digits
 
 Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
+CHOSEN = {  # how landmarks were chosen, in a word, and in a sentence
+    "maxmin": ("by maxmin", "each the farthest from those before it along the graph"),
+    "random": ("at random", "drawn at random"),
+    "given": ("as given", "given by their rows"),
+}
 MOST_LEAPS = 20  # edges that have a line of their own
 
 _GIVEN = {  # how a given matrix was taken, by the neighbour search; the others are of rows of features
@@ -29,6 +35,33 @@ _GIVEN = {  # how a given matrix was taken, by the neighbour search; the others 
 def given_rows(s: Account) -> list[Row]:
     """What is said of a matrix that was given; nothing of others."""
     return [("given", _GIVEN[s["knn_method"]])] if s.get("knn_method") in _GIVEN else []
+
+
+def by_landmarks(s: Account) -> bool:
+    """Whether the distances are those to landmarks alone."""
+    return "n_landmarks" in s
+
+
+def landmark_rows_of(s: Account) -> list[Row]:
+    """How many there are and how far from the points; distances are to these alone."""
+    if not by_landmarks(s):
+        return []
+    m, reach = s["n_landmarks"], s["landmark_reach"]
+    median = f"; the median distance is about {two_digits(s['median_distance'])}" if "median_distance" in s else ""
+    far = f"; no point is farther than {plain_number(reach)} from one, along the graph{median}"
+    return [
+        ("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}"),
+        ("distances", f"to landmarks: {s['n_vertices']:,} points x {m:,}"),
+    ]
+
+
+def class_rows(s: Account) -> list[Row]:
+    """How many classes the rows have, where they had labels."""
+    if not s.get("n_classes"):
+        return []
+    bridged = f"; {count(s['n_bridges'], 'bridge')} within them" if s["n_bridges"] else ""
+    apart = f", {plain_number(s['class_distance'])} apart" if s.get("class_distance") else ""
+    return [("classes", f"{s['n_classes']:,}{apart}: edges are within classes alone{bridged}")]
 
 
 def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
@@ -161,6 +194,14 @@ class Words:
         """What was counted and measured, for the foot of the page."""
         return []
 
+    def loose(self, s: Account) -> str:
+        """What it means where distances in the map follow geodesic ones loosely; "" where it says nothing."""
+        return (
+            "Distances in the map follow those along the data loosely. More axes may keep them better; if those bring "
+            "it down slowly, the data has no flat map."
+        )
+
     def marks(self, store: RunStore) -> tuple[str, I64] | None:
-        """What some rows of the user's are, which get a mark on the map, and these rows."""
-        return None
+        """What some rows of the user's are, which get a mark on the map, and these rows: landmarks, where there are."""
+        rows = landmark_rows(store)
+        return None if rows is None else ("landmarks", rows)

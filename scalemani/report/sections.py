@@ -15,7 +15,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
-from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, Words, given_rows
+from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, Words, class_rows, given_rows
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
@@ -135,6 +135,8 @@ def lead(findings: Findings) -> str:
         what, which = "the distances that were given", "those that were given"
     elif findings.spectrum.get("edge_weights") == "conformal":
         which += "; each step is divided by the square root of its ends' mean distances to their neighbours (C-Isomap)"
+    if findings.spectrum.get("n_classes"):
+        which += "; those between two classes are all set to ten times the longest within one"
     begun = f"A map that keeps {what}: what it shows, how far it can be trusted, and how it was made."
     return f"{begun} Geodesic distances are {which}."
 
@@ -161,7 +163,7 @@ def _in_short(f: Findings) -> Section:
     rows = [
         ["points", f"{s['n_rows']:,}" + (f", of which {merged:,} are equal to others and merged" if merged else "")],
         *([["without coordinates", count(f.n_dropped_rows, "row")]] if f.n_dropped_rows else []),
-        *map(list, given_rows(s)),
+        *map(list, [*given_rows(s), *class_rows(s)]),
         ["axes", f"{f.n_axes}"],
         *map(list, f.words.rows(s)),
     ]

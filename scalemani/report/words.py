@@ -64,7 +64,7 @@ def notices(
         *_about_the_graph(spectrum),
         *words.notices(spectrum, tol, idle=bool(idle)),
         *_about_the_axes(idle, n_axes),
-        *_about_the_fit(residual_variance),
+        *_about_the_fit(residual_variance, words.loose(spectrum)),
     ]
     return sorted(found, key=lambda notice: not notice.warning)
 
@@ -79,7 +79,12 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
                 "--disconnected join, bring the others in.",
             ],
         )
-    if s.get("n_bridges"):
+    if s.get("n_bridges") and s.get("n_classes"):
+        yield Notice(
+            f"Classes were in several parts, which were joined by {count(s['n_bridges'], 'bridge')}.",
+            ["Distances across a bridge are those of a gap. More neighbours may join the parts by data."],
+        )
+    elif s.get("n_bridges"):
         yield Notice(
             f"The graph was in several parts, joined by {count(s['n_bridges'], 'bridge')}.",
             [
@@ -120,12 +125,6 @@ def _about_the_axes(idle: int, p: int) -> Iterator[Notice]:
         )
 
 
-def _about_the_fit(residual_variance: float | None) -> Iterator[Notice]:
-    if residual_variance is not None and residual_variance > LARGE_RESIDUAL:
-        yield Notice(
-            f"Residual variance is {number(residual_variance, 3)} with all axes.",
-            [
-                "Distances in the map follow those along the data loosely. More axes may keep them better; if those "
-                "bring it down slowly, the data has no flat map.",
-            ],
-        )
+def _about_the_fit(residual_variance: float | None, loose: str) -> Iterator[Notice]:
+    if loose and residual_variance is not None and residual_variance > LARGE_RESIDUAL:
+        yield Notice(f"Residual variance is {number(residual_variance, 3)} with all axes.", [loose])

@@ -234,6 +234,7 @@ class GraphStep(Step):
             "component_sizes": state.component_sizes,
             "n_bridges": state.n_bridges,
             "edge_weights": state.fields.edge_weights,
+            **({} if state.n_classes is None else {"n_classes": state.n_classes}),
         }
 
     # ---- what it will take ----

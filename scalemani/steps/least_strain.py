@@ -9,7 +9,7 @@ import numpy as np
 from scalemani.aliases import F64
 from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import GRID, least_strain, left_out_error, panels
-from scalemani.errors import RankWarning, keeping_warnings, warn
+from scalemani.errors import RankWarning, ScalemaniWarning, keeping_warnings, warn
 from scalemani.kernel import blas
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
@@ -32,6 +32,8 @@ SAME = 1e-6  # relative: products of the same numbers by another processor
 
 class ManyAxes(LandmarkAxes):
     """Axes of the landmarks' own Isomap: more than the map has, since M is made of all of them."""
+
+    title = "axes of landmark Isomap"
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
         """As many as the landmarks bear."""
@@ -57,6 +59,8 @@ class ManyCoordinates(Placement):
 
 class Targets(TileAxes):
     """Isomap's own axes, which a ridge is chosen by."""
+
+    title = "axes of Isomap"
 
     def run(self, work: Work) -> None:
         """Warnings about these axes don't concern the map's, and are not given."""
@@ -125,19 +129,26 @@ class Map(Step):
             errors = [(rho, left_out_error(left, basis.spread, targets - targets.mean(axis=0), rho)) for rho in GRID]
             ridge = min(errors, key=lambda one: one[1])[0]
         found = least_strain(basis, projected, asked + 1, ridge, fields.scale)
-        said, active = [], int((np.abs(found.turn[:, :asked]).max(axis=0) > 0).sum())
+        said, active = list[str](), int((np.abs(found.turn[:, :asked]).max(axis=0) > 0).sum())
+        kernel, n = store.needed(FeaturesRecord).fields.kernel, store.needed(GraphRecord).n_vertices
+        if ridge == 0 and basis.rank >= n - 1:
+            said.append(
+                f"ridge=0 with as many directions ({basis.rank}) as rows allow: the map runs through every training "
+                "point, and new points may land anywhere; give a ridge such as 1e-3"
+            )
+            warn(said[0], ScalemaniWarning)
         if active < asked:
             said.append(
                 f"{asked - active} of {asked} axes have no positive eigenvalue, or are past the rank of the features "
                 f"({basis.rank}), and are 0: ask for n_components={max(active, 1)} or fewer"
             )
-            warn(said[0], RankWarning)
+            warn(said[-1], RankWarning)
         coordinates, signs = _coordinates(left_vectors(work), found.turn[:, :asked])
         weights, turn = found.weights[:, :asked] * signs, found.turn[:, :asked] * signs
         store.forget(self.name, FitRecord.STEP)
         store.write_array(WEIGHTS, weights)
         store.write_array(COORDINATES, coordinates)
-        if store.needed(FeaturesRecord).fields.kernel == "linear":
+        if kernel == "linear":
             store.write_array(BACK, _back(turn, basis.spread, basis.loadings))
         following = found.eigenvalues[asked] if asked < basis.rank else None
         store.finish(
@@ -199,6 +210,7 @@ class Map(Step):
             "left_out": [list(pair) for pair in state.left_out],
             "scale": state.fields.scale,
             "warnings": state.warnings,
+            "lengths": np.linalg.norm(store.read_array(COORDINATES), axis=0).tolist(),
             "features": _largest(store),
         }
 

@@ -1,8 +1,8 @@
 """Rows of D are found, summed into M, and dropped: D is never stored.
 
 M = -1/2 U' (D∘D) U is all that a linear map asks of D. With classes each class has its own D, and there is one distance
-between classes (:func:`scalemani.embedding.isometric.projected_labels`). Parts are added up in the order of the rows, and the sum
-so far is kept, so that a stopped fit goes on with the same bits.
+between classes (:func:`scalemani.embedding.isometric.projected_labels`). Parts are added up in the order of the rows,
+and the sum so far is kept, so that a stopped fit goes on with the same bits.
 """
 
 from collections.abc import Iterator
@@ -100,6 +100,11 @@ class PassingDistances(Step):
             return []
         self._make(work)
         return ["the sums over D were made again"]
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """How far classes are apart, where there are any."""
+        between = store.needed(DistancesRecord).between
+        return {} if between is None else {"class_distance": between * store.needed(GraphRecord).scale}
 
     # ---- what it will take ----
 

@@ -444,7 +444,7 @@ def export(store: str, model: str, quiet: bool) -> None:
 
     load(store).export(model)
     if not quiet:
-        click.echo(f"{model}: a model to project with and to load; distances of all pairs stay in {store}")
+        click.echo(f"{model}: a model to project with and to load; {store} stays as it is")
 
 
 @cli.command()

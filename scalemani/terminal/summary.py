@@ -9,7 +9,7 @@ from typing import Any
 
 from scalemani.methods import word_of
 from scalemani.methods.base import method_for
-from scalemani.methods.words import Words, given_rows, shortcut_rows
+from scalemani.methods.words import Words, class_rows, given_rows, landmark_rows_of, shortcut_rows
 from scalemani.report.words import setting
 from scalemani.terminal.options import in_options
 
@@ -67,7 +67,9 @@ def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: b
     elif before is not None:
         asked = (result_in(store) or before)[0]
         other = [f"{name} {setting(was)}" for name, was in before[0].items() if asked.get(name, was) != was]
-        lines += [f"replaced         the result there with {other[0]}; its distances were used again"] if other else []
+        lines += (
+            [f"replaced         the result there with {other[0]}; what it had found was used again"] if other else []
+        )
     return lines
 
 
@@ -141,7 +143,13 @@ def _spectrum_lines(model: Any, *, all_shares: bool = False) -> list[str]:
     points = f"{s['n_rows']:,} rows" + (f", {merged:,} merged with equal ones" if merged else "")
     if s["n_vertices"] < s["n_distinct"]:
         points += f", {s['n_distinct'] - s['n_vertices']:,} outside the largest component"
-    own = [*given_rows(s), *shortcut_rows(s, everything=all_shares), *words_of(model).lines(s, everything=all_shares)]
+    own = [
+        *given_rows(s),
+        *class_rows(s),
+        *shortcut_rows(s, everything=all_shares),
+        *landmark_rows_of(s),
+        *words_of(model).lines(s, everything=all_shares),
+    ]
     return [
         f"method           {word_of(type(model))}",
         f"points           {points}",
