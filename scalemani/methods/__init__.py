@@ -54,7 +54,7 @@ REGISTRY = {
     "kernel-isomap": Entry("scalemani.estimators.isomap:KernelIsomap", ("correction", "constant_solver")),
     "isometric-projection": Entry(
         "scalemani.estimators.isometric_projection:IsometricProjection",
-        ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances"),
+        ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances", "supervised"),
         ("projection", "compression"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
     ),

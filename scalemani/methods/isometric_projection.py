@@ -18,7 +18,6 @@ from scalemani.steps.distances import TileDistances
 from scalemani.steps.features import MEAN, REFERENCES, Features, kernel_of
 from scalemani.steps.graph import GraphStep, NeighborsStep
 from scalemani.steps.inputs import Input, KernelInput
-from scalemani.steps.labelled import read_labelled
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.least_strain import WEIGHTS, ManyAxes, ManyCoordinates, Map, Targets
 from scalemani.steps.map_records import FeaturesRecord
@@ -51,8 +50,6 @@ class IsometricMethod(Method):
                     "labels with kernel='precomputed': y is for rows of features; give those, or leave y out"
                 )
             return KernelInput(X)
-        if y is not None:
-            return read_labelled(X, y, parameters, memory, folder)
         found: Input = super().read(X, y, parameters, memory, folder)
         return found
 

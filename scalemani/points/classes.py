@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -94,8 +94,9 @@ def _of_one_kind(values: NDArray[Any]) -> NDArray[Any]:
         if text is not None or not isinstance(value, Real):
             raise ScalemaniError(f"y holds {value!r:.60} at row {row}; {_ALLOWED}, all of one kind")
     numbers = np.array(values.tolist())
-    if numbers.dtype.kind == "O":
-        raise ScalemaniError(f"y holds whole numbers beyond 64 bits; {_ALLOWED}: give them as text")
+    rounded = numbers.dtype.kind == "f" and any(isinstance(one, Integral) and int(one) != float(one) for one in values)
+    if numbers.dtype.kind == "O" or rounded:
+        raise ScalemaniError(f"y holds whole numbers too large to be told apart; {_ALLOWED}: give them as text")
     return numbers
 
 

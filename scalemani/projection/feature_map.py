@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64
@@ -67,14 +67,15 @@ class Kernel:
         """K (l, m), each row by itself."""
         if self.name == "rbf":
             return np.asarray(np.exp(-self.gamma * squared_distances(rows, others)))
+        if self.name == "cosine":
+            rows, others = _of_unit_size(rows), _of_unit_size(others)
         inner = _inner(rows, others)
         if self.name == "poly":
             with np.errstate(over="ignore", invalid="ignore"):  # is refused, or NaN
                 return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
         if self.name == "sigmoid":
             return np.asarray(np.tanh(self.gamma * inner + self.coef0))
-        sizes = np.sqrt(_squares(rows))[:, None] * np.sqrt(_squares(others))
-        found: F64 = np.divide(inner, sizes, out=np.zeros_like(inner), where=sizes > 0)
+        found: F64 = np.clip(inner, -1.0, 1.0)
         return found
 
 
@@ -83,6 +84,27 @@ def squared_distances(rows: Any, others: Any) -> F64:
     if not issparse(rows):
         return np.asarray(cdist(rows, others, "sqeuclidean"))
     return np.maximum(_squares(rows)[:, None] + _squares(others) - 2 * _inner(rows, others), 0.0)
+
+
+def _of_unit_size(rows: Any) -> Any:
+    """Each row over its size, however large or small that is; a row of zeros as it is."""
+    rows = csr_array(rows, dtype=np.float64) if issparse(rows) else np.asarray(rows, np.float64)
+    largest = np.abs(rows).max(axis=1)
+    rows = _divided(rows, largest.toarray().ravel() if issparse(rows) else largest)
+    return _divided(rows, np.sqrt(_squares(rows)))
+
+
+def _divided(rows: Any, by: F64) -> Any:
+    """Each row over a number, unless that is 0."""
+    by = np.where(by > 0, by, 1.0)
+    if issparse(rows):
+        return csr_array((rows.data / np.repeat(by, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
+    return rows / by[:, None]
+
+
+def rounding_of_gaps(rows: Any) -> float:
+    """What |x - y|² of sparse rows may be off by: it is the difference of larger numbers."""
+    return 8 * float(np.finfo(float).eps) * float(_squares(rows).max())
 
 
 def _inner(rows: Any, others: Any) -> F64:

@@ -26,15 +26,17 @@ from scalemani.embedding.isometric import (
 from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.points.rows import load_rows
-from scalemani.projection.feature_map import Kernel, squared_distances
+from scalemani.projection.feature_map import Kernel, rounding_of_gaps, squared_distances
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.map_records import FeaturesFields, FeaturesRecord, MapRecord
 from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord
+from scalemani.storage.arrays import array_bytes
 from scalemani.storage.run import RunStore
 
 MEAN, LOADINGS, SPREAD, REFERENCES = "feature_mean", "feature_loadings", "feature_spread", "feature_references"
 PROJECTED = "projected_kernel"  # M, which the map is made of
 LEAST_CONTRAST = 1e-8  # of kernel values
+MOST_ROUNDING = 1e-8  # of the exponents of a Gaussian kernel
 SAMPLED = 1000  # rows whose median distance is the width of a Gaussian kernel
 CANDIDATES = 10  # rows that are drawn for each of Nyström's; those farthest from one another are kept
 
@@ -79,15 +81,15 @@ class Features(Step):
         store = work.store
         if store.record(FeaturesRecord) is None:
             work.report(self.name, 0, 1)
-            self._make(work)
+            parameters: Any = work.parameters
+            self._make(work, self.fields(parameters, ""), indefinite=parameters.indefinite)
             work.report(self.name, 1, 1)
-        parameters: Any = work.parameters
-        if parameters.stores and PROJECTED not in store.document.arrays:
+        asked: Any = work.parameters
+        if asked.stores and PROJECTED not in store.document.arrays:
             work.consumers[PROJECTED] = ProjectedKernel(left_vectors(work).astype(np.float32))
 
-    def _make(self, work: Work) -> None:
-        store, fields = work.store, self.fields(work.parameters, "")
-        parameters: Any = work.parameters
+    def _make(self, work: Work, fields: FeaturesFields, indefinite: str) -> None:
+        store = work.store
         order, seed = store.read_array("order"), fields.random_state or 0
         given = None if work.points is None else getattr(work.points, "kernel", None)  # values, in the place of rows
         rows: Any = rows_of(work) if given is None else None
@@ -98,6 +100,11 @@ class Features(Step):
             usual = fields.kernel in ("rbf", "sigmoid")
             gamma = fields.gamma or (_usual_gamma(rows, order, seed) if usual else 1.0)
             kernel = kernel_of(fields, gamma)
+            if fields.kernel == "rbf" and issparse(rows) and gamma * rounding_of_gaps(rows) > MOST_ROUNDING:
+                raise ScalemaniError(
+                    "kernel='rbf' with sparse X: its rows lie so far from 0 that differences between them are lost in "
+                    "rounding; bring X nearer to 0, or give it dense"
+                )
             if fields.nystrom is None:
                 references = order
                 gram = _values(kernel, rows, order, order) if given is None else given[np.ix_(order, order)]
@@ -112,7 +119,7 @@ class Features(Step):
                 inner = basis_of_rows(blas.product(values, within))
                 # of K(t, Z) itself, whose product with B are the features
                 basis = Basis(values.mean(axis=0), blas.product(within, inner.loadings), inner.spread, negative)
-            if basis.negative > MOST_NEGATIVE and parameters.indefinite != "drop":
+            if basis.negative > MOST_NEGATIVE and indefinite != "drop":
                 raise ScalemaniError(
                     f"kernel={fields.kernel!r}: {100 * basis.negative:.2g} % of the eigenvalues' moduli are negative, "
                     "so it is no kernel on these rows; use another one or other parameters, or indefinite='drop' to "
@@ -140,14 +147,22 @@ class Features(Step):
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
         """From the rows that the store has."""
-        store = work.store
-        if waiting:
+        store, state = work.store, work.store.record(FeaturesRecord)
+        if waiting or state is None:
             return []
-        if self.fields(work.parameters, "").kernel == "precomputed":  # not stored
+        if state.fields.kernel == "precomputed":  # not stored
             gone = () if store.has_distances else (DistancesRecord.STEP,)
             store.forget(FitRecord.STEP, MapRecord.STEP, self.name, *gone)
             return ["left to the same fit with the same kernel values, which goes on: the features' directions"]
-        self._make(work)
+        before, fit, linear = store.document.arrays, store.record(FitRecord), state.fields.kernel == "linear"
+        self._make(work, state.fields, indefinite="drop")  # whoever asked for an error had none
+        names = {MEAN, LOADINGS, SPREAD} | (set() if linear else {REFERENCES})
+        if any(store.document.arrays[name] != before.get(name) for name in names):  # by another processor
+            store.forget(FitRecord.STEP, MapRecord.STEP, *(() if store.has_distances else (DistancesRecord.STEP,)))
+            store.remove_array(PROJECTED)
+            return ["the features' directions were made again, and differ; the same fit makes what follows from them"]
+        if fit is not None:
+            store.finish(fit)
         return ["the features' directions were made again"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -170,12 +185,13 @@ class Features(Step):
         if parameters.kernel != "linear" and parameters.nystrom is None:
             return Needs(
                 client={"kernel matrix and eigenvectors": 5 * 8 * n * n},
-                remedies=["give nystrom=1000, which stands for all rows by some"],
-                disk=8 * n * rank,
+                remedies=fewer_directions(size),
+                disk=array_bytes(n, 8 * rank),
             )
+        most = n if width <= MOST_COLUMNS or n * width <= FEW_ENTRIES else LEADING
         return Needs(
-            client={"directions": 2 * 8 * n * rank, "their factors": 6 * 8 * width * min(width, 2 * MOST_COLUMNS)},
-            disk=8 * width * rank,
+            client={"directions": 2 * 8 * n * rank, "their factors": 6 * 8 * width * min(width, n, most)},
+            disk=array_bytes(width, 8 * rank),
         )
 
 
@@ -202,6 +218,13 @@ class ProjectedKernel:
     def combine(self, total: F64, part: F64) -> None:
         """Add them."""
         total += part
+
+
+def fewer_directions(size: FitSize) -> list[str]:
+    """What to ask for instead of kernel values to all rows."""
+    asked: Any = size.parameters
+    whole = asked.kernel != "linear" and asked.nystrom is None
+    return ["give nystrom=500, which stands for all rows by some"] if whole else []
 
 
 def feature_count(size: FitSize) -> int:
@@ -283,6 +306,8 @@ def _usual_gamma(rows: Any, order: I64, seed: int) -> float:
 def _check_values(gram: F64, fields: FeaturesFields) -> None:
     """Refuse kernel values that are not finite, or that hardly differ from row to row."""
     remedy = "bring X nearer to 0 and to a size of 1, or give other parameters of the kernel"
+    if fields.degree is not None and fields.degree % 1:
+        remedy = "give a whole degree, or a larger coef0: powers of negative numbers are not numbers"
     if not np.isfinite(gram).all():
         raise ScalemaniError(f"kernel={fields.kernel!r}: its values on these rows are not finite; {remedy}")
     if (differ := contrast(gram)) < LEAST_CONTRAST:

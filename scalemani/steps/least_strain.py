@@ -14,12 +14,14 @@ from scalemani.kernel import blas
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
-from scalemani.steps.features import PROJECTED, basis_in, feature_count, left_vectors
+from scalemani.steps.features import PROJECTED, basis_in, feature_count, left_vectors, most_directions
 from scalemani.steps.map_records import FeaturesRecord, MapFields, MapRecord
+from scalemani.steps.passing_distances import sums
 from scalemani.steps.placement import Placement
 from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, NamesRecord, SolveFields, SolveRecord
 from scalemani.steps.sources import COORDINATES as PLACED
 from scalemani.steps.sources import has_landmarks, landmark_count
+from scalemani.storage.arrays import array_bytes
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore
 
@@ -66,6 +68,15 @@ class Targets(TileAxes):
         """Warnings about these axes don't concern the map's, and are not given."""
         with keeping_warnings():
             super().run(work)
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """A map that is made needs them no more."""
+        if work.store.record(MapRecord) is None:
+            return super().remake(work, faults, waiting=waiting)
+        for name in self.left(work.store):
+            work.store.remove_array(name)
+        work.store.forget(self.name)
+        return ["the axes of Isomap, which the ridge was chosen by, were removed: nothing needs them any more"]
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """Nothing: the map has its own."""
@@ -187,12 +198,10 @@ class Map(Step):
         state = store.record(MapRecord)
         if waiting or state is None:
             return []
-        if "projected" in faults:
-            if not has_landmarks(store):  # taken while D is read, which the fit does
-                store.forget(FitRecord.STEP, self.name, *(() if store.has_distances else (DistancesRecord.STEP,)))
-                store.remove_array(PROJECTED)
-                return ["left to the same fit with the same points, which goes on: the projected kernel"]
+        if "projected" in faults and has_landmarks(store):
             self._project(work)
+        elif "projected" in faults:  # D was stored, and may be gone
+            store.write_array(PROJECTED, sums(work, store.needed(DistancesRecord).tile_size)[0])
         fit = store.record(FitRecord)
         self._make(work, state.fields)
         if fit is not None:
@@ -219,9 +228,10 @@ class Map(Step):
         return store.read_array(COORDINATES)
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
-        """The coordinates in four forms; on the disk with the weights, and the way back."""
-        p, width = size.parameters.n_components, feature_count(size)
-        return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=8 * p * (size.n + 2 * width))
+        """The coordinates in four forms; on the disk with the weights, the way back, and M."""
+        p, width, rank = size.parameters.n_components, feature_count(size), most_directions(size)
+        disk = 8 * p * (size.n + 2 * width) + array_bytes(rank, 8 * rank)
+        return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=disk)
 
 
 def _largest(store: RunStore) -> list[list[dict[str, Any]]]:

@@ -21,9 +21,9 @@ from scalemani.geodesics.rows import sampled_median as median_of_a_sample
 from scalemani.kernel import blas
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import tile_sizes
-from scalemani.steps.features import PROJECTED, left_vectors, most_directions
+from scalemani.steps.features import PROJECTED, fewer_directions, left_vectors, most_directions
 from scalemani.steps.graph import CLASS_STARTS
-from scalemani.steps.records import DistancesRecord, GraphRecord
+from scalemani.steps.records import DataRecord, DistancesRecord, GraphRecord
 from scalemani.steps.rows import RowMemory
 from scalemani.storage.run import RunStore, shared_run
 
@@ -48,40 +48,16 @@ class PassingDistances(Step):
         store.pieces(self.name).drop()  # of a fit that was killed before it did
 
     def _make(self, work: Work) -> None:
-        store, report, graph = work.store, work.report, work.store.needed(GraphRecord)
-        known = store.record(DistancesRecord)  # of sums that are damaged: those of other cuts have other bits
-        left, size = left_vectors(work), known.tile_size if known is not None else int(work.cut)
-        starts = np.array([0, graph.n_vertices]) if graph.n_classes is None else store.read_array(CLASS_STARTS)
-        blocks = [
-            (at, min(at + size, stop), stop)
-            for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-            for at in range(start, stop, size)
-        ]
-        made_of = {name: crc for name, crc in store.document.arrays.items() if name.startswith(MADE_OF)}
-        pieces = store.pieces(self.name, {"rows": size, **made_of})
-        total, counts, longest, done = np.zeros((left.shape[1],) * 2), new_counts(), 0.0, 0
-        found = pieces.get("sum") if work.keep_pieces else None
-        if found is not None:
-            total, counts, longest, done = found[0].copy(), found[1].copy(), float(found[2][0]), int(found[3][0])
-        report(self.name, done, len(blocks))
-        tasks = [(store.path, store.identity, *block) for block in blocks[done:]]
-        for part, counted, far in work.cluster.map(_passing, tasks, shared=Passing(left.astype(np.float32))):
-            total += part
-            counts += counted
-            longest, done = max(longest, far), done + 1
-            if work.keep_pieces and done < len(blocks):
-                pieces.put("sum", [total, counts, np.array([longest]), np.array([done])])
-            report(self.name, done, len(blocks))
-        projected, between = -(total + total.T) / 2, None
+        store, graph, known = work.store, work.store.needed(GraphRecord), work.store.record(DistancesRecord)
+        # where sums are damaged the cut is theirs: others give other bits
+        size = known.tile_size if known is not None else int(work.cut)
+        projected, counts, between = sums(work, size)
         if graph.n_classes is None:
             store.write_array(DISTANCE_COUNTS, counts)
-        else:
-            between = FILL * longest
-            projected += projected_labels(np.add.reduceat(left, starts[:-1], axis=0), between)
-        store.write_array(PROJECTED, projected * graph.scale**2)
-        median = median_of_a_sample(shared_graph(store.path, store.identity), work.parameters.random_state)
+        store.write_array(PROJECTED, projected)
+        median = median_of_a_sample(shared_graph(store.path, store.identity), store.needed(DataRecord).seed)
         store.finish(DistancesRecord(tile_size=size, median=median, between=between))
-        pieces.drop()
+        store.pieces(self.name).drop()
 
     def begun(self, store: RunStore) -> list[str]:
         """Whether there is a sum so far."""
@@ -127,7 +103,8 @@ class PassingDistances(Step):
         return Needs(
             client=client if size.embedded else {**client, "graph": graph},
             worker=worker,
-            disk=part,
+            scratch=0 if size.parameters.store is None else part,  # the sum so far
+            remedies=fewer_directions(size),
             tasks=rows,
             pieces=[f"{rows} for rows of D"],
             lines=[("distances D", "not stored: only sums over its rows are kept")],
@@ -141,6 +118,40 @@ class PassingDistances(Step):
         columns = np.ones((PANEL, rank), np.float32)
         product = rates.median(lambda: blas.product(some, columns))
         return float((size.n * rates.row + product * size.n**2 / 2 / some.size) / size.slots)
+
+
+def sums(work: Work, size: int) -> tuple[F64, I64, float | None]:
+    """M, counts of the distances, and the distance between classes, from `size` rows of D at once; the sum so far is
+    kept.
+    """
+    store, report, graph = work.store, work.report, work.store.needed(GraphRecord)
+    left, name = left_vectors(work), PassingDistances().name
+    starts = np.array([0, graph.n_vertices]) if graph.n_classes is None else store.read_array(CLASS_STARTS)
+    blocks = [
+        (at, min(at + size, stop), stop)
+        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        for at in range(start, stop, size)
+    ]
+    made_of = {array: crc for array, crc in store.document.arrays.items() if array.startswith(MADE_OF)}
+    pieces = store.pieces(name, {"rows": size, **made_of})
+    total, counts, longest, done = np.zeros((left.shape[1],) * 2), new_counts(), 0.0, 0
+    found = pieces.get("sum") if work.keep_pieces else None
+    if found is not None:
+        total, counts, longest, done = found[0].copy(), found[1].copy(), float(found[2][0]), int(found[3][0])
+    report(name, done, len(blocks))
+    tasks = [(store.path, store.identity, *block) for block in blocks[done:]]
+    for part, counted, far in work.cluster.map(_passing, tasks, shared=Passing(left.astype(np.float32))):
+        total += part
+        counts += counted
+        longest, done = max(longest, far), done + 1
+        if work.keep_pieces and done < len(blocks):
+            pieces.put("sum", [total, counts, np.array([longest]), np.array([done])])
+        report(name, done, len(blocks))
+    projected, between = -(total + total.T) / 2, None
+    if graph.n_classes is not None:
+        between = FILL * longest
+        projected += projected_labels(np.add.reduceat(left, starts[:-1], axis=0), between)
+    return projected * graph.scale**2, counts, between
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,13 +189,23 @@ CHUNK_BYTES = 32 << 20
 MOST_BYTES = 1 << 50
 
 
+def _chunk_rows(count: int, row_bytes: int) -> int:
+    return max(1, min(count, CHUNK_BYTES // max(1, row_bytes)))
+
+
+def array_bytes(count: int, row_bytes: int) -> int:
+    """Of an array of so many rows on the disk: the last chunk is as long as the others."""
+    rows = _chunk_rows(count, row_bytes)
+    return -(-count // rows) * rows * row_bytes
+
+
 def write(folder: Location, name: str, array: NDArray[Any]) -> int:
     """Write an array of numbers whole, in the place of one that is there; the CRC32C of its metadata."""
     data = np.ascontiguousarray(array)
     if data.dtype.kind not in "biuf":
         raise TypeError(f"{name!r} has dtype {data.dtype}: only numbers go into a store")
     data = data.astype(data.dtype.newbyteorder("<"), copy=False)
-    rows = max(1, min(len(data), CHUNK_BYTES // max(1, data[:1].nbytes)))
+    rows = _chunk_rows(len(data), data[:1].nbytes)
     target, text = folder / name, metadata_text(name, data.shape, data.dtype, rows, checksum(data))
     with target.built(data.nbytes, replace=True) as folder:
         for number, chunk in enumerate(chunk_names(data.shape, rows)):

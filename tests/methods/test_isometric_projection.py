@@ -356,3 +356,209 @@ def test_labelled_runs_are_whole_and_mended(tmp_path):
     assert np.array_equal(load(tmp_path / "run").embedding_, model.embedding_)
     with pytest.raises(StoreMismatchError, match="other data or labels"):
         IsometricProjection(8, 9, store=tmp_path / "run").fit(X, 9 - y)
+
+
+# ---- kernel values that are given --------------------------------------------------------------------
+
+
+UNIT = DIGITS[:400] / np.linalg.norm(DIGITS[:400], axis=1)[:, None]
+
+
+def test_given_kernel_values_make_the_map_that_their_features_make():
+    """Of unit rows, whose products are their cosines, and whose distances are the kernel's."""
+    X, T = UNIT[:300], UNIT[300:]
+    by_rows = IsometricProjection(14, 3, kernel="cosine").fit(X)
+    given = IsometricProjection(14, 3, kernel="precomputed").fit(X @ X.T)
+    np.testing.assert_allclose(given.eigenvalues_, by_rows.eigenvalues_, rtol=1e-6)
+    assert_close(given.transform(T @ X.T), by_rows.transform(T), 1e-5)
+    assert_close(given.transform(X @ X.T), given.embedding_, 1e-9)
+    assert given.n_features_in_ == 300 and given.__sklearn_tags__().input_tags.pairwise
+
+
+def test_given_kernel_values_go_with_landmarks_and_rows_outside_the_largest_component():
+    X = np.vstack([UNIT[:200], UNIT[200:203] @ np.diag(np.r_[np.zeros(60), np.ones(4)]) + 40])
+    model = IsometricProjection(3, 2, kernel="precomputed", disconnected="largest").fit(X @ X.T)
+    kept = model.kept_
+    assert 2 < len(kept) < 203
+    assert_close(model.transform(X[kept] @ X.T), model.embedding_[kept], 1e-9)
+    by_landmarks = IsometricProjection(10, 2, kernel="precomputed", landmarks=60).fit(UNIT[:200] @ UNIT[:200].T)
+    whole = IsometricProjection(10, 2, kernel="precomputed").fit(UNIT[:200] @ UNIT[:200].T)
+    assert np.corrcoef(pdist(by_landmarks.embedding_), pdist(whole.embedding_))[0, 1] > 0.99
+
+
+K = UNIT[:60] @ UNIT[:60].T
+
+
+@pytest.mark.parametrize(
+    ("X", "given", "message"),
+    [
+        (UNIT[:60], {}, r"X has shape \(60, 64\)"),
+        (sp.csr_array(K), {}, "X is sparse"),
+        (K + np.triu(np.full((60, 60), 0.1), 1), {}, "is not symmetric"),
+        (1 - K, {}, "is larger than the mean of the two on the diagonal"),
+        (-K, {}, "is negative on the diagonal"),
+        (np.where(np.eye(60, k=3), np.nan, K), {}, "NaN"),
+        (K, {"metric": "cosine"}, "metric='cosine' with kernel='precomputed'"),
+        (K, {"nystrom": 10}, "nystrom=10 with kernel='precomputed'"),
+        (K, {"gamma": 1.0}, "gamma=1.0 with kernel='precomputed'"),
+        (K, {"y": LABELS[:60]}, "labels with kernel='precomputed'"),
+    ],
+)
+def test_what_are_no_kernel_values_is_refused_before_any_file(X, given, message, tmp_path):
+    y = given.pop("y", None) if "y" in given else None
+    with pytest.raises(ScalemaniError, match=message) as caught:
+        IsometricProjection(5, 2, kernel="precomputed", store=tmp_path / "run", **given).fit(X, y)
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_damaged_directions_of_given_kernel_values_are_made_by_the_same_fit(tmp_path):
+    fit = {"n_neighbors": 14, "n_components": 3, "kernel": "precomputed", "store": tmp_path / "run"}
+    G = UNIT[:200] @ UNIT[:200].T
+    expected = IsometricProjection(**fit).fit(G).embedding_
+    damage(tmp_path / "run", "feature_loadings")
+    repair(str(tmp_path / "run"))
+    again = IsometricProjection(**fit).fit(G)
+    assert np.array_equal(again.embedding_, expected) and not verify(str(tmp_path / "run")).damaged
+
+
+# ---- what was wrong once -----------------------------------------------------------------------------
+
+
+def damage(path, name):
+    file = next(file for file in (path / name / "c").rglob("*") if file.is_file())
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1  # the last four are a checksum
+    file.write_bytes(content)
+
+
+def test_distances_are_kept_where_that_is_asked_for(tmp_path):
+    fit = {"n_neighbors": 14, "n_components": 3, "store": tmp_path / "run"}
+    kept = IsometricProjection(**fit, keep_distances=True).fit(DIGITS[:200])
+    assert (tmp_path / "run" / "distances").exists()
+    assert np.array_equal(kept.geodesics([3]), Isomap(14, 3).fit(DIGITS[:200]).geodesics([3]))
+    IsometricProjection(**fit, ridge=0.1).fit(DIGITS[:200])
+    assert not (tmp_path / "run" / "distances").exists()
+    with pytest.raises(ScalemaniError, match="keep_distances=True with distances='recomputed'"):
+        IsometricProjection(keep_distances=True, distances="recomputed").fit(DIGITS[:60])
+    with pytest.raises(ScalemaniError, match="keep_distances=True with labels"):
+        IsometricProjection(5, 2, keep_distances=True).fit(DIGITS[:100], LABELS[:100])
+
+
+def test_features_of_a_stopped_fit_are_made_again_as_they_were(tmp_path, monkeypatch):
+    """Not with the usual parameters: a linear fit went on with the sums of kernel values, and its map was wrong."""
+    fit = {"n_neighbors": 14, "n_components": 2, "kernel": "rbf", "nystrom": 30, "store": tmp_path / "run"}
+
+    def stop(stage, done, total):
+        if stage == "map":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        IsometricProjection(**fit, progress=stop).fit(DIGITS[:200])
+    damage(tmp_path / "run", "feature_mean")
+    assert repair(str(tmp_path / "run"))[0]
+    with pytest.raises(StoreMismatchError, match="kernel"):
+        IsometricProjection(14, 2, store=tmp_path / "run").fit(DIGITS[:200])
+    expected = IsometricProjection(14, 2, kernel="rbf", nystrom=30).fit(DIGITS[:200])
+    assert np.array_equal(IsometricProjection(**fit).fit(DIGITS[:200]).embedding_, expected.embedding_)
+
+
+@pytest.mark.parametrize("name", ["vectors", "eigenvalues", "means", "projected_kernel"])
+def test_a_model_whose_distances_are_gone_is_repaired(name, tmp_path):
+    model = IsometricProjection(14, 2, ridge="loo", store=tmp_path / "run").fit(DIGITS[:200])
+    expected = model.embedding_
+    damage(tmp_path / "run", name)
+    assert repair(str(tmp_path / "run"))[0] and not verify(str(tmp_path / "run")).damaged
+    again = load(tmp_path / "run")
+    assert_close(again.embedding_, expected, 1e-6)
+    assert again.spectrum_["ridge"] == model.spectrum_["ridge"]
+
+
+def test_sums_are_made_again_in_the_cut_that_they_had(tmp_path, monkeypatch):
+    X = DIGITS[:300]
+    with monkeypatch.context() as small:
+        small.setattr("scalemani.steps.cuts.LARGEST_TILE", 32)
+        first = IsometricProjection(14, 2, store=tmp_path / "run").fit(X).embedding_
+    damage(tmp_path / "run", "projected_kernel")
+    repair(str(tmp_path / "run"))
+    assert np.array_equal(load(tmp_path / "run").embedding_, first)
+
+
+def test_cosines_do_not_depend_on_the_size_of_rows():
+    X = np.random.default_rng(0).standard_normal((200, 5))
+    model = IsometricProjection(9, 2, kernel="cosine").fit(X)
+    expected = model.transform(X[:5])
+    for size in (1e-300, 1e-170, 1e-155, 1e155, 1e300):
+        for kind in (np.asarray, sp.csr_array):
+            np.testing.assert_allclose(
+                model.transform(kind(X[:5] * size)), expected, atol=1e-9 * np.abs(expected).max()
+            )
+
+
+def test_sparse_rows_too_far_from_0_for_a_gaussian_kernel_are_told_so():
+    X = np.random.default_rng(1).standard_normal((200, 5))
+    X[:, 0] += 1e6
+    assert np.isfinite(IsometricProjection(9, 2, kernel="rbf").fit(X).embedding_).all()
+    with pytest.raises(ScalemaniError, match="bring X nearer to 0, or give it dense"):
+        IsometricProjection(9, 2, kernel="rbf").fit(sp.csr_array(X))
+
+
+def test_a_broken_power_of_negative_numbers_is_told_so():
+    with pytest.raises(ScalemaniError, match="give a whole degree"):
+        IsometricProjection(9, 2, kernel="poly", degree=0.5).fit(np.random.default_rng(0).standard_normal((60, 5)))
+
+
+@pytest.mark.parametrize("given", [{"degree": None, "kernel": "poly"}, {"ridge": np.ones(2)}])
+def test_parameters_that_are_no_numbers_are_refused_in_one_line(given):
+    with pytest.raises(ScalemaniError, match="is needed"):
+        IsometricProjection(5, 2, **given).fit(DIGITS[:60])
+
+
+def test_another_seed_goes_on_where_nothing_was_drawn(tmp_path):
+    fit = {"n_neighbors": 14, "n_components": 2, "knn": "exact", "store": tmp_path / "run"}
+    IsometricProjection(**fit, random_state=1).fit(DIGITS[:100])
+    IsometricProjection(**fit, random_state=2, ridge=0.1).fit(DIGITS[:100])
+
+
+def test_rows_that_the_metric_can_not_take_are_not_placed():
+    model = IsometricProjection(14, 2, metric="hellinger").fit(DIGITS[:200])
+    with pytest.raises(ScalemaniError, match="hellinger"):
+        model.transform(-DIGITS[:3])
+
+
+def test_a_pipeline_may_keep_its_labels_to_itself():
+    X, y = DIGITS[:200], LABELS[:200]
+    alone = IsometricProjection(14, 2, supervised=False).fit(X, y + 0.5)
+    assert np.array_equal(alone.embedding_, IsometricProjection(14, 2).fit(X).embedding_)
+
+
+def test_a_class_that_falls_apart_is_told_of_and_no_edges_are_looked_for_that_leap():
+    X, y = np.vstack([DIGITS[:60], DIGITS[60:90] + 100]), np.repeat([0, 1, 1], 30)
+    with pytest.warns(ScalemaniWarning, match="the class '1' of y falls apart"):
+        model = IsometricProjection(8, 2).fit(X, y)
+    assert model.spectrum_["n_classes"] == 2 and model.spectrum_["n_bridges"] and "n_shortcuts" not in model.spectrum_
+    assert model.spectrum_["class_distance"] == pytest.approx(np.nanmax(model.geodesics(range(90))))
+    with pytest.raises(ScalemaniError, match="shortcuts='remove' with labels"):
+        IsometricProjection(8, 2, shortcuts="remove").fit(X, y)
+
+
+def test_the_plan_counts_what_is_left_on_the_disk_and_what_wide_rows_take(tmp_path):
+    X = np.random.default_rng(0).standard_normal((900, 12))
+    for given in ({}, {"landmarks": 240}, {"kernel": "rbf"}, {"kernel": "rbf", "landmarks": 100, "nystrom": 400}):
+        model = IsometricProjection(8, 2, store=tmp_path / "run", overwrite=True, **given)
+        planned = model.plan(X).record()["disk"]
+        model.fit(X)
+        left = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
+        assert left <= 1.05 * planned + 100_000, given
+    wide = IsometricProjection(5, 2).plan(np.random.default_rng(0).standard_normal((60, 30_000)).astype("f4"))
+    assert sum(wide.record()["memory"]["features"].values()) < 400 << 20
+
+
+def test_full_lda_is_the_limit_of_the_supervised_map():
+    """Where there are more features than rows each class is one point: the least-norm map onto a simplex."""
+    rng = np.random.default_rng(0)
+    X, T, y = rng.standard_normal((40, 60)), rng.standard_normal((30, 60)), np.arange(40) % 4
+    model = IsometricProjection(5, 3, ridge=0).fit(X, y)
+    simplex = np.eye(4)[y] * model.spectrum_["class_distance"] / 2**0.5
+    mean = X.mean(axis=0)
+    lda = (T - mean) @ np.linalg.pinv(X - mean) @ (simplex - simplex.mean(axis=0))
+    np.testing.assert_allclose(pdist(model.transform(T)), pdist(lda), rtol=5e-3)

@@ -29,6 +29,7 @@ from scalemani.steps import start
 from scalemani.steps.base import Needs
 from scalemani.steps.distances import TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep
+from scalemani.steps.inputs import read_input
 from scalemani.steps.records import GraphRecord, NeighborsRecord
 from scalemani.storage.folders import FilePath
 from scalemani.storage.run import RunStore
@@ -146,7 +147,7 @@ def test_every_kind_of_input_has_a_plan(X, options, plans):
 def test_no_graph_has_fewer_edges_than_it_may_be_refused_for(kind):
     for X in (roll(300), two(120), np.random.default_rng(0).standard_normal((150, 6))):
         parameters = Parameters(n_neighbors=4, graph=kind, disconnected="join")
-        given = fitting.read_input(X, "euclidean")
+        given = read_input(X, "euclidean")
         graph = given.graph(parameters, given.lists(parameters))
         assert (0 if kind == "mutual" else 4 * len(X)) == given.least_edges(parameters, len(X)) <= graph.matrix.nnz
 
@@ -173,7 +174,7 @@ def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypat
     counted = []
     monkeypatch.setattr(choice, "search_bytes", lambda n, width, k, name, threads: counted.append(name) or 0)
     parameters = Parameters(n_neighbors=K, **options)
-    given = fitting.read_input(roll(300), parameters.metric, parameters.metric_params)
+    given = read_input(roll(300), parameters.metric, parameters.metric_params)
     check_early(STEPS, given, parameters, cluster, 1 << 40, ".")
     counted.clear()
     given.search_bytes(parameters, 3000)
@@ -185,7 +186,7 @@ def test_the_search_that_will_be_taken_is_planned_for(options, method, monkeypat
 
 def test_a_choice_of_nn_descent_is_planned_for(monkeypatch, cluster):
     """knn="auto", where the exact search would take longer."""
-    parameters, given = Parameters(n_neighbors=K), fitting.read_input(roll(300), "euclidean")
+    parameters, given = Parameters(n_neighbors=K), read_input(roll(300), "euclidean")
     check_early(STEPS, given, parameters, cluster, 640 << 20, ".")
     monkeypatch.setattr(ways, "exact_seconds", lambda *_: 1e9)
     with pytest.raises(DoesNotFitError, match="for search and graph"):
@@ -225,7 +226,7 @@ def test_the_solver_is_held_to_the_basis_that_was_planned(monkeypatch, plans):
 def test_every_step_says_what_it_holds_and_the_peak_is_the_most_of_them(method, X, landmarks, cluster):
     made = method_for(method.load())
     parameters = made.parameters(metric="geodesic" if X.shape[0] == X.shape[1] else "euclidean", landmarks=landmarks)
-    given, steps = fitting.read_input(X, parameters.metric), made.steps(parameters)
+    given, steps = read_input(X, parameters.metric), made.steps(parameters)
     size = size_of_fit(given, parameters, cluster, 400, 5000)
     shown = make_plan(steps, given, size, cluster, 1 << 36, ".", "kdtree")
     assert shown.refusal is None

@@ -8,7 +8,7 @@ import pytest
 from corruption import tree
 from data import roll
 
-from scalemani import KernelIsomap, fitting, load
+from scalemani import KernelIsomap, load
 from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.steps.graph import NeighborsStep
@@ -69,7 +69,7 @@ def test_no_output_and_no_store_comes_to_lie_in_a_run(run, tmp_path, monkeypatch
     np.save(tmp_path / "x.npy", X)
     os.symlink(run, tmp_path / "link")
     before, found = tree(run), load(run)
-    monkeypatch.setattr(fitting, "read_input", None)  # nothing is read
+    monkeypatch.setattr("scalemani.steps.inputs.read_input", None)  # nothing is read
     monkeypatch.setattr(type(found._run), "transform", None)
     for folder in (run, run / "new", run / "vectors", tmp_path / "link"):
         for act in (
@@ -172,7 +172,7 @@ def test_a_run_with_something_elses_in_it_is_not_overwritten(run, name, monkeypa
     (run / ".DS_Store").write_text("the system's")
     before = tree(run)
     with monkeypatch.context() as patch, pytest.raises(ScalemaniError, match=f"'{name.removesuffix('/zarr.json')}' in"):
-        patch.setattr(fitting, "read_input", None)
+        patch.setattr("scalemani.steps.inputs.read_input", None)
         model(run, overwrite=True).fit(X)
     assert tree(run) == before
     shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()

@@ -220,7 +220,7 @@ def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(
     [
         ("--method isomap --labels absent.csv", "no --labels: leave one of them out, or give --method isometric-proj"),
         ("--method kernel-isomap --labels labels.csv:kind", "--method kernel-isomap has no --labels"),
-        ("--labels labels.csv:kind --landmarks 9", "landmarks are of one connected graph"),
+        ("--labels labels.csv:kind --landmarks 9", "landmarks with labels: each class has a graph"),
         ("--correction cailliez --labels labels.csv:kind", "isometric-projection has no --correction"),
         ("--labels labels.csv:size", "labels.csv has no column 'size' (lost, kind, number)"),
         ("--labels labels.csv:lost", "--labels is missing at row 5 (1 of 120 labels)"),
