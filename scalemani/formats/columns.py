@@ -8,7 +8,7 @@ import numpy as np
 
 from scalemani.aliases import I64
 from scalemani.errors import ScalemaniError
-from scalemani.formats.common import Values, column_of
+from scalemani.formats.common import PointsFile, Values, column_of
 from scalemani.formats.csv_text import MISSING, Reading, cell_number, is_number, open_table, position, short_list
 from scalemani.formats.hdf5 import hdf5_column
 from scalemani.formats.parquet import parquet_column
@@ -52,13 +52,30 @@ def read_column(spec: str, n_rows: int, delimiter: str | None = None, decimal: s
     return _from_hdf5(path, column, n_rows) if kind in _HDF5 else _from_array(path, column, n_rows)
 
 
-def read_labels(spec: str, n_rows: int, how: Mapping[str, Any]) -> Any:
+def read_labels(spec: str, points: str, source: PointsFile, how: Mapping[str, Any]) -> Any:
     """Labels of the rows, from what :func:`read_column` takes; None in the place of text that stands for no label.
 
+    points, source: The file of the rows, and what was read of it.
     how: Options by which points are read; those of text count for labels in a text file alone.
+    Raises ScalemaniError: Also where the labels are among the features, or the rows are others by their ids.
     """
-    text = [how["delimiter"], how["decimal"]] if _parts(spec)[1] in _TABLES else []
+    n_rows, (name, kind, column) = int(source.values.shape[0]), _parts(spec)
+    text = [how["delimiter"], how["decimal"]] if kind in _TABLES else []
     _, values = read_column(spec, n_rows, *text)
+    column, same = column.strip(":"), Path(name) == Path(at_home(points).partition("::")[0])
+    if same and column in (source.names or ()):
+        raise ScalemaniError(f"--labels {spec}: that column is read as a feature, too; add --ignore {column}")
+    if source.ids is not None and kind in _TABLES and how["id_column"] and not same:
+        try:
+            ids = np.asarray(read_column(f"{name}:{how['id_column']}", n_rows, *text)[1])
+            differ = ids != np.array(source.ids, dtype=float if ids.dtype.kind == "f" else object)
+        except (ScalemaniError, ValueError):  # no such column, or none of numbers
+            differ = np.zeros(n_rows, bool)
+        if differ.any():
+            raise ScalemaniError(
+                f"--labels {spec}: row {int(np.argmax(differ))} has another id than that of POINTS; give a label for "
+                "each row, in the order of POINTS"
+            )
     if isinstance(values, np.ndarray):
         return values
     return [None if cell.strip().lower() in {*MISSING, "nan"} else cell for cell in values]

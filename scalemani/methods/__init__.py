@@ -1,6 +1,7 @@
 """What is made of a point set: each method is a sequence of steps, and a way to place points that come later.
 
-`base` says what one is, `isomap` is one, `isomap_words` what is said of its models; here is the registry, of names.
+`base` says what one is; `isomap` and `isometric_projection` are those there are, `..._words` says what is told of their
+models, and `isometric_arguments` has the parameters that only one has. Here is the registry, of names.
 May import: steps and what those may.
 """
 

@@ -15,6 +15,7 @@ from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.embedding.dimension import DistanceHistogram, local_dimensions, suggested_dimension
 from scalemani.embedding.quality import quality_account
+from scalemani.methods.base import estimator_of
 from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, Words, class_rows, given_rows
 from scalemani.model import Run
 from scalemani.progress import Progress
@@ -308,11 +309,11 @@ def run_page(
     marks = run.method.words.marks(run.store)
     known = run.store.has_distances or not run.data.given
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
-    histogram = run.distance_histogram
+    histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
-        parameters=run.parameters,
+        parameters={name: value for name, value in run.parameters.items() if name in parameters},
         versions=run.store.document.versions,
         coordinates=recorder.embedding_[kept],
         n_dropped_rows=len(run.vertex) - len(kept),

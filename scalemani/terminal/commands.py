@@ -4,6 +4,8 @@ The library and NumPy are imported inside the commands, so that ``--help`` is qu
 """
 
 import json
+import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ import click
 from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
-from scalemani.terminal.console import IncompleteResult, give_missing_streams, refuse_nan, run
+from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
 from scalemani.terminal.options import (
     chosen,
     estimator_options,
@@ -158,7 +160,8 @@ def _lines(said: dict[str, Any]) -> list[str]:
         lines.append(f"and {len(said['faults']) - MOST_LINES:,} more, which --json lists")
     if not said["damaged"]:
         more = "" if said["finished"] else "; the fit is not finished, and the same one goes on"
-        tiles = f"{said['tile_rows']:,} {said['tiles']} and " if said["tiles"] else ""
+        words = said["tiles"] if said["tile_rows"] != 1 else re.sub(r"^(\w+)s\b", r"\1", said["tiles"])
+        tiles = f"{said['tile_rows']:,} {words} and " if words else ""
         lines.append(f"{said['store']}: whole, {tiles}{said['arrays']} arrays{more}")
     return lines
 
@@ -166,7 +169,10 @@ def _lines(said: dict[str, Any]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the ``scalemani`` program; exits with the code that :mod:`scalemani.terminal.console` states."""
     give_missing_streams()
-    sys.exit(run(cli, list(sys.argv[1:] if arguments is None else arguments)))
+    code = run(cli, list(sys.argv[1:] if arguments is None else arguments))
+    if isinstance(code, CutShort):
+        os._exit(code)
+    sys.exit(code)
 
 
 @click.group(
@@ -177,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @click.version_option(__version__)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Maps of data by Isomap and kernel Isomap, out of core. Begin with: scalemani demo
+    """Maps of data by Isomap, kernel Isomap and isometric projection, out of core. Begin with: scalemani demo
 
     POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
     point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
@@ -221,7 +227,7 @@ def fit(
 
     method, arguments = chosen(parameters, labels)
     source = open_points(points, **how)
-    y = None if labels is None else read_labels(labels, source.values.shape[0], how)
+    y = None if labels is None else read_labels(labels, points, source, how)
     replace = overwrite_output or parameters["overwrite"]
     if embedding is None and store.lower().startswith("memory://"):
         raise ScalemaniError(f"{store} ends with this command: give a path or a bucket, or add --embedding FILE")
@@ -280,7 +286,7 @@ def plan(
 
     method, arguments = chosen(parameters, labels)
     source = open_points(points, **how)
-    y = None if labels is None else read_labels(labels, source.values.shape[0], how)
+    y = None if labels is None else read_labels(labels, points, source, how)
     _say_notes(source.notes, quiet)
     from scalemani.terminal.summary import as_json_values
 

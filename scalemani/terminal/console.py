@@ -69,6 +69,10 @@ def give_missing_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
 
 
+class CutShort(int):
+    """The exit code of what was stopped: tasks may be in compiled code, around which Python can't be taken down."""
+
+
 def run(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command as a program does and return its exit code; nothing is raised but with ``--debug``."""
     debug = "--debug" in arguments
@@ -96,7 +100,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         if debug:
             raise
         again = resume_command(arguments)
-        return _say(f"stopped; to go on: {again}" if again else "stopped", 1)
+        return CutShort(_say(f"stopped; to go on: {again}" if again else "stopped", 1))
     except BrokenPipeError:
         _drop_output()  # the reader of a pipe has gone
         return 1

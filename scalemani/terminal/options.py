@@ -131,7 +131,8 @@ _ESTIMATOR = [
         metavar="|".join(REGISTRY),
         callback=_method,
         help=f"{next(iter(REGISTRY))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
-        "of them; so does --correction alone.",
+        "of them; isometric-projection is a linear map of the features. An option that only one method has, such as "
+        "--correction, --ridge or --labels, takes that method by itself.",
     ),
     *(option_of(one) for one in fields(Arguments) if one.metadata["option"]),
     *(
@@ -143,8 +144,8 @@ _ESTIMATOR = [
     click.option(
         "--labels",
         metavar="FILE[:COLUMN]",
-        help="For isometric-projection: the class of each row, in a file that is named as for report --colour. Edges "
-        "are made within classes alone.",
+        help="For isometric-projection: the class of each row, in the order of POINTS, in a file that is named as for "
+        "report --colour. Edges are made within classes alone.",
     ),
 ]
 

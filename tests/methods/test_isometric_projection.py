@@ -562,3 +562,28 @@ def test_full_lda_is_the_limit_of_the_supervised_map():
     mean = X.mean(axis=0)
     lda = (T - mean) @ np.linalg.pinv(X - mean) @ (simplex - simplex.mean(axis=0))
     np.testing.assert_allclose(pdist(model.transform(T)), pdist(lda), rtol=5e-3)
+
+
+@pytest.mark.slow
+def test_what_worker_processes_warn_of_is_said_here_and_once():
+    from distributed import LocalCluster
+
+    addresses = {"dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", **addresses) as local:
+        model = IsometricProjection(14, 2, kernel="rbf", scheduler=local.scheduler_address).fit(DIGITS[:200])
+        with pytest.warns(OutOfReachWarning) as said:
+            model.transform(np.repeat(DIGITS[:1000] + 1000, 10, axis=0))
+    assert len(said) == 1
+
+
+def test_data_arrays_go_in_and_come_out():
+    import xarray as xr
+
+    from scalemani.xarray import isometric_projection, transform
+
+    da = xr.DataArray(DIGITS[:200], dims=("image", "pixel"), coords={"kind": ("image", LABELS[:200])})
+    found = isometric_projection(da, labels=da["kind"], n_neighbors=8, n_components=3)
+    model = IsometricProjection(8, 3).fit(DIGITS[:200], LABELS[:200])
+    assert np.array_equal(found.values, model.embedding_) and found.dims == ("image", "component")
+    assert found.name == "isometric_projection" and found.attrs["ridge"] == 1e-3 and "correction" not in found.attrs
+    np.testing.assert_array_equal(transform(model, da[:5]).values, model.transform(DIGITS[:5]))

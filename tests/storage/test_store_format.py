@@ -84,7 +84,10 @@ def crc(content):
 # ---- the page's code ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["full", "plain", "flip", "landmarks", "sparse", "given", "geodesic"])
+EVERY = ["full", "plain", "flip", "landmarks", "sparse", "given", "geodesic", "map", "kernel map", "labelled"]
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_the_embedding_is_read_as_the_page_says(page, stores, name):
     model = stores[name]
     found = page["embedding"](model.store)
@@ -138,7 +141,10 @@ def test_the_parameters_are_read(stores):
     said = document(stores["full"].store)["stages"]["fit"]["fields"]
     assert said["n_neighbors"] == K and said["correction"] == "lingoes" and said["disconnected"] == "largest"
     listed = PAGE.partition("### `fit`")[2].partition("###")[0]
-    assert said.keys() == set(re.findall(r"`(\w+)`", listed)) - {"fields"}
+    every, _, own = listed.partition("of isometric projection also")
+    assert said.keys() == set(re.findall(r"`(\w+)`", every)) - {"fields"}
+    of_map = document(stores["map"].store)["stages"]["fit"]["fields"]
+    assert of_map.keys() - said.keys() == set(re.findall(r"`(\w+)`", own))
     assert document(stores["minkowski"].store)["stages"]["fit"]["fields"]["metric_params"] == {"p": {"float": "inf"}}
 
 

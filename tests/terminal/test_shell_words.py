@@ -191,6 +191,9 @@ def labelled(files):
     (files / "labels.csv").write_text("\n".join(["lost;kind;number", *rows]) + "\n")
     (files / "short.csv").write_text("\n".join(["kind", *halves[:100]]) + "\n")
     (files / "points.csv").write_text((files / "train.csv").read_text().replace(",", ";"))
+    ids = [line.partition(";")[0] for line in (files / "points.csv").read_text().splitlines()]
+    shuffled = [f"{one};{kind}" for one, kind in zip([*ids[2:], ids[1]], halves, strict=True)]
+    (files / "shuffled.csv").write_text("\n".join(["who;kind", *shuffled]) + "\n")
     np.save("labels.npy", (np.arange(120) % 40 >= 20) * 2)
     return halves
 
@@ -226,6 +229,8 @@ def test_labels_are_those_of_the_library_and_ask_for_the_method_that_takes_them(
         ("--labels labels.csv:lost", "--labels is missing at row 5 (1 of 120 labels)"),
         ("--labels labels.csv:number", "--labels is missing at row 7 (1 of 120 labels)"),
         ("--labels short.csv", "short.csv has 101 lines and the fit 120 rows"),
+        ("--labels shuffled.csv:kind", "shuffled.csv:kind: row 0 has another id than that of POINTS"),
+        ("--labels points.csv:x", "that column is read as a feature, too; add --ignore x"),
         ("--labels test.npy:1", "test.npy has shape (30, 3) and the fit 120 rows"),
         ("--labels train.npy:1", "--labels looks like a continuous target"),
         ("--labels absent.csv", "absent.csv does not exist"),
