@@ -59,7 +59,12 @@ class IsometricWords(Words):
         ]
         of = "features" if s["kernel"] == "linear" else "kernel values"
         words = f"Each axis is a weighted sum of the {of}. The length is that of the axis' column of coordinates."
-        if not s.get("n_classes"):
+        if s.get("n_classes"):
+            words += (
+                " With labels the map keeps classes apart, much more than distances within a class: the measures of "
+                "distances above say little of it."
+            )
+        else:
             words += (
                 " The eigenvalue is the part of the squared geodesic distances that the axis shows; it is never larger "
                 "than that of Isomap's axis."

@@ -78,13 +78,16 @@ def eigenvalue_chart(
 
 
 def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
-    """An arrow for each feature: its number, and how far it moves a row along two axes."""
-    figure = new_figure(5.6, 5.0)
+    """An arrow for each feature: its name, and how far it moves a row along two axes; names make way for one another."""
+    figure = new_figure(7.0, 6.0)
     axes: Any = figure.add_subplot()
-    reach = 1.15 * max(max(abs(x), abs(y)) for _, x, y in features) or 1.0
-    for name, x, y in features:
+    reach = 1.4 * max(max(abs(x), abs(y)) for _, x, y in features) or 1.0
+    lowest = {True: -np.inf, False: -np.inf}  # of the next name, right and left
+    for name, x, y in sorted(features, key=lambda feature: feature[2]):
+        level = max(1.06 * y, lowest[x >= 0])
+        lowest[x >= 0] = level + 0.07 * reach
         axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": POSITIVE, "linewidth": 1.3})
-        axes.annotate(name, (1.06 * x, 1.06 * y), ha="center", va="center", fontsize=9)
+        axes.annotate(name, (1.04 * x, level), ha="left" if x >= 0 else "right", va="center", fontsize=9)
     axes.axhline(0, color=GREY, linewidth=0.6)
     axes.axvline(0, color=GREY, linewidth=0.6)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xlabel="axis 1", ylabel="axis 2", aspect="equal")
