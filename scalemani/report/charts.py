@@ -78,7 +78,7 @@ def eigenvalue_chart(
 
 
 def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
-    """An arrow for each feature: its name, and how far it moves a row along two axes; names make way for one another."""
+    """An arrow for each feature: its name, and how far it moves a row along two axes; names give way to others."""
     figure = new_figure(7.0, 6.0)
     axes: Any = figure.add_subplot()
     reach = 1.4 * max(max(abs(x), abs(y)) for _, x, y in features) or 1.0

@@ -102,10 +102,8 @@ def _command(*words: str) -> str:
 
 def info_lines(model: Any) -> list[str]:
     """The lines of ``scalemani info``."""
-    parameters = {name: value for name, value in info_record(model)["parameters"].items() if value is not None}
-    listed = ", ".join(
-        f"{name}={value}" for name, value in parameters.items() if name != "supervised"
-    )  # said by classes
+    given = info_record(model)["parameters"].items()
+    listed = ", ".join(f"{name}={value}" for name, value in given if value is not None and name != "supervised")
     named = [f"store            {model.store_}", f"options          {in_options(listed)}"]
     return [*named, *_spectrum_lines(model, all_shares=True)]
 
