@@ -1,7 +1,6 @@
 """What is made of a point set: each method is a sequence of steps, and a way to place points that come later.
 
-`base` says what one is; `isomap` and `isometric_projection` are those there are, `..._words` says what is told of their
-models, and `isometric_arguments` has the parameters that only one has. Here is the registry, of names.
+`base` says what one is, `..._words` what is told of its models, `..._arguments` what it takes. Here is the registry.
 May import: steps and what those may.
 """
 
