@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scalemani.aliases import F64
 from scalemani.errors import RankWarning, warn
 from scalemani.kernel.constant import Solution
+from scalemani.kernel.eigensolver import fixed_signs
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import DistanceSums
 
@@ -78,18 +79,6 @@ class Embedding:
         past = f"are past the rank of the kernel (λ <= {self.tolerance:.0e} λ1: rounding of float32 distances)"
         why = f"are nugget only (λ <= {nugget})" if self.nugget else past
         return f"{empty} of {asked} axes {why} and are 0: ask for n_components={max(asked - empty, 1)} or fewer"
-
-
-def fixed_signs(vectors: F64) -> F64:
-    """Columns with their entry of largest modulus positive; of equal ones (to 1e-6) the first decides.
-
-    >>> fixed_signs(np.array([[0.6, 0.0], [-0.8, -1.0]])).tolist()
-    [[-0.6, -0.0], [0.8, 1.0]]
-    """
-    size = np.abs(vectors)
-    deciding = (size >= (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
-    signs = np.where(vectors[deciding, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-    return vectors * signs
 
 
 def make_embedding(solution: Solution, sums: DistanceSums, scale: float) -> Embedding:

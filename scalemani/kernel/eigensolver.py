@@ -421,6 +421,18 @@ def _kept(u: F64, ranked: NDArray[np.intp], n_high: int, n_low: int) -> F64:
     return np.concatenate([u[:, high], u[:, ranked[len(high) :][::-1][: 2 * n_low]]], axis=1)
 
 
+def fixed_signs(vectors: F64) -> F64:
+    """Columns with their entry of largest modulus positive; of equal ones (to 1e-6) the first decides.
+
+    >>> fixed_signs(np.array([[0.6, 0.0], [-0.8, -1.0]])).tolist()
+    [[-0.6, -0.0], [0.8, 1.0]]
+    """
+    size = np.abs(vectors)
+    deciding = (size >= (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
+    signs = np.where(vectors[deciding, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    return vectors * signs
+
+
 def basis_bytes(n: int, most_columns: int) -> int:
     """The orthonormal basis and its two images."""
     return 3 * 8 * n * most_columns

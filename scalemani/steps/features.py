@@ -23,10 +23,10 @@ from scalemani.embedding.isometric import (
     landmark_map,
     panels,
 )
+from scalemani.embedding.kernel_functions import Kernel, rounding_of_gaps, squared_distances
 from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.points.rows import load_rows
-from scalemani.projection.feature_map import Kernel, rounding_of_gaps, squared_distances
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.map_records import FeaturesFields, FeaturesRecord, MapRecord
 from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord

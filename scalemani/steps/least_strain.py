@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from scalemani.aliases import F64
-from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import GRID, least_strain, left_out_error, panels
 from scalemani.errors import RankWarning, ScalemaniWarning, keeping_warnings, warn
 from scalemani.kernel import blas
+from scalemani.kernel.eigensolver import fixed_signs
 from scalemani.parameters import Parameters
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work

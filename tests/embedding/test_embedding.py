@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from scalemani import KernelIsomap, load
 from scalemani.cluster.threads import single_blas_thread
-from scalemani.embedding.coordinates import fixed_signs, make_embedding
+from scalemani.embedding.coordinates import make_embedding
 from scalemani.embedding.spectrum import spectrum_account
 from scalemani.errors import AdditiveConstantWarning, RankWarning
 from scalemani.kernel.constant import solve
+from scalemani.kernel.eigensolver import fixed_signs
 from scalemani.kernel.operators import DenseKernels
 from scalemani.storage.run import RunStore
 

@@ -1,0 +1,184 @@
+"""Kernel functions of rows, and the Gram matrices of a row's neighbours in their feature spaces. Pure functions.
+
+Each row's numbers depend on that row alone: they are the same bits in a block of one row and of thousands.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from scipy.spatial.distance import cdist
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.kernel_cache import compiled
+from scalemani.embedding.isometric import panels
+from scalemani.kernel import blas
+
+
+@compiled()
+def _products(rows: Any, mean: Any, columns: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = rows[i, j] - mean[j]
+            if x != 0.0:
+                for a in range(columns.shape[1]):
+                    out[i, a] += x * columns[j, a]
+
+
+def row_products(rows: Any, mean: F64, columns: F64) -> F64:
+    """(rows - mean) @ columns, each row by itself; CSR rows stay as they are.
+
+    rows (l, q), mean (q,), columns (q, d)
+    """
+    if issparse(rows):  # SciPy adds a row's entries up one after the other
+        centre = np.zeros((1, columns.shape[1]))
+        _products(mean[None], np.zeros(len(mean)), columns, centre)
+        return np.asarray(blas.product(rows.astype(np.float64), columns)) - centre
+    out = np.zeros((len(rows), columns.shape[1]))
+    _products(np.ascontiguousarray(rows, np.float64), mean, columns, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function of two rows, by scikit-learn's names.
+
+    name: "rbf" exp(-gamma |x - y|²), "poly" (gamma <x, y> + coef0)^degree, "sigmoid" tanh(gamma <x, y> + coef0),
+        "cosine" <x, y> / (|x| |y|), 0 with a row of zeros.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: float = 3.0
+    coef0: float = 1.0
+
+    def values(self, rows: Any, others: Any) -> F64:
+        """K (l, m), each row by itself."""
+        if self.name == "rbf":
+            return np.asarray(np.exp(-self.gamma * squared_distances(rows, others)))
+        if self.name == "cosine":
+            rows, others = _of_unit_size(rows), _of_unit_size(others)
+        return self.of_inner(_inner(rows, others))
+
+    def of_inner(self, inner: F64) -> F64:
+        """K from <x, y>; "cosine" of rows of unit size."""
+        if self.name == "poly":
+            with np.errstate(over="ignore", invalid="ignore"):  # is refused, or NaN
+                return np.asarray((self.gamma * inner + self.coef0) ** self.degree)
+        if self.name == "sigmoid":
+            return np.asarray(np.tanh(self.gamma * inner + self.coef0))
+        found: F64 = np.clip(inner, -1.0, 1.0)
+        return found
+
+
+def squared_distances(rows: Any, others: Any) -> F64:
+    """|x - y|² (l, m) of dense or CSR rows."""
+    if not issparse(rows):
+        return np.asarray(cdist(rows, others, "sqeuclidean"))
+    return np.maximum(_squares(rows)[:, None] + _squares(others) - 2 * _inner(rows, others), 0.0)
+
+
+def _of_unit_size(rows: Any) -> Any:
+    """Each row over its size, however large or small that is; a row of zeros as it is."""
+    rows = csr_array(rows, dtype=np.float64) if issparse(rows) else np.asarray(rows, np.float64)
+    largest = np.abs(rows).max(axis=1)
+    rows = _divided(rows, largest.toarray().ravel() if issparse(rows) else largest)
+    return _divided(rows, np.sqrt(_squares(rows)))
+
+
+def _divided(rows: Any, by: F64) -> Any:
+    """Each row over a number, unless that is 0."""
+    by = np.where(by > 0, by, 1.0)
+    if issparse(rows):
+        return csr_array((rows.data / np.repeat(by, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
+    return rows / by[:, None]
+
+
+def rounding_of_gaps(rows: Any) -> float:
+    """What |x - y|² of sparse rows may be off by: it is the difference of larger numbers."""
+    return 8 * float(np.finfo(float).eps) * float(_squares(rows).max())
+
+
+def _inner(rows: Any, others: Any) -> F64:
+    """<x, y> (l, m), each row by itself."""
+    if issparse(rows):
+        return np.asarray(blas.product(rows.astype(np.float64), others.T.astype(np.float64)).toarray())
+    return row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
+
+
+def _squares(rows: Any) -> F64:
+    """The squared size of each row."""
+    if issparse(rows):
+        return np.asarray(rows.astype(np.float64).power(2).sum(axis=1), np.float64).ravel()
+    return np.asarray(np.square(np.asarray(rows, np.float64)).sum(axis=1))
+
+
+# ---- the neighbours of a row -------------------------------------------------------------------------
+
+
+def local_grams(rows: Any, targets: Any, idx: I64, kernel: Kernel | Callable[[F64, F64], float] | None = None) -> F64:
+    """C (m, k, k), C_jl = <y - x_j, y - x_l>: how each target y sees its neighbours x from where it lies.
+
+    rows (n, D), targets (m, D): Dense or CSR, of which a panel's neighbours are made dense; in training the same rows.
+    idx (m, k): The rows that are each target's neighbours.
+    kernel: Differences are taken in its feature space: C_jl = K(y, y) - K(y, x_j) - K(y, x_l) + K(x_j, x_l). A function
+        of two rows is one, too. None: the rows themselves.
+
+    Source: DeCoste, "Visualizing Mercer kernel feature spaces via kernelized locally-linear embeddings" (2001),
+    equation 13.
+    """
+    m, k = idx.shape
+    out = np.empty((m, k, k))
+    for here in panels(m, (k + 1) * rows.shape[1]):
+        near = _dense(rows, idx[here].ravel()).reshape(len(idx[here]), k, rows.shape[1])
+        out[here] = _local_grams(near, _dense(targets, here)[:, None], kernel)
+    return out
+
+
+def _dense(rows: Any, which: Any) -> F64:
+    """Some rows as they are counted with."""
+    taken = rows[which]
+    return np.asarray(taken.toarray() if issparse(taken) else taken, np.float64)
+
+
+def _local_grams(near: F64, own: F64, kernel: Any) -> F64:
+    """The same from a panel's neighbours (m, k, D) and targets (m, 1, D)."""
+    name = kernel.name if isinstance(kernel, Kernel) else ""
+    if name == "cosine":
+        near, own = (_of_unit_size(rows.reshape(-1, rows.shape[2])).reshape(rows.shape) for rows in (near, own))
+    if kernel is None or name in ("rbf", "cosine"):
+        gaps = near - own
+        grams: F64 = blas.product(gaps, gaps.swapaxes(1, 2))
+        return _gaussian(grams, kernel.gamma) if name == "rbf" else grams
+    both = np.concatenate([own, near], axis=1)
+    if name:
+        values = kernel.of_inner(blas.product(both, both.swapaxes(1, 2)))
+    else:
+        values = np.array([[[kernel(x, y) for y in some] for x in some] for some in both], np.float64)
+    return _from_own(values[:, 0, 0], values[:, 0, 1:], values[:, 1:, 1:])
+
+
+def _gaussian(grams: F64, gamma: float) -> F64:
+    """The Gaussian kernel's matrices from the rows' own: expm1 of squared distances, so that 1 - 1 is never taken."""
+    squares = np.diagonal(grams, axis1=1, axis2=2)
+    sums = squares[:, :, None] + squares[:, None, :]
+    each = np.expm1(-gamma * squares)
+    between = np.expm1(-gamma * np.maximum(sums - 2 * grams, 0.0))
+    return np.asarray(between - (each[:, :, None] + each[:, None, :]))
+
+
+def _from_own(own: F64, near: F64, between: F64) -> F64:
+    """C from K(y, y) (m,), K(y, x) (m, k) and K(x, x) (m, k, k)."""
+    with np.errstate(invalid="ignore"):  # of infinite values: NaN
+        return np.asarray(between - (near[:, :, None] + near[:, None, :]) + own[:, None, None])
+
+
+def grams_of_kernel(K: F64, idx: I64, values: F64 | None = None, own: F64 | None = None) -> F64:
+    """:func:`local_grams` from a kernel matrix K (n, n).
+
+    values (m, n), own (m,): Of targets that are not the training rows, K(y, x) and K(y, y).
+    """
+    near = np.take_along_axis(K if values is None else values, idx, axis=1)
+    return _from_own(np.diagonal(K) if own is None else own, near, K[idx[:, :, None], idx[:, None, :]])
