@@ -23,10 +23,10 @@ Names are loaded when first used: scikit-learn, Numba and Dask take seconds to i
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Isomap", "IsometricProjection", "KernelIsomap", "load", "scan"]
+__all__ = ["LLE", "Isomap", "IsometricProjection", "KernelIsomap", "LaplacianEigenmaps", "load", "scan"]
 
 if TYPE_CHECKING:
-    from scalemani.estimators import Isomap, IsometricProjection, KernelIsomap, load
+    from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
     from scalemani.planning.scan import scan
 
 

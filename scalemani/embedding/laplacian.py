@@ -80,7 +80,7 @@ def laplacian_pairs(
     return Pairs(values, fixed_signs(vectors), behind)
 
 
-def _multiple(scale: str, n: int, volume: float | None) -> float:
+def scale_of(scale: str, n: int, volume: float | None) -> float:
     """What resistances are multiplied by."""
     if scale not in SCALES:
         raise unknown("scale=", scale, SCALES)
@@ -89,7 +89,7 @@ def _multiple(scale: str, n: int, volume: float | None) -> float:
 
 def kernel_pca(pairs: Pairs, scale: str = "resistance", volume: float | None = None) -> F64:
     """Y (n, p) = V Λ^-1/2 of pairs of L; over all axes its squared distances are R, n R ("ham") or vol R ("walk")."""
-    return pairs.vectors * np.sqrt(_multiple(scale, len(pairs.vectors), volume) / pairs.values)
+    return pairs.vectors * np.sqrt(scale_of(scale, len(pairs.vectors), volume) / pairs.values)
 
 
 def random_walk(pairs: Pairs, degree: F64) -> F64:
@@ -155,7 +155,7 @@ class Resistances:
 
         It takes a solve for each distinct vertex.
         """
-        multiple = _multiple(scale, len(self.degree), float(self.degree.sum()))
+        multiple = scale_of(scale, len(self.degree), float(self.degree.sum()))
         first, second = np.broadcast_arrays(rows, columns)
         vertices, places = np.unique(np.concatenate([first.ravel(), second.ravel()]), return_inverse=True)
         i, j = places[: first.size], places[first.size :]

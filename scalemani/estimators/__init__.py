@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from scalemani.estimators.isomap import Isomap as Isomap
     from scalemani.estimators.isomap import KernelIsomap as KernelIsomap
     from scalemani.estimators.isometric_projection import IsometricProjection as IsometricProjection
+    from scalemani.estimators.laplacian_eigenmaps import LaplacianEigenmaps as LaplacianEigenmaps
+    from scalemani.estimators.lle import LLE as LLE
 
 _OF = {
     "embedder": ("Embedder", "load"),
     "isomap": ("Isomap", "KernelIsomap"),
     "isometric_projection": ("IsometricProjection",),
+    "laplacian_eigenmaps": ("LaplacianEigenmaps",),
+    "lle": ("LLE",),
 }
 
 

@@ -49,6 +49,7 @@ def named(dotted: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+NO_DISTANCES = ("projection", "compression", "edge_weights", "shortcuts")  # what methods without them have no use for
 REGISTRY = {
     "isomap": Entry("scalemani.estimators.isomap:Isomap"),
     "kernel-isomap": Entry("scalemani.estimators.isomap:KernelIsomap", ("correction", "constant_solver")),
@@ -57,6 +58,18 @@ REGISTRY = {
         ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances", "supervised"),
         ("projection", "compression"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
+    ),
+    "lle": Entry(
+        "scalemani.estimators.lle:LLE",
+        ("reg", "kernel", "gamma", "degree", "coef0", "scale"),
+        NO_DISTANCES,
+        "scalemani.methods.sibling_arguments:LLEArguments",
+    ),
+    "laplacian-eigenmaps": Entry(
+        "scalemani.estimators.laplacian_eigenmaps:LaplacianEigenmaps",
+        ("weights", "sigma", "scale", "normalized", "alpha", "time"),
+        NO_DISTANCES,
+        "scalemani.methods.sibling_arguments:LaplacianArguments",
     ),
 }
 

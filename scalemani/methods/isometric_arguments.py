@@ -23,14 +23,16 @@ def _distances(name: str, value: Any) -> None:
         raise ScalemaniError(f"{name}={value!r}: None, 'stored' or 'recomputed' is allowed")
 
 
-def _positive(name: str, value: Any) -> None:
+def positive(name: str, value: Any) -> None:
+    """A positive number."""
     if not (is_number(value) and 0 < float(value) < math.inf):
         raise ScalemaniError(f"{name}={value!r}: a positive number is needed")
 
 
-def _positive_or_none(name: str, value: Any) -> None:
+def positive_or_none(name: str, value: Any) -> None:
+    """A positive number, or None."""
     if value is not None:
-        _positive(name, value)
+        positive(name, value)
 
 
 def _number(name: str, value: Any) -> None:
@@ -70,9 +72,9 @@ class IsometricArguments(Arguments):
     gamma: float | None = parameter(
         None,
         Option("Of the kernel; 1 over the squared median distance of some rows unless given, of poly 1.", "number"),
-        check=_positive_or_none,
+        check=positive_or_none,
     )
-    degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=_positive)
+    degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=positive)
     coef0: float = parameter(1.0, Option("Of the kernels poly and sigmoid.", "number"), check=_number)
     nystrom: int | None = parameter(
         None,

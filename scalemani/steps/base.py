@@ -37,6 +37,7 @@ class FitSize:
     done: Names of the steps that the store has.
     begun: How D is cut where a store has begun it.
     reads: Reads of D that a sample told of; 0 where none was asked.
+    factor: Nonzeros of a sparse factor of the graph, where a step makes one.
     """
 
     n: int
@@ -53,6 +54,7 @@ class FitSize:
     done: tuple[str, ...] = ()
     begun: Any = None
     reads: int = 0
+    factor: int = 0
 
     @property
     def slots(self) -> int:

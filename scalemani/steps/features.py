@@ -98,7 +98,7 @@ class Features(Step):
             basis = basis_of_rows(rows, seed, order)
         else:
             usual = fields.kernel in ("rbf", "sigmoid")
-            gamma = fields.gamma or (_usual_gamma(rows, order, seed) if usual else 1.0)
+            gamma = fields.gamma or (usual_gamma(rows, order, seed) if usual else 1.0)
             kernel = kernel_of(fields, gamma)
             if fields.kernel == "rbf" and issparse(rows) and gamma * rounding_of_gaps(rows) > MOST_ROUNDING:
                 raise ScalemaniError(
@@ -294,7 +294,7 @@ def _values(kernel: Kernel, rows: Any, order: I64, references: I64) -> F64:
     return out
 
 
-def _usual_gamma(rows: Any, order: I64, seed: int) -> float:
+def usual_gamma(rows: Any, order: I64, seed: int) -> float:
     """1 / median² of the distances in a sample of the rows."""
     some = rows[_sample(order, SAMPLED, seed)]
     median = float(np.median(pdist(some.toarray() if issparse(some) else some))) if some.shape[0] > 1 else 0.0

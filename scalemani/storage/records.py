@@ -83,7 +83,7 @@ class StepRecord(Record, frozen=True, kw_only=True):
 
 
 STEPS: dict[str, type[StepRecord]] = {}
-DECLARED = ("scalemani.steps.records", "scalemani.steps.map_records")  # of this package, imported when asked for
+DECLARED = ("scalemani.steps.records", "scalemani.steps.map_records", "scalemani.steps.pair_records")  # of this package, imported when asked for
 
 
 def known_steps() -> Mapping[str, type[StepRecord]]:

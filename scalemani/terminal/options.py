@@ -125,6 +125,15 @@ def option_of(parameter: Field[Any]) -> Decorator:
     return click.option(*names, metavar=option.metavar, **more)
 
 
+def _parameters_with_options() -> list[Field[Any]]:
+    """Those of all methods, then what only some have; of methods that share a name the first says what it is."""
+    kinds = [Arguments, *(named(method.arguments) for method in REGISTRY.values() if method.arguments)]
+    found: dict[str, Field[Any]] = {}
+    for one in (one for kind in kinds for one in fields(kind) if one.metadata["option"]):
+        found.setdefault(one.name, one)
+    return list(found.values())
+
+
 _ESTIMATOR = [
     click.option(
         "--method",
@@ -134,13 +143,7 @@ _ESTIMATOR = [
         "of them; isometric-projection is a linear map of the features. An option that only one method has, such as "
         "--correction, --ridge or --labels, takes that method by itself.",
     ),
-    *(option_of(one) for one in fields(Arguments) if one.metadata["option"]),
-    *(
-        option_of(one)
-        for method in REGISTRY.values()
-        for one in (fields(named(method.arguments)) if method.arguments else ())
-        if one.metadata["option"] and one.name not in {shared.name for shared in fields(Arguments)}
-    ),
+    *map(option_of, _parameters_with_options()),
     click.option(
         "--labels",
         metavar="FILE[:COLUMN]",

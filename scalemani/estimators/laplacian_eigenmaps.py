@@ -1,0 +1,86 @@
+"""Laplacian eigenmaps."""
+
+from dataclasses import dataclass, field
+
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from scalemani.aliases import F64
+from scalemani.estimators.embedder import Embedder
+from scalemani.methods.sibling_arguments import LaplacianArguments
+from scalemani.parameters import parameter
+
+
+@dataclass(eq=False, repr=False)
+class LaplacianEigenmaps(LaplacianArguments, Embedder):
+    """Laplacian eigenmaps as kernel PCA: distances on the map are square roots of commute times along the graph.
+
+    No distances are found. Parameters that are not named here are those of :class:`scalemani.KernelIsomap`.
+
+    Parameters
+    ----------
+    weights : {"binary", "gaussian"}, default "binary"
+        An edge weighs 1, or exp(-d²/(2 sigma²)) of its length d.
+    sigma : float, optional
+        None: the median length of an edge.
+    scale : {"resistance", "ham", "walk"}, default "resistance"
+        Squared distances over all axes are effective resistances R; n R, the commute times of Ham et al. (a chain in
+        continuous time); or vol R, those of the random walk on the graph.
+    normalized : bool, default False
+        The eigenvectors of the random walk instead: scikit-learn's SpectralEmbedding on the same graph.
+    alpha : float, optional
+        A diffusion map, with so much of the density of points divided out: 0 none of it, 1 all.
+    time : float, default 1
+        Steps of the diffusion: axis a is multiplied by its eigenvalue to this power.
+    landmarks : int or array-like of int, optional
+        The map in the span of so many points' weights.
+
+    Attributes
+    ----------
+    embedding_ : ndarray, shape (n_samples, n_components)
+    spectrum_ : dict
+        `eigenvalues` (rising; of a diffusion falling), `next_eigenvalue`, `sigma`, `trace` of the kernel with
+        `trace_error`, `forgotten` (the correlation of sampled resistances with 1/deg_i + 1/deg_j: near 1 they say
+        nothing else), `warnings`; and of the graph as in `KernelIsomap`.
+
+    Notes
+    -----
+    Belkin & Niyogi (2003); Ham, Lee, Mika & Schölkopf (2004); Coifman & Lafon (2006).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scalemani import LaplacianEigenmaps
+    >>> model = LaplacianEigenmaps(n_neighbors=2, n_components=1).fit(np.arange(9.0)[:, None])
+    >>> model.commute_times([0], [1]).round(6)
+    array([1.])
+    """
+
+    method = "scalemani.methods.laplacian_eigenmaps:LaplacianMethod"
+    correction: None = field(default=None, init=False)
+    constant_solver: str = field(default="ritz", init=False)
+    projection: str = field(default="continuous", init=False)
+    compression: None = field(default=None, init=False)
+    edge_weights: str = field(default="plain", init=False)
+    shortcuts: str = field(default="keep", init=False)
+    keep_distances: bool = parameter(False)
+
+    def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
+        """Commute times between rows of X, by solves with the graph's Laplacian; exact.
+
+        Parameters
+        ----------
+        rows, columns : array-like of int
+            Row numbers of X, broadcast against each other.
+        scale : {"resistance", "ham", "walk"}, optional
+            As in the fit unless given.
+
+        Returns
+        -------
+        ndarray
+            NaN to and from rows that are not in the graph.
+        """
+        from scalemani.methods.laplacian_eigenmaps import commute_times
+
+        check_is_fitted(self)
+        return commute_times(self._run, rows, columns, self.scale if scale is None else scale)

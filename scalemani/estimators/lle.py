@@ -1,0 +1,61 @@
+"""Locally linear embedding."""
+
+from dataclasses import dataclass, field
+
+from scalemani.estimators.embedder import Embedder
+from scalemani.methods.sibling_arguments import LLEArguments
+from scalemani.parameters import parameter
+
+
+@dataclass(eq=False, repr=False)
+class LLE(LLEArguments, Embedder):
+    """Locally linear embedding: where the weights that rebuild each point from its neighbours rebuild all points best.
+
+    No distances are found. The axes are singular vectors of I - W by one sparse factor, right where eigenvalues of
+    (I - W)'(I - W) are rounding. Parameters that are not named here are those of :class:`scalemani.KernelIsomap`.
+
+    Parameters
+    ----------
+    reg : float, default 1e-3
+        Ridge of the weights, as a share of the trace of each point's Gram matrix.
+    kernel : {None, "linear", "rbf", "poly"}, default None
+        Weights are found in the features of this kernel, by scikit-learn's names (kernel LLE). "poly" asks for rows of
+        one length, whose neighbours are those of the metric.
+    gamma, degree, coef0 : float
+        Of the kernel. gamma=None is 1 over the squared median distance of some rows, for "poly" 1.
+    scale : {"whitened", "kernel"}, default "whitened"
+        Axes of one length, Y'Y / n = I; or the kernel PCA of the pseudo-inverse of (I - W)'(I - W).
+    disconnected : {"error", "largest"}, default "error"
+        What is done where the neighbour lists lead into several sets of points that no list leaves.
+    landmarks : int or array-like of int, optional
+        The map in the span of so many points' weights: another, smoother map, for clouds whose factor does not fit.
+
+    Attributes
+    ----------
+    embedding_ : ndarray, shape (n_samples, n_components)
+    spectrum_ : dict
+        `eigenvalues` (rising), `next_eigenvalue`, `kernel`, `gamma`, `reg`, `factor_nonzeros`, `warnings`; and of the
+        graph as in `KernelIsomap`.
+
+    Notes
+    -----
+    Roweis & Saul, Science 290 (2000); DeCoste (2001); Vladymyrov & Carreira-Perpiñán (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scalemani import LLE
+    >>> angle = np.linspace(0, 3, 60)
+    >>> model = LLE(n_neighbors=4, n_components=1).fit(np.c_[np.cos(angle), np.sin(angle)])
+    >>> model.embedding_.shape
+    (60, 1)
+    """
+
+    method = "scalemani.methods.lle:LLEMethod"
+    correction: None = field(default=None, init=False)
+    constant_solver: str = field(default="ritz", init=False)
+    projection: str = field(default="continuous", init=False)
+    compression: None = field(default=None, init=False)
+    edge_weights: str = field(default="plain", init=False)
+    shortcuts: str = field(default="keep", init=False)
+    keep_distances: bool = parameter(False)

@@ -1,0 +1,73 @@
+"""Laplacian eigenmaps as kernel PCA, the normalised form and diffusion maps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scalemani.aliases import F64, I64
+from scalemani.embedding.laplacian import Resistances, degrees
+from scalemani.methods.base import Method
+from scalemani.methods.lle import span_of
+from scalemani.methods.sibling_arguments import LaplacianParameters
+from scalemani.methods.sibling_words import LaplacianWords
+from scalemani.parameters import Parameters
+from scalemani.points.reading import row_numbers
+from scalemani.projection.by_neighbors import BySpan, NystromPlacer
+from scalemani.projection.projector import Projector
+from scalemani.steps.base import Step
+from scalemani.steps.graph import GraphStep, NeighborsStep, trained
+from scalemani.steps.pair_records import PairsRecord
+from scalemani.steps.pairs import COORDINATES, LaplacianAxes, weighted
+from scalemani.storage.run import RunStore
+
+
+class LaplacianMethod(Method):
+    """Sources: Belkin & Niyogi 2003; Ham, Lee, Mika & Schölkopf 2004; Coifman & Lafon 2006."""
+
+    projector = "scalemani.methods.laplacian_eigenmaps:projector"
+    words = LaplacianWords()
+    parameters = LaplacianParameters
+
+    def steps(self, parameters: Parameters) -> Sequence[Step]:
+        """The graph, and the axes."""
+        return NeighborsStep(), GraphStep(), LaplacianAxes()
+
+
+def projector(store: RunStore, form: str) -> Projector | BySpan:
+    """What places new points by a finished run."""
+    state = store.needed(PairsRecord)
+    if state.n_landmarks is not None:
+        return span_of(store)
+    fields, walk = state.fields, bool(state.fields.normalized) or state.fields.alpha is not None
+    affinity, sigma = weighted(store, fields)
+    sums = degrees(affinity)
+
+    def weigh(vertices: I64, lengths: F64) -> F64:
+        """Weights of the edges of new points, with the density divided out for a diffusion."""
+        weights = np.ones_like(lengths) if sigma is None else np.exp(-0.5 * (lengths / sigma) ** 2)
+        if fields.alpha is None:
+            return weights
+        own = weights.sum(axis=1, keepdims=True)
+        return np.asarray(weights / (own * sums[vertices]) ** fields.alpha)
+
+    placer = NystromPlacer(
+        store.read_array(COORDINATES),
+        weigh,
+        # of a diffusion λ of the walk, which is 1 - μ of the normalised form
+        np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
+        walk,
+    )
+    return Projector(store, trained(store), placer)
+
+
+def commute_times(run: Any, rows: ArrayLike, columns: ArrayLike, scale: str) -> F64:
+    """Of the user's rows, broadcast; NaN where one is not in the graph."""
+    total = len(run.vertex)
+    pairs = np.broadcast_arrays(*(row_numbers(np.ravel(part), total).reshape(np.shape(part)) for part in (rows, columns)))
+    i, j = (run.vertex[part] for part in pairs)
+    known, out = (i >= 0) & (j >= 0), np.full(np.shape(i), np.nan)
+    resistances = Resistances(weighted(run.store, run.store.needed(PairsRecord).fields)[0])
+    out[known] = resistances.commute_times(i[known], j[known], scale)
+    return out

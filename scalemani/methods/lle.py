@@ -1,0 +1,61 @@
+"""Locally linear embedding, of rows or of a kernel's features, by a sparse factor or by landmarks."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from scalemani.methods.base import Method
+from scalemani.methods.sibling_arguments import LLEParameters
+from scalemani.methods.sibling_words import LLEWords
+from scalemani.neighbors.metrics import domain_check, is_function_name
+from scalemani.parameters import Parameters
+from scalemani.projection.by_neighbors import BySpan, Rebuilt
+from scalemani.steps.base import Step
+from scalemani.steps.graph import GraphStep, NeighborsStep, trained
+from scalemani.steps.listed import ListedRows
+from scalemani.steps.pair_records import PairsRecord, WeightsRecord
+from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
+from scalemani.steps.records import DataRecord, NeighborsRecord
+from scalemani.steps.weights import Weights, found_weights, rows_in
+from scalemani.storage.run import RunStore
+
+
+class LLEMethod(Method):
+    """Sources: Roweis & Saul 2000; with a kernel DeCoste 2001; by landmarks Vladymyrov & Carreira-Perpiñán 2013."""
+
+    projector = "scalemani.methods.lle:projector"
+    words = LLEWords()
+    parameters = LLEParameters
+
+    def read(self, X: Any, y: Any, parameters: Parameters, memory: int | None, folder: str | None) -> Any:
+        """Rows whose neighbour lists lead into one class; other kinds are refused by a step."""
+        from scalemani.neighbors.metrics import GIVEN_METRICS
+
+        if parameters.metric in GIVEN_METRICS:
+            return super().read(X, y, parameters, memory, folder)
+        return ListedRows(X, parameters.metric, memory, folder)
+
+    def steps(self, parameters: Parameters) -> Sequence[Step]:
+        """The lists, weights that rebuild points, and the axes."""
+        return NeighborsStep(), GraphStep(), Weights(), LocalAxes()
+
+
+def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
+    """What places new points by a finished run."""
+    if store.needed(PairsRecord).n_landmarks is not None:
+        return span_of(store)
+    state = store.needed(WeightsRecord)
+    find = partial(_weights, fields=state.fields, gamma=state.gamma)
+    return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"))
+
+
+def _weights(rows: Any, targets: Any, listed: Any, *, fields: Any, gamma: float) -> Any:
+    return found_weights(rows, targets, listed, fields, gamma)
+
+
+def span_of(store: RunStore) -> BySpan:
+    """What places new points by their weights of landmarks."""
+    chosen, metric = store.read_array(LANDMARKS), store.needed(NeighborsRecord).fields.metric
+    check = None if is_function_name(metric) else domain_check(metric)
+    weigh = partial(weights_of_landmarks, store, chosen)
+    return BySpan(store.needed(DataRecord).fields.n_features, rows_in(store), weigh, store.read_array(MAP), check)

@@ -1,0 +1,107 @@
+"""The parameters of the methods that read neighbours and no distances, besides those of all methods."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from scalemani.errors import ScalemaniError
+from scalemani.methods.isometric_arguments import positive, positive_or_none
+from scalemani.parameters import Arguments, Option, Parameters, is_number, parameter
+
+KERNELS = ("linear", "rbf", "poly")
+
+
+def _kernel(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, str) and value in KERNELS):
+        from scalemani.errors import unknown
+
+        raise unknown(f"{name}=", value, KERNELS, "None")
+
+
+def not_negative(name: str, value: Any) -> None:
+    """A number from 0 on."""
+    if not (is_number(value) and 0 <= float(value) < 1e300):
+        raise ScalemaniError(f"{name}={value!r}: a number from 0 on is needed")
+
+
+def _not_negative_or_none(name: str, value: Any) -> None:
+    if value is not None:
+        not_negative(name, value)
+
+
+@dataclass(eq=False, repr=False)
+class LLEArguments(Arguments):
+    """The parameters that other methods lack."""
+
+    reg: float = parameter(
+        1e-3, Option("For lle: ridge of the weights, as a share of the trace.", "number"), check=not_negative
+    )
+    kernel: str | None = parameter(None, check=_kernel)
+    gamma: float | None = parameter(None, check=positive_or_none)
+    degree: float = parameter(3.0, check=positive)
+    coef0: float = parameter(1.0, check=not_negative)
+    scale: str = parameter("whitened", choices=("whitened", "kernel"))
+
+
+@dataclass
+class LLEParameters(LLEArguments, Parameters):
+    """What a fit of it works with."""
+
+    def check(self) -> None:
+        """Also that lists have one length, and that no bridges are asked for.
+
+        Raises ScalemaniError: One line: what was given, what is allowed.
+        """
+        super().check()
+        if self.radius is not None:
+            raise ScalemaniError(f"radius={self.radius}: weights are of so many neighbours; give n_neighbors instead")
+        if self.disconnected == "join":
+            raise ScalemaniError("disconnected='join': bridges are in no neighbour list; use 'error' or 'largest'")
+        if self.landmarks is not None and self.kernel not in (None, "linear"):
+            raise ScalemaniError(f"kernel={self.kernel!r} with landmarks: leave one of them out")
+        if self.gamma is not None and self.kernel not in ("rbf", "poly"):
+            raise ScalemaniError(f"gamma={self.gamma} with kernel={self.kernel!r}: it is for other kernels; leave it out")
+
+
+@dataclass(eq=False, repr=False)
+class LaplacianArguments(Arguments):
+    """The parameters that other methods lack."""
+
+    weights: str = parameter(
+        "binary",
+        Option("For laplacian-eigenmaps: an edge weighs 1, or exp(-d²/(2 sigma²)) of its length d."),
+        choices=("binary", "gaussian"),
+    )
+    sigma: float | None = parameter(
+        None, Option("Of gaussian weights; the median edge unless given.", "number"), check=positive_or_none
+    )
+    scale: str = parameter("resistance", choices=("resistance", "ham", "walk"))
+    normalized: bool = parameter(
+        False, Option("For laplacian-eigenmaps: the eigenvectors of the random walk, of the normalised Laplacian.", "flag")
+    )
+    alpha: float | None = parameter(
+        None,
+        Option("A diffusion map, with so much of the density divided out (1: all of it).", "number"),
+        check=_not_negative_or_none,
+    )
+    time: float = parameter(1.0, Option("Of a diffusion map.", "number"), check=not_negative)
+
+
+@dataclass
+class LaplacianParameters(LaplacianArguments, Parameters):
+    """What a fit of it works with."""
+
+    def check(self) -> None:
+        """Also that parameters go together.
+
+        Raises ScalemaniError: One line: what was given, what is allowed.
+        """
+        super().check()
+        if self.sigma is not None and self.weights == "binary":
+            raise ScalemaniError(f"sigma={self.sigma} with weights='binary': it is for 'gaussian'; leave it out")
+        if self.alpha is not None and (self.normalized or self.landmarks is not None or self.scale != "resistance"):
+            raise ScalemaniError(
+                f"alpha={self.alpha} with normalized, landmarks or a scale: a diffusion map has none of these; leave "
+                "them out"
+            )
+        if self.normalized and self.scale != "resistance":
+            raise ScalemaniError(f"scale={self.scale!r} with normalized=True: it has one scale; leave one of them out")

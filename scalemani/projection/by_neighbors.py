@@ -1,0 +1,120 @@
+"""New points by their nearest training points alone: no path is followed, and no D is needed."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from scalemani.aliases import F64, I64
+from scalemani.embedding.laplacian import place_unnormalised, place_walk
+from scalemani.embedding.reconstruction import placed
+from scalemani.neighbors.choice import SearchStrategy
+from scalemani.points.reading import row_blocks
+from scalemani.projection.attachments import Attachments
+from scalemani.projection.projector import Projector, Trained
+from scalemani.storage.run import RunStore
+
+
+def by_count(found: Attachments) -> Iterator[tuple[I64, I64]]:
+    """Rows that touch equally many training points, and where these stand (m, k) in `found.vertices`."""
+    counts = np.where(found.own < 0, np.diff(found.indptr), 0)
+    for count in np.unique(counts[counts > 0]).tolist():
+        here = np.flatnonzero(counts == count)
+        yield here, found.indptr[here][:, None] + np.arange(count)
+
+
+class Rebuilt(Projector):
+    """By the weights that rebuild a row from its nearest training rows; a training row lies where it lay.
+
+    find: (rows, targets, numbers of each target's neighbours) -> weights.
+    coordinates (n, p), order (n,): Of the vertices, and their distinct rows.
+    """
+
+    lost = "no neighbours among the training points"
+
+    def __init__(
+        self,
+        store: RunStore,
+        trained: Trained,
+        find: Callable[[Any, Any, I64], F64],
+        coordinates: F64,
+        order: I64,
+    ) -> None:
+        super().__init__(store, trained, NystromPlacer(coordinates))
+        self.direct, self._find, self._known, self._order = True, find, coordinates, order
+
+    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
+        """Coordinates (l, p) of a validated block of rows."""
+        found = self.attach(block, way)
+        out = np.full((len(found.own), self.width), np.nan)
+        own = found.own >= 0
+        out[own] = self._known[found.own[own]]
+        for here, places in by_count(found):
+            vertices = found.vertices[places]
+            weights = self._find(self._rows, block[here], self._order[vertices])
+            out[here] = placed(vertices, weights, self._known)
+        return out
+
+
+class NystromPlacer:
+    """By the weights of the edges to its nearest training points, as the eigenvectors' own equation has it.
+
+    coordinates (n, p): Of the vertices.
+    weigh: (vertices (m, k), lengths) -> weights, and what is taken from their sum times the eigenvalue; see `place`.
+    """
+
+    def __init__(self, coordinates: F64, weigh: Any = None, eigenvalues: F64 | None = None, walk: bool = False) -> None:
+        self.width, self.scale = coordinates.shape[1], 1.0
+        self._known, self._weigh, self._eigenvalues, self._walk = coordinates, weigh, eigenvalues, walk
+
+    def order(self, found: Attachments) -> I64:
+        """As they come."""
+        return np.arange(len(found.own))
+
+    def place(self, found: Attachments) -> F64:
+        """Coordinates (l, p) of attached rows; those of a training row where one is equal to it."""
+        out = np.full((len(found.own), self.width), np.nan)
+        own = found.own >= 0
+        out[own] = self._known[found.own[own]]
+        place = place_walk if self._walk else place_unnormalised
+        for here, places in by_count(found):
+            vertices = found.vertices[places]
+            out[here] = place(self._weigh(vertices, found.lengths[places]), vertices, self._known, self._eigenvalues)
+        return out
+
+    def place_known(self, distances: F64) -> F64:
+        """No rows of D are asked for."""
+        raise NotImplementedError
+
+
+class BySpan:
+    """By a row's weights of the landmarks nearest to it; in the place of a :class:`Projector`.
+
+    weigh: rows -> Z (l, m).
+    map (m, p)
+    """
+
+    direct, n, seeds_a_row = True, 1, 1
+    lost = "no landmarks near them"
+
+    def __init__(self, n_features: int, rows: Any, weigh: Callable[[Any], Any], map: F64, check: Any) -> None:
+        self.n_features, self.width = n_features, map.shape[1]
+        self._rows, self._weigh, self._map, self._check = rows, weigh, map, check
+
+    def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
+        """Validated row blocks of a test set; `first` is the number of T's first row in messages."""
+        like, check = self._rows, self._check
+        yield from row_blocks(T, name=name, n_features=self.n_features, like=like, first=first, check=check)
+
+    def is_long(self, total: int) -> bool:
+        """No: the landmarks are few."""
+        return False
+
+    def way(self, total: int) -> str:
+        """Exact."""
+        return SearchStrategy.EXACT
+
+    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
+        """Coordinates (l, p) of a validated block of rows."""
+        found: F64 = np.asarray(self._weigh(block) @ self._map)
+        return found

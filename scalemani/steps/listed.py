@@ -1,0 +1,69 @@
+"""Points of methods that read neighbour lists: each list is a point's own, and all of them must lead into one class.
+
+Weights that rebuild points from their lists have one null vector for each closed class of the directed lists: a strongly
+connected set that no list leaves. A connected graph may have several.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from scalemani.embedding.reconstruction import closed_classes
+from scalemani.errors import DisconnectedGraphError, ScalemaniWarning, warn
+from scalemani.graph.build import Graph
+from scalemani.neighbors.lists import NeighborLists
+from scalemani.parameters import Parameters
+from scalemani.steps.inputs import FeatureInput, KernelInput
+
+FEW = 0.5  # share of the points that are in the closed class, below which there is a warning
+
+
+class OneClosedClass:
+    """An input whose graph is of the points that lead into one closed class."""
+
+    distinct: Any
+    n_distinct: int
+
+    def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
+        """The graph of those points."""
+        graph: Graph = super().graph(parameters, lists)  # type: ignore[misc]
+        assert lists is not None
+        indptr, indices = lists_of(lists, graph.order, self.n_distinct)
+        classes, inside = closed_classes(indptr, indices)
+        sizes = np.bincount(classes[classes >= 0])
+        if len(sizes) > 1 and parameters.disconnected != "largest":
+            said = ", ".join(map(str, sizes[:5].tolist()))
+            raise DisconnectedGraphError(
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be one "
+                "point of the map: give more neighbours, or disconnected='largest' to keep those that lead into the "
+                "largest alone"
+            )
+        if sizes[0] < FEW * len(graph.order):
+            warn(
+                f"the neighbour lists lead into {sizes[0]:,} of {len(graph.order):,} points, and from these to no "
+                "others: the map is theirs, and the others are rebuilt from them; more neighbours may help",
+                ScalemaniWarning,
+            )
+        if inside.all():
+            return graph
+        kept = np.flatnonzero(inside)
+        return replace(graph, matrix=graph.matrix[kept][:, kept], order=graph.order[kept])
+
+
+class ListedRows(OneClosedClass, FeatureInput):
+    """Rows of features."""
+
+
+class ListedKernel(OneClosedClass, KernelInput):
+    """Kernel values."""
+
+
+def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:
+    """indptr and indices of the lists of some points that list no others, by their numbers there."""
+    number = np.full(n_distinct, -1, np.int64)
+    number[order] = np.arange(len(order))
+    counts = np.diff(lists.indptr)[order]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    at = np.arange(indptr[-1]) + np.repeat(lists.indptr[:-1][order] - indptr[:-1], counts)
+    return indptr, number[lists.indices[at]]

@@ -1,0 +1,279 @@
+"""Pairs at an end of a spectrum and the coordinates that they make: of I - W, or of a graph's Laplacian."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+from scipy.sparse import csr_array
+
+from scalemani.aliases import F64, I64
+from scalemani.embedding.kernel_functions import local_grams
+from scalemani.embedding.laplacian import (
+    Resistances,
+    affinities,
+    degrees,
+    diffusion,
+    kernel_pca,
+    laplacian_pairs,
+    random_walk,
+    scale_of,
+)
+from scalemani.embedding.reconstruction import landmark_weights, reconstruction, ritz_in_span, weights_of
+from scalemani.errors import ScalemaniWarning, warn
+from scalemani.geodesics.rows import shared_graph
+from scalemani.kernel import blas
+from scalemani.kernel.bottom import bottom_pairs, fixed_signs
+from scalemani.kernel.graph_pairs import laplacian
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
+from scalemani.steps.pair_records import PairsFields, PairsRecord
+from scalemani.steps.records import FitRecord, GraphRecord
+from scalemani.steps.sources import choose_landmarks
+from scalemani.steps.weights import INDICES, INDPTR, VALUES, rows_in
+from scalemani.storage.run import RunStore
+
+COORDINATES, LANDMARKS, MAP = "pair_coordinates", "pair_landmarks", "pair_map"
+LEAST_GAP = 0.1  # of the next eigenvalue over the last, below which the axes are not determined
+NEAREST = 8  # landmarks that a point is rebuilt from
+REG = 1e-3  # of those weights
+PROBES = 30  # for the trace of a kernel
+FORGOTTEN = 0.9  # correlation with degrees, above which commute times say little else
+BYTES = 12  # of a nonzero of a factor
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a solver gives.
+
+    eigenvalues (p,), following: In their order, and the next; NaN if there is none.
+    coordinates (n, p); map (m, p): What places rows by their weights of landmarks.
+    numbers: Of the record.
+    said: What to warn of.
+    """
+
+    eigenvalues: F64
+    following: float
+    coordinates: F64
+    map: F64 | None = None
+    numbers: dict[str, Any] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+
+
+class Axes(Step):
+    """The axes; a method says of what."""
+
+    record, title = PairsRecord, "axes"
+    late = True
+    from_distances = False
+    arrays = {"pair_": "pairs"}
+    mends = {"pairs": "solves again"}
+
+    def fields(self, parameters: Any, kind: str) -> PairsFields:
+        """Axes, scale, seed and landmarks."""
+        some = parameters.landmarks
+        said = None if some is None else str(some if np.ndim(some) == 0 else np.sort(np.asarray(some)).tolist())
+        return PairsFields(
+            n_components=int(parameters.n_components),
+            scale=parameters.scale,
+            random_state=int(parameters.random_state),
+            landmarks=said,
+            landmark_method=None if some is None else parameters.landmark_method,
+        )
+
+    def solved(self, store: RunStore, fields: PairsFields, Z: csr_array | None) -> Found:
+        """The pairs; in the span of Z (n, m) where there are landmarks."""
+        raise NotImplementedError
+
+    def run(self, work: Work) -> None:
+        """Solve, unless the pairs that are asked for are there."""
+        if self.done(work):
+            return
+        work.report(self.name, 0, 1)
+        work.store.forget(FitRecord.STEP, self.name)
+        fields = self.fields(work.parameters, "")
+        if fields.landmarks is not None:
+            store = work.store
+            graph = shared_graph(store.path, store.identity)
+            chosen, _ = choose_landmarks(
+                work.points, work.parameters, graph, store.read_array("order"), store.read_array("vertex")
+            )
+            store.write_array(LANDMARKS, chosen)
+        self._make(work.store, fields)
+        work.report(self.name, 1, 1)
+
+    def _make(self, store: RunStore, fields: PairsFields) -> None:
+        chosen = None if fields.landmarks is None else store.read_array(LANDMARKS)
+        found = self.solved(store, fields, None if chosen is None else weights_of_landmarks(store, chosen))
+        said, p = list(found.said), fields.n_components
+        if abs(found.following - found.eigenvalues[-1]) < LEAST_GAP * abs(found.following):
+            said.append(
+                f"the next eigenvalue ({found.following:.4g}) is near that of the last axis "
+                f"({found.eigenvalues[-1]:.4g}): which of the two is shown is chance; try another number of axes"
+            )
+        for sentence in said:
+            warn(sentence, ScalemaniWarning)
+        store.write_array(COORDINATES, found.coordinates)
+        if found.map is not None:
+            store.write_array(MAP, found.map)
+        store.finish(
+            PairsRecord(
+                fields=fields,
+                eigenvalues=found.eigenvalues[:p].tolist(),
+                next_eigenvalue=None if np.isnan(found.following) else float(found.following),
+                n_landmarks=None if chosen is None else len(chosen),
+                warnings=said,
+                **found.numbers,
+            )
+        )
+
+    def left(self, store: RunStore) -> set[str]:
+        """Coordinates, and what landmarks place rows by."""
+        state = store.record(PairsRecord)
+        if state is None:
+            return set()
+        return {COORDINATES} | ({LANDMARKS, MAP} if state.n_landmarks else set())
+
+    def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
+        """Solve again."""
+        store, state = work.store, work.store.record(PairsRecord)
+        if waiting or state is None:
+            return []
+        fit = store.record(FitRecord)
+        if any(fault.name == LANDMARKS for fault in faults["pairs"]):
+            store.forget(FitRecord.STEP, self.name)
+            return ["left to the same fit with the same points, which goes on: the landmarks and the axes"]
+        self._make(store, state.fields)
+        if fit is not None:
+            store.finish(fit)
+        return ["the axes were solved again"]
+
+    def coordinates(self, store: RunStore) -> F64:
+        """Those of all vertices."""
+        return store.read_array(COORDINATES)
+
+    def account(self, store: RunStore) -> dict[str, Any]:
+        """Eigenvalues, how they were found, and what was warned of."""
+        state = store.needed(PairsRecord)
+        names = "eigenvalues", "next_eigenvalue", "factor_nonzeros", "trace", "trace_error", "forgotten", "warnings"
+        found = {name: getattr(state, name) for name in names}
+        found |= {"scale": state.fields.scale, "sigma": state.sigma or None}
+        if state.n_landmarks is not None:
+            found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
+            found |= {"landmark_reach": None}
+        return found
+
+    def needs(self, size: FitSize, cut: Any) -> Needs:
+        """The factor and a block of vectors; by landmarks their square."""
+        n, p, m = size.n, size.parameters.n_components, size.parameters.landmarks
+        block = 8 * n * 5 * (p + 10)
+        if m is not None:
+            m = int(m) if np.ndim(m) == 0 else len(m)
+            return Needs(client={"landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}, disk=8 * (n + m) * p)
+        return Needs(
+            client={"factor": BYTES * size.factor, "matrix": 40 * (size.edges + n), "vectors": block},
+            remedies=["give landmarks=1000, for which no factor is made"],
+            disk=8 * n * p,
+            lines=[("factor", f"about {size.factor / 1e6:,.1f} million nonzeros")],
+        )
+
+
+def weights_of_landmarks(store: RunStore, chosen: I64, targets: Any = None) -> csr_array:
+    """Z: weights of the training points, or of `targets`, of the landmarks nearest to them."""
+    rows, order = rows_in(store), store.read_array("order")
+    of = rows[order[chosen]]
+    known = targets is None
+    targets = rows[order] if known else targets
+    idx, _ = ExactSearch(of).nearest(targets, min(NEAREST, len(chosen)))
+    weights = weights_of(local_grams(of, targets, idx), REG)
+    return landmark_weights(idx, weights, len(chosen), chosen if known else None)
+
+
+# ---- locally linear embedding ------------------------------------------------------------------------
+
+
+class LocalAxes(Axes):
+    """Of A = I - W: its smallest singular values; A'A is never made."""
+
+    def solved(self, store: RunStore, fields: PairsFields, Z: csr_array | None) -> Found:
+        """By a factor of A, or by A Z."""
+        p, A = fields.n_components, residuals(store)
+        if Z is None:
+            pairs = bottom_pairs(A, p, fields.random_state)
+            sigma, vectors, turned = pairs.sigma, pairs.vectors, None
+            numbers = {"factor_nonzeros": pairs.nonzeros}
+        else:
+            inside = blas.product(A, Z)
+            values, vectors, turned = ritz_in_span(blas.product(inside.T, inside), Z, p)
+            sigma, numbers = np.sqrt(np.maximum(values, 0.0)), {}
+            sizes = np.linalg.norm(vectors, axis=0)
+            vectors, turned = vectors / sizes, turned / sizes
+        times = np.sqrt(len(vectors)) if fields.scale == "whitened" else 1 / sigma[:p]
+        following = float(sigma[p] ** 2) if len(sigma) > p else np.nan
+        return Found(
+            sigma[:p] ** 2, following, vectors * times, None if turned is None else turned * times, numbers
+        )
+
+
+def residuals(store: RunStore) -> csr_array:
+    """A = I - W."""
+    return csr_array(reconstruction(*(store.read_array(name) for name in (INDPTR, INDICES, VALUES))))
+
+
+# ---- Laplacian eigenmaps -----------------------------------------------------------------------------
+
+
+class LaplacianAxes(Axes):
+    """Of L, of its normalised form, or of a diffusion."""
+
+    def fields(self, parameters: Any, kind: str) -> PairsFields:
+        """Also what the edges weigh."""
+        return structs.replace(
+            super().fields(parameters, kind),
+            weights=parameters.weights,
+            sigma=None if parameters.sigma is None else float(parameters.sigma),
+            normalized=bool(parameters.normalized),
+            alpha=None if parameters.alpha is None else float(parameters.alpha),
+            time=None if parameters.alpha is None else float(parameters.time),
+        )
+
+    def solved(self, store: RunStore, fields: PairsFields, Z: csr_array | None) -> Found:
+        """By a factor of L or by multigrid, or in the span of Z."""
+        affinity, sigma = weighted(store, fields)
+        p, seed, degree = fields.n_components, fields.random_state, degrees(affinity)
+        numbers: dict[str, Any] = {"sigma": sigma or 0.0}
+        if fields.alpha is not None:
+            pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
+            return Found(pairs.values, pairs.next_value, pairs.vectors, None, numbers)
+        if Z is not None:
+            mass = degree if fields.normalized else None
+            energy = blas.product(blas.product(Z.T, laplacian(affinity)), Z)
+            values, vectors, turned = ritz_in_span(csr_array(energy), Z, p, mass)
+            times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
+            following = float(values[p]) if len(values) > p else np.nan
+            return Found(values[:p], following, vectors * times, turned * times, numbers)
+        pairs = laplacian_pairs(affinity, p, fields.normalized, seed=seed)
+        if fields.normalized:
+            return Found(pairs.values, pairs.next_value, random_walk(pairs, degree), None, numbers)
+        resistances, said = Resistances(affinity), list[str]()
+        forgotten = resistances.forgotten(seed=seed)
+        numbers["forgotten"] = None if np.isnan(forgotten) else forgotten
+        numbers["trace"], numbers["trace_error"] = resistances.trace(PROBES, seed)
+        if forgotten > FORGOTTEN:
+            said.append(
+                f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as they "
+                "do among many points of many dimensions: distances on the map say little; try normalized=True"
+            )
+        Y = kernel_pca(pairs, degree, fields.scale)
+        return Found(pairs.values, pairs.next_value, Y, None, numbers, tuple(said))
+
+
+def weighted(store: RunStore, fields: PairsFields) -> tuple[csr_array, float | None]:
+    """A of the stored graph, with its diagonal for a diffusion, and σ in the user's unit."""
+    graph, scale = shared_graph(store.path, store.identity), store.needed(GraphRecord).scale
+    n = store.needed(GraphRecord).n_vertices
+    lengths = csr_array((graph.data.astype(np.float64) * scale, graph.indices, graph.indptr), shape=(n, n))
+    affinity, sigma = affinities(lengths, fields.weights or "binary", fields.sigma)
+    if fields.alpha is not None:
+        affinity = csr_array(affinity + csr_array((np.ones(n), np.arange(n), np.arange(n + 1)), shape=(n, n)))
+    return affinity, sigma
