@@ -1,7 +1,7 @@
 """Laplacian eigenmaps as kernel PCA, commute times, the normalised form and diffusion maps. Pure functions.
 
-Of symmetric weights A (n, n) between neighbours, deg = A 1 and L = diag(deg) - A, the pseudo-inverse L+ is a kernel: its
-squared distances are the effective resistances R_ij = L+_ii + L+_jj - 2 L+_ij, and with L v = λ v its kernel PCA is
+Of symmetric weights A (n, n) between neighbours, deg = A 1 and L = diag(deg) - A, the pseudo-inverse L+ is a kernel:
+its squared distances are the effective resistances R_ij = L+_ii + L+_jj - 2 L+_ij, and with L v = λ v its kernel PCA is
 Y = V Λ^-1/2. A random walk on the graph goes from i to j and back in vol R_ij steps, vol = Σ deg; the chain in
 continuous time with rates -L takes n R_ij, which is the commute time of Ham et al. All are SQUARED distances.
 
@@ -80,16 +80,16 @@ def laplacian_pairs(
     return Pairs(values, fixed_signs(vectors), behind)
 
 
-def _multiple(scale: str, n: int, volume: float | None) -> float:
+def _multiple(scale: str, degree: F64) -> float:
     """What resistances are multiplied by."""
     if scale not in SCALES:
         raise unknown("scale=", scale, SCALES)
-    return {"resistance": 1.0, "ham": float(n), "walk": volume if volume is not None else np.nan}[scale]
+    return {"resistance": 1.0, "ham": float(len(degree)), "walk": float(degree.sum())}[scale]
 
 
-def kernel_pca(pairs: Pairs, scale: str = "resistance", volume: float | None = None) -> F64:
+def kernel_pca(pairs: Pairs, degree: F64, scale: str = "resistance") -> F64:
     """Y (n, p) = V Λ^-1/2 of pairs of L; over all axes its squared distances are R, n R ("ham") or vol R ("walk")."""
-    return pairs.vectors * np.sqrt(_multiple(scale, len(pairs.vectors), volume) / pairs.values)
+    return np.asarray(pairs.vectors * np.sqrt(_multiple(scale, degree) / pairs.values))
 
 
 def random_walk(pairs: Pairs, degree: F64) -> F64:
@@ -116,7 +116,8 @@ def diffusion(
     """
     sums = degrees(affinity) ** -alpha
     rows = np.repeat(sums, np.diff(affinity.indptr))
-    even = sp.csr_array((affinity.data * rows * sums[affinity.indices], affinity.indices, affinity.indptr))
+    values = affinity.data * rows * sums[affinity.indices]
+    even = sp.csr_array((values, affinity.indices, affinity.indptr), shape=affinity.shape)
     masses = degrees(even)
     pairs = bottom_pairs(even, masses, n_components, solver, seed, tol)
     values = 1 - pairs.values
@@ -155,16 +156,17 @@ class Resistances:
 
         It takes a solve for each distinct vertex.
         """
-        multiple = _multiple(scale, len(self.degree), float(self.degree.sum()))
+        multiple = _multiple(scale, self.degree)
         first, second = np.broadcast_arrays(rows, columns)
         vertices, places = np.unique(np.concatenate([first.ravel(), second.ravel()]), return_inverse=True)
         i, j = places[: first.size], places[first.size :]
-        order = np.argsort(i, kind="stable")
+        order = np.argsort(i)
+        ends = np.searchsorted(i[order], np.arange(len(vertices) + 1))
         own, between = np.empty(len(vertices)), np.empty(first.size)
         for here in panels(len(vertices), len(self.degree)):
             found = self._unit(vertices[here])[vertices]
             own[here] = found[np.arange(here.start, here.stop), np.arange(found.shape[1])]
-            pairs = order[np.searchsorted(i[order], here.start) : np.searchsorted(i[order], here.stop)]
+            pairs = order[ends[here.start] : ends[here.stop]]
             between[pairs] = found[j[pairs], i[pairs] - here.start]
         return np.asarray(multiple * (own[i] + own[j] - 2 * between).reshape(first.shape))
 
@@ -203,7 +205,7 @@ def _nystrom(weights: F64, neighbours: I64, vectors: F64, less: F64, times: F64)
         total += weight[:, None]
         found += weight[:, None] * vectors[near]
     divisor = total * times - less
-    defined = (divisor > 0).all(axis=1)[:, None]
+    defined = np.all(divisor > 0, axis=1, keepdims=True)
     return np.where(defined, found / np.where(defined, divisor, 1.0), np.nan)
 
 

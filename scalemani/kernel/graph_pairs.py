@@ -167,7 +167,7 @@ def _by_factor(factor: GroundedFactor, masses: F64, n_pairs: int, seed: int, tol
     null = roots / np.linalg.norm(roots)
 
     def off(vector: F64) -> F64:
-        return vector - null * blas.product(null, vector)
+        return np.asarray(vector - null * blas.product(null, vector))
 
     def inverse(vector: F64) -> F64:
         return off(roots * factor.solve(roots * off(vector.ravel())))
