@@ -19,6 +19,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import panels
 from scalemani.errors import ScalemaniError, unknown
+from scalemani.kernel import blas
 from scalemani.kernel.graph_pairs import GroundedFactor, Pairs, bottom_pairs
 
 WEIGHTS = ("binary", "gaussian")
@@ -170,16 +171,21 @@ class Resistances:
             between[pairs] = found[j[pairs], i[pairs] - here.start]
         return np.asarray(multiple * (own[i] + own[j] - 2 * between).reshape(first.shape))
 
-    def trace(self, n_probes: int = 32, seed: int = 0) -> tuple[float, float]:
-        """The trace of L+ and its standard error, by random signs (Hutchinson 1990); exact where n_probes >= n."""
+    def trace(self, n_probes: int = 32, seed: int = 0, pairs: Pairs | None = None) -> tuple[float, float]:
+        """The trace of L+ and its standard error, by random signs (Hutchinson 1990); exact where n_probes >= n.
+
+        pairs: Of L, that are known: their part, most of the trace's spread, is taken as it is.
+        """
         n = len(self.degree)
         if n_probes >= n:
             return float(sum(self._unit(np.arange(n)[here])[here].trace() for here in panels(n, n))), 0.0
+        known, vectors = (np.empty(0), np.empty((n, 0))) if pairs is None else (1 / pairs.values, pairs.vectors)
         rng, forms = np.random.default_rng(seed), np.empty(n_probes)
         for here in panels(n_probes, n):
             signs = rng.choice([-1.0, 1.0], (here.stop - here.start, n)).T
-            forms[here] = (signs * self.pseudo_inverse(signs)).sum(axis=0)
-        return float(forms.mean()), float(forms.std(ddof=1) / np.sqrt(n_probes))
+            part = blas.product(known, blas.product(vectors.T, signs) ** 2)
+            forms[here] = (signs * self.pseudo_inverse(signs)).sum(axis=0) - part
+        return float(known.sum() + forms.mean()), float(forms.std(ddof=1) / np.sqrt(n_probes))
 
     def forgotten(self, n_pairs: int = 200, seed: int = 0) -> float:
         """The correlation of R_ij with 1 / deg_i + 1 / deg_j over random pairs; NaN where all degrees are equal.
