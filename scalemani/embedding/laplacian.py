@@ -1,7 +1,7 @@
 """Laplacian eigenmaps as kernel PCA, commute times, the normalised form and diffusion maps. Pure functions.
 
-Of symmetric weights A (n, n) between neighbours, deg = A 1 and L = diag(deg) - A, the pseudo-inverse L+ is a kernel: its
-squared distances are the effective resistances R_ij = L+_ii + L+_jj - 2 L+_ij, and with L v = λ v its kernel PCA is
+Of symmetric weights A (n, n) between neighbours, deg = A 1 and L = diag(deg) - A, the pseudo-inverse L+ is a kernel:
+its squared distances are the effective resistances R_ij = L+_ii + L+_jj - 2 L+_ij, and with L v = λ v its kernel PCA is
 Y = V Λ^-1/2. A random walk on the graph goes from i to j and back in vol R_ij steps, vol = Σ deg; the chain in
 continuous time with rates -L takes n R_ij, which is the commute time of Ham et al. All are SQUARED distances.
 
@@ -19,6 +19,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import panels
 from scalemani.errors import ScalemaniError, unknown
+from scalemani.kernel import blas
 from scalemani.kernel.graph_pairs import GroundedFactor, Pairs, bottom_pairs
 
 WEIGHTS = ("binary", "gaussian")
@@ -80,16 +81,16 @@ def laplacian_pairs(
     return Pairs(values, fixed_signs(vectors), behind)
 
 
-def scale_of(scale: str, n: int, volume: float | None) -> float:
+def scale_of(scale: str, degree: F64) -> float:
     """What resistances are multiplied by."""
     if scale not in SCALES:
         raise unknown("scale=", scale, SCALES)
-    return {"resistance": 1.0, "ham": float(n), "walk": volume if volume is not None else np.nan}[scale]
+    return {"resistance": 1.0, "ham": float(len(degree)), "walk": float(degree.sum())}[scale]
 
 
-def kernel_pca(pairs: Pairs, scale: str = "resistance", volume: float | None = None) -> F64:
+def kernel_pca(pairs: Pairs, degree: F64, scale: str = "resistance") -> F64:
     """Y (n, p) = V Λ^-1/2 of pairs of L; over all axes its squared distances are R, n R ("ham") or vol R ("walk")."""
-    return pairs.vectors * np.sqrt(scale_of(scale, len(pairs.vectors), volume) / pairs.values)
+    return np.asarray(pairs.vectors * np.sqrt(scale_of(scale, degree) / pairs.values))
 
 
 def random_walk(pairs: Pairs, degree: F64) -> F64:
@@ -116,7 +117,8 @@ def diffusion(
     """
     sums = degrees(affinity) ** -alpha
     rows = np.repeat(sums, np.diff(affinity.indptr))
-    even = sp.csr_array((affinity.data * rows * sums[affinity.indices], affinity.indices, affinity.indptr))
+    values = affinity.data * rows * sums[affinity.indices]
+    even = sp.csr_array((values, affinity.indices, affinity.indptr), shape=affinity.shape)
     masses = degrees(even)
     pairs = bottom_pairs(even, masses, n_components, solver, seed, tol)
     values = 1 - pairs.values
@@ -155,29 +157,35 @@ class Resistances:
 
         It takes a solve for each distinct vertex.
         """
-        multiple = scale_of(scale, len(self.degree), float(self.degree.sum()))
+        multiple = scale_of(scale, self.degree)
         first, second = np.broadcast_arrays(rows, columns)
         vertices, places = np.unique(np.concatenate([first.ravel(), second.ravel()]), return_inverse=True)
         i, j = places[: first.size], places[first.size :]
-        order = np.argsort(i, kind="stable")
+        order = np.argsort(i)
+        ends = np.searchsorted(i[order], np.arange(len(vertices) + 1))
         own, between = np.empty(len(vertices)), np.empty(first.size)
         for here in panels(len(vertices), len(self.degree)):
             found = self._unit(vertices[here])[vertices]
             own[here] = found[np.arange(here.start, here.stop), np.arange(found.shape[1])]
-            pairs = order[np.searchsorted(i[order], here.start) : np.searchsorted(i[order], here.stop)]
+            pairs = order[ends[here.start] : ends[here.stop]]
             between[pairs] = found[j[pairs], i[pairs] - here.start]
         return np.asarray(multiple * (own[i] + own[j] - 2 * between).reshape(first.shape))
 
-    def trace(self, n_probes: int = 32, seed: int = 0) -> tuple[float, float]:
-        """The trace of L+ and its standard error, by random signs (Hutchinson 1990); exact where n_probes >= n."""
+    def trace(self, n_probes: int = 32, seed: int = 0, pairs: Pairs | None = None) -> tuple[float, float]:
+        """The trace of L+ and its standard error, by random signs (Hutchinson 1990); exact where n_probes >= n.
+
+        pairs: Of L, that are known: their part, most of the trace's spread, is taken as it is.
+        """
         n = len(self.degree)
         if n_probes >= n:
             return float(sum(self._unit(np.arange(n)[here])[here].trace() for here in panels(n, n))), 0.0
+        known, vectors = (np.empty(0), np.empty((n, 0))) if pairs is None else (1 / pairs.values, pairs.vectors)
         rng, forms = np.random.default_rng(seed), np.empty(n_probes)
         for here in panels(n_probes, n):
             signs = rng.choice([-1.0, 1.0], (here.stop - here.start, n)).T
-            forms[here] = (signs * self.pseudo_inverse(signs)).sum(axis=0)
-        return float(forms.mean()), float(forms.std(ddof=1) / np.sqrt(n_probes))
+            part = blas.product(known, blas.product(vectors.T, signs) ** 2)
+            forms[here] = (signs * self.pseudo_inverse(signs)).sum(axis=0) - part
+        return float(known.sum() + forms.mean()), float(forms.std(ddof=1) / np.sqrt(n_probes))
 
     def forgotten(self, n_pairs: int = 200, seed: int = 0) -> float:
         """The correlation of R_ij with 1 / deg_i + 1 / deg_j over random pairs; NaN where all degrees are equal.
@@ -203,7 +211,7 @@ def _nystrom(weights: F64, neighbours: I64, vectors: F64, less: F64, times: F64)
         total += weight[:, None]
         found += weight[:, None] * vectors[near]
     divisor = total * times - less
-    defined = (divisor > 0).all(axis=1)[:, None]
+    defined = np.all(divisor > 0, axis=1, keepdims=True)
     return np.where(defined, found / np.where(defined, divisor, 1.0), np.nan)
 
 

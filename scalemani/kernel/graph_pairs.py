@@ -32,6 +32,7 @@ FLAT = 1.3  # but where nonzeros grow as n^e with e below this: graphs of surfac
 MOST_COUNTED = 2e9  # SuperLU counts them in 32 bits
 GUARDS = 6  # columns of LOBPCG's block beyond those wanted
 MOST_ITERATIONS = 500
+SHIFT = 1e-8  # of the mean diagonal, for multigrid alone
 
 
 class Pairs(NamedTuple):
@@ -167,7 +168,7 @@ def _by_factor(factor: GroundedFactor, masses: F64, n_pairs: int, seed: int, tol
     null = roots / np.linalg.norm(roots)
 
     def off(vector: F64) -> F64:
-        return vector - null * blas.product(null, vector)
+        return np.asarray(vector - null * blas.product(null, vector))
 
     def inverse(vector: F64) -> F64:
         return off(roots * factor.solve(roots * off(vector.ravel())))
@@ -185,10 +186,14 @@ def _by_multigrid(matrix: sp.csr_array, masses: F64, n_pairs: int, seed: int, to
     n, null = len(masses), np.sqrt(masses)[:, None]
     null /= np.linalg.norm(null)
     matrix = sp.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), matrix.shape)
+    size = float(matrix.diagonal().mean())
+    regular = matrix + SHIFT * size * sp.eye_array(
+        n, format="csr"
+    )  # a coarsest grid of one vertex is 0 but for rounding
     smoother = ("jacobi", {"weighting": "local"})  # the default asks numpy's shared generator
-    grids = pyamg.smoothed_aggregation_solver(matrix, B=null, symmetry="symmetric", smooth=smoother)
+    grids = pyamg.smoothed_aggregation_solver(regular, B=null, symmetry="symmetric", smooth=smoother)
     start = np.random.default_rng(seed).standard_normal((n, n_pairs + GUARDS))
-    allowed = tol * float(matrix.diagonal().mean())
+    allowed = tol * size
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the pairs wanted are judged below
         values, vectors = lobpcg(
