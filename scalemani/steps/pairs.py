@@ -249,7 +249,7 @@ class LaplacianAxes(Axes):
             mass = degree if fields.normalized else None
             energy = blas.product(blas.product(Z.T, laplacian(affinity)), Z)
             values, vectors, turned = ritz_in_span(csr_array(energy), Z, p, mass)
-            times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, len(degree), float(degree.sum())) / values[:p])
+            times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
             following = float(values[p]) if len(values) > p else np.nan
             return Found(values[:p], following, vectors * times, turned * times, numbers)
         pairs = laplacian_pairs(affinity, p, fields.normalized, seed=seed)
@@ -258,13 +258,13 @@ class LaplacianAxes(Axes):
         resistances, said = Resistances(affinity), list[str]()
         forgotten = resistances.forgotten(seed=seed)
         numbers["forgotten"] = None if np.isnan(forgotten) else forgotten
-        numbers["trace"], numbers["trace_error"] = resistances.trace(PROBES, seed)
+        numbers["trace"], numbers["trace_error"] = resistances.trace(PROBES, seed, pairs)
         if forgotten > FORGOTTEN:
             said.append(
                 f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as they "
                 "do among many points of many dimensions: distances on the map say little; try normalized=True"
             )
-        Y = kernel_pca(pairs, fields.scale, float(degree.sum()))
+        Y = kernel_pca(pairs, degree, fields.scale)
         return Found(pairs.values, pairs.next_value, Y, None, numbers, tuple(said))
 
 
