@@ -24,7 +24,7 @@ from scalemani.methods.base import Method, check_method, method_for, record_of
 from scalemani.model import Run
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.parameters import Parameters
-from scalemani.planning.plan import Plan, check_early, make_plan, plan_of_store, size_of, with_seconds
+from scalemani.planning.plan import Plan, check_early, factor_of, make_plan, plan_of_store, size_of, with_seconds
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
 from scalemani.steps.graph import connected, differing
@@ -141,7 +141,8 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         graph = connected(given, lists, parameters)
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
-        size = size_of(given, parameters, cluster, len(graph.order), int(graph.matrix.nnz))
+        factor = factor_of(steps, None if given.kind == "geodesic" else graph.matrix, parameters)
+        size = size_of(given, parameters, cluster, len(graph.order), int(graph.matrix.nnz), factor=factor)
         made = make_plan(steps, given, size, cluster, limit, folder, lists.method if lists else given.kind)
         return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)
 

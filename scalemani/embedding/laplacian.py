@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import fixed_signs
 from scalemani.embedding.isometric import panels
 from scalemani.errors import ScalemaniError, unknown
 from scalemani.kernel import blas
+from scalemani.kernel.eigensolver import fixed_signs
 from scalemani.kernel.graph_pairs import GroundedFactor, Pairs, bottom_pairs
 
 WEIGHTS = ("binary", "gaussian")

@@ -125,7 +125,7 @@ def foretold_nonzeros(affinity: sp.csr_array, seed: int = 0) -> tuple[float, flo
     return large * 8**exponent, exponent
 
 
-def _suits_a_factor(affinity: sp.csr_array, seed: int) -> bool:
+def suits_a_factor(affinity: sp.csr_array, seed: int) -> bool:
     """Whether a factor is cheaper than multigrid."""
     if affinity.shape[0] <= UNASKED:
         return True
@@ -155,7 +155,7 @@ def bottom_pairs(
     if n <= max(FEW, 5 * (n_pairs + GUARDS)):
         values, vectors = np.linalg.eigh(laplacian(affinity, masses).toarray())
         values, vectors = values[1:], vectors[:, 1:]
-    elif solver == "direct" or factor is not None or (solver == "auto" and _suits_a_factor(affinity, seed)):
+    elif solver == "direct" or factor is not None or (solver == "auto" and suits_a_factor(affinity, seed)):
         values, vectors = _by_factor(factor or GroundedFactor(affinity), masses, n_pairs, seed, tol)
     else:
         values, vectors = _by_multigrid(laplacian(affinity, masses), masses, n_pairs, seed, tol)

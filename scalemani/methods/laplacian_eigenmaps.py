@@ -65,7 +65,9 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
 def commute_times(run: Any, rows: ArrayLike, columns: ArrayLike, scale: str) -> F64:
     """Of the user's rows, broadcast; NaN where one is not in the graph."""
     total = len(run.vertex)
-    pairs = np.broadcast_arrays(*(row_numbers(np.ravel(part), total).reshape(np.shape(part)) for part in (rows, columns)))
+    pairs = np.broadcast_arrays(
+        *(row_numbers(np.ravel(part), total).reshape(np.shape(part)) for part in (rows, columns))
+    )
     i, j = (run.vertex[part] for part in pairs)
     known, out = (i >= 0) & (j >= 0), np.full(np.shape(i), np.nan)
     resistances = Resistances(weighted(run.store, run.store.needed(PairsRecord).fields)[0])

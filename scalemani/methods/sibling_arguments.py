@@ -59,7 +59,9 @@ class LLEParameters(LLEArguments, Parameters):
         if self.landmarks is not None and self.kernel not in (None, "linear"):
             raise ScalemaniError(f"kernel={self.kernel!r} with landmarks: leave one of them out")
         if self.gamma is not None and self.kernel not in ("rbf", "poly"):
-            raise ScalemaniError(f"gamma={self.gamma} with kernel={self.kernel!r}: it is for other kernels; leave it out")
+            raise ScalemaniError(
+                f"gamma={self.gamma} with kernel={self.kernel!r}: it is for other kernels; leave it out"
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -76,7 +78,8 @@ class LaplacianArguments(Arguments):
     )
     scale: str = parameter("resistance", choices=("resistance", "ham", "walk"))
     normalized: bool = parameter(
-        False, Option("For laplacian-eigenmaps: the eigenvectors of the random walk, of the normalised Laplacian.", "flag")
+        False,
+        Option("For laplacian-eigenmaps: the eigenvectors of the random walk, of the normalised Laplacian.", "flag"),
     )
     alpha: float | None = parameter(
         None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from scalemani.cluster.client import Cluster
 from scalemani.errors import DoesNotFitError
+from scalemani.geodesics.rows import shared_graph
 from scalemani.parameters import Parameters
 from scalemani.planning.memory import MemoryLimit, check_disk, choose, distances_of, holdings
 from scalemani.planning.seconds import STARTING, Rates
@@ -96,10 +97,12 @@ def size_of(
     edges: int,
     done: tuple[str, ...] = (),
     begun: Any = None,
+    factor: int = 0,
 ) -> FitSize:
     """The sizes of a fit of n vertices and `edges` stored entries.
 
     done, begun: Names of the steps that a store has, and how D is cut there.
+    factor: Nonzeros of a sparse factor.
     """
     listed = n * (parameters.n_neighbors or 0) if given.kind in SEARCHED else 0
     return FitSize(
@@ -116,6 +119,7 @@ def size_of(
         embedded=cluster.shares_process,
         done=done,
         begun=begun,
+        factor=factor,
     )
 
 
@@ -196,8 +200,15 @@ def plan_of_store(
     graph, maker = store.needed(GraphRecord), distances_of(steps)
     done = () if new else tuple(step.name for step in steps if step.finished(store, parameters))
     edges, begun = 0 if given.kind == "geodesic" else 2 * graph.n_edges, None if maker is None else maker.cut_in(store)
-    size = size_of(given, parameters, cluster, graph.n_vertices, edges, done, begun)
+    matrix = None if given.kind == "geodesic" else shared_graph(store.path, store.identity)
+    factor = factor_of([step for step in steps if step.name not in done], matrix, parameters)
+    size = size_of(given, parameters, cluster, graph.n_vertices, edges, done, begun, factor)
     return make_plan(steps, given, size, cluster, limit, store.path, store.needed(NeighborsRecord).method)
+
+
+def factor_of(steps: Sequence[Step], matrix: Any, parameters: Parameters) -> int:
+    """Nonzeros of the largest factor that these steps make of a graph; 0 where it is not known."""
+    return 0 if matrix is None else max((step.foretold(matrix, parameters) for step in steps), default=0)
 
 
 def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, float]) -> Plan:

@@ -63,7 +63,7 @@ class NystromPlacer:
     weigh: (vertices (m, k), lengths) -> weights, and what is taken from their sum times the eigenvalue; see `place`.
     """
 
-    def __init__(self, coordinates: F64, weigh: Any = None, eigenvalues: F64 | None = None, walk: bool = False) -> None:
+    def __init__(self, coordinates: F64, weigh: Any = None, eigenvalues: Any = None, walk: bool = False) -> None:
         self.width, self.scale = coordinates.shape[1], 1.0
         self._known, self._weigh, self._eigenvalues, self._walk = coordinates, weigh, eigenvalues, walk
 

@@ -176,6 +176,10 @@ class Step:
         """Memory, disk and tasks."""
         return Needs()
 
+    def foretold(self, graph: Any, parameters: Parameters) -> int:
+        """Nonzeros that its sparse factor of the graph (n, n) will have; 0 where it makes none."""
+        return 0
+
     def sampled(self, size: FitSize, cut: Any, rates: Any) -> FitSize:
         """The sizes with what a sample of the user's own graph tells of them."""
         return size

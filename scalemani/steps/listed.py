@@ -1,7 +1,7 @@
 """Points of methods that read neighbour lists: each list is a point's own, and all of them must lead into one class.
 
-Weights that rebuild points from their lists have one null vector for each closed class of the directed lists: a strongly
-connected set that no list leaves. A connected graph may have several.
+Weights that rebuild points from their lists have one null vector for each closed class of the directed lists: a set in
+which every point leads to every other, and that no list leaves. A connected graph may have several.
 """
 
 from dataclasses import replace
@@ -35,8 +35,8 @@ class OneClosedClass:
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
             raise DisconnectedGraphError(
-                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be one "
-                "point of the map: give more neighbours, or disconnected='largest' to keep those that lead into the "
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be "
+                "one point of the map: give more neighbours, or disconnected='largest' to keep those that lead into the "
                 "largest alone"
             )
         if sizes[0] < FEW * len(graph.order):

@@ -1,4 +1,4 @@
-"""What the steps of methods without distances record: weights that rebuild points, and pairs at the bottom of a spectrum."""
+"""What the steps of methods without distances record: weights that rebuild points, and pairs of a spectrum."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar

@@ -23,8 +23,8 @@ from scalemani.embedding.reconstruction import landmark_weights, reconstruction,
 from scalemani.errors import ScalemaniWarning, warn
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
-from scalemani.kernel.bottom import bottom_pairs, fixed_signs
-from scalemani.kernel.graph_pairs import laplacian
+from scalemani.kernel.bottom import bottom_pairs
+from scalemani.kernel.graph_pairs import UNASKED, foretold_nonzeros, laplacian, suits_a_factor
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.pair_records import PairsFields, PairsRecord
@@ -40,6 +40,7 @@ REG = 1e-3  # of those weights
 PROBES = 30  # for the trace of a kernel
 FORGOTTEN = 0.9  # correlation with degrees, above which commute times say little else
 BYTES = 12  # of a nonzero of a factor
+FEW_NONZEROS = 200  # of a point, in a factor that nobody looks at before it is made
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Axes(Step):
         chosen = None if fields.landmarks is None else store.read_array(LANDMARKS)
         found = self.solved(store, fields, None if chosen is None else weights_of_landmarks(store, chosen))
         said, p = list(found.said), fields.n_components
-        if abs(found.following - found.eigenvalues[-1]) < LEAST_GAP * abs(found.following):
+        size = abs(found.following) if fields.alpha is None else 1 - found.following
+        if abs(found.following - found.eigenvalues[-1]) < LEAST_GAP * size:
             said.append(
                 f"the next eigenvalue ({found.following:.4g}) is near that of the last axis "
                 f"({found.eigenvalues[-1]:.4g}): which of the two is shown is chance; try another number of axes"
@@ -163,6 +165,17 @@ class Axes(Step):
             found |= {"landmark_reach": None}
         return found
 
+    def foretold(self, graph: Any, parameters: Any) -> int:
+        """Of I - W and of L alike: their patterns are the graph's."""
+        if parameters.landmarks is not None:
+            return 0
+        edges = csr_array((np.ones(len(graph.data)), graph.indices, graph.indptr), shape=graph.shape)
+        return self.nonzeros(edges)
+
+    def nonzeros(self, edges: csr_array) -> int:
+        """Of the factor of this pattern."""
+        return int(foretold_nonzeros(edges)[0]) if edges.shape[0] > UNASKED else FEW_NONZEROS * edges.shape[0]
+
     def needs(self, size: FitSize, cut: Any) -> Needs:
         """The factor and a block of vectors; by landmarks their square."""
         n, p, m = size.n, size.parameters.n_components, size.parameters.landmarks
@@ -210,9 +223,7 @@ class LocalAxes(Axes):
             vectors, turned = vectors / sizes, turned / sizes
         times = np.sqrt(len(vectors)) if fields.scale == "whitened" else 1 / sigma[:p]
         following = float(sigma[p] ** 2) if len(sigma) > p else np.nan
-        return Found(
-            sigma[:p] ** 2, following, vectors * times, None if turned is None else turned * times, numbers
-        )
+        return Found(sigma[:p] ** 2, following, vectors * times, None if turned is None else turned * times, numbers)
 
 
 def residuals(store: RunStore) -> csr_array:
@@ -225,6 +236,10 @@ def residuals(store: RunStore) -> csr_array:
 
 class LaplacianAxes(Axes):
     """Of L, of its normalised form, or of a diffusion."""
+
+    def nonzeros(self, edges: csr_array) -> int:
+        """None where multigrid is taken."""
+        return super().nonzeros(edges) if suits_a_factor(edges, 0) else 0
 
     def fields(self, parameters: Any, kind: str) -> PairsFields:
         """Also what the edges weigh."""
@@ -252,7 +267,7 @@ class LaplacianAxes(Axes):
             times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
             following = float(values[p]) if len(values) > p else np.nan
             return Found(values[:p], following, vectors * times, turned * times, numbers)
-        pairs = laplacian_pairs(affinity, p, fields.normalized, seed=seed)
+        pairs = laplacian_pairs(affinity, p, bool(fields.normalized), seed=seed)
         if fields.normalized:
             return Found(pairs.values, pairs.next_value, random_walk(pairs, degree), None, numbers)
         resistances, said = Resistances(affinity), list[str]()

@@ -84,12 +84,11 @@ class Weights(Step):
         starts = range(0, len(order), step)
         shared = Lists(indptr, indices, order, fields, gamma)
         tasks = [(store.path, store.identity, start, min(start + step, len(order))) for start in starts]
-        values, done = np.empty(len(indices)), 0
-        for found in work.cluster.map(_weights, tasks, shared=shared):
+        values = np.empty(len(indices))
+        for done, found in enumerate(work.cluster.map(_weights, tasks, shared=shared)):
             start, stop = tasks[done][2:]
             values[indptr[start] : indptr[stop]] = found
-            done += 1
-            work.report(self.name, done, len(tasks))
+            work.report(self.name, done + 1, len(tasks))
         for name, array in ((INDPTR, indptr), (INDICES, indices), (VALUES, values)):
             store.write_array(name, array)
         store.finish(WeightsRecord(fields=fields, gamma=gamma))

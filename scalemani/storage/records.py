@@ -83,7 +83,8 @@ class StepRecord(Record, frozen=True, kw_only=True):
 
 
 STEPS: dict[str, type[StepRecord]] = {}
-DECLARED = ("scalemani.steps.records", "scalemani.steps.map_records", "scalemani.steps.pair_records")  # of this package, imported when asked for
+# Of this package; imported when they are asked for.
+DECLARED = tuple(f"scalemani.steps.{name}" for name in ("records", "map_records", "pair_records"))
 
 
 def known_steps() -> Mapping[str, type[StepRecord]]:
