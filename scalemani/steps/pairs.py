@@ -94,14 +94,19 @@ class Axes(Step):
         work.store.forget(FitRecord.STEP, self.name)
         fields = self.fields(work.parameters, "")
         if fields.landmarks is not None:
-            store = work.store
-            graph = shared_graph(store.path, store.identity)
-            chosen, _ = choose_landmarks(
-                work.points, work.parameters, graph, store.read_array("order"), store.read_array("vertex")
-            )
-            store.write_array(LANDMARKS, chosen)
+            self._choose(work)
         self._make(work.store, fields)
         work.report(self.name, 1, 1)
+
+    def _choose(self, work: Work) -> None:
+        """The landmarks, along the graph."""
+        store = work.store
+        graph, order, vertex = (
+            shared_graph(store.path, store.identity),
+            store.read_array("order"),
+            store.read_array("vertex"),
+        )
+        store.write_array(LANDMARKS, choose_landmarks(work.points, work.parameters, graph, order, vertex)[0])
 
     def _make(self, store: RunStore, fields: PairsFields) -> None:
         chosen = None if fields.landmarks is None else store.read_array(LANDMARKS)
@@ -143,8 +148,7 @@ class Axes(Step):
             return []
         fit = store.record(FitRecord)
         if any(fault.name == LANDMARKS for fault in faults["pairs"]):
-            store.forget(FitRecord.STEP, self.name)
-            return ["left to the same fit with the same points, which goes on: the landmarks and the axes"]
+            self._choose(work)
         self._make(store, state.fields)
         if fit is not None:
             store.finish(fit)
@@ -197,8 +201,8 @@ def weights_of_landmarks(store: RunStore, chosen: I64, targets: Any = None) -> c
     of = rows[order[chosen]]
     known = targets is None
     targets = rows[order] if known else targets
-    idx, _ = ExactSearch(of).nearest(targets, min(NEAREST, len(chosen)))
-    weights = weights_of(local_grams(of, targets, idx), REG)
+    idx, far = ExactSearch(of).nearest(targets, min(NEAREST, len(chosen)))
+    weights = weights_of(local_grams(of, targets, idx), REG, far == 0)
     return landmark_weights(idx, weights, len(chosen), chosen if known else None)
 
 

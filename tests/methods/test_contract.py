@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from data import roll
 
-from scalemani import Isomap, IsometricProjection, KernelIsomap, load, methods
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load, methods
 from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.run import RunStore
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.usefixtures("quick_calibration"),
 ]
 X, T = roll(200), roll(20, seed=1)
-OWN = {"isomap", "kernel-isomap", "isometric-projection"}
+OWN = {"isomap", "kernel-isomap", "isometric-projection", "lle", "laplacian-eigenmaps"}
 KINDS = [
     "isomap",
     "kernel-isomap",
@@ -27,6 +27,13 @@ KINDS = [
     "nystrom",
     "by loo",
     "by landmarks",
+    "lle",
+    "kernel lle",
+    "lle by landmarks",
+    "laplacian-eigenmaps",
+    "normalised",
+    "diffusion",
+    "laplacian by landmarks",
     "toy",
 ]
 DOCUMENTS = ("zarr.json", "document.json")
@@ -46,6 +53,13 @@ def estimator(kind, toy, store=None, **given):
         "nystrom": (IsometricProjection, {"kernel": "rbf", "nystrom": 40}),
         "by loo": (IsometricProjection, {"ridge": "loo"}),
         "by landmarks": (IsometricProjection, {"landmarks": 40}),
+        "lle": (LLE, {}),
+        "kernel lle": (LLE, {"kernel": "rbf"}),
+        "lle by landmarks": (LLE, {"landmarks": 40}),
+        "laplacian-eigenmaps": (LaplacianEigenmaps, {}),
+        "normalised": (LaplacianEigenmaps, {"normalized": True, "weights": "gaussian"}),
+        "diffusion": (LaplacianEigenmaps, {"alpha": 1}),
+        "laplacian by landmarks": (LaplacianEigenmaps, {"landmarks": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]
     return made(**{"n_neighbors": 6, "store": store, **more, **given})
