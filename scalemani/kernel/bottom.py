@@ -138,7 +138,9 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
 
     most: Steps; 3 to 7 are usual.
-    Raises SolverError: A has more null vectors. DoesNotFitError: The factor does not fit.
+    Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
+
+    Lists with more closed classes than one may pass: their further null vectors come first, with σ of rounding.
     """
     n, rng = A.shape[0], np.random.default_rng(seed)
     entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
@@ -150,9 +152,7 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     left /= np.linalg.norm(left)
     wrong = float(np.linalg.norm(blas.product(A.T, left)))
     if not wrong <= MOST_LEFT:
-        raise SolverError(
-            f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class of lists?"
-        )
+        raise SolverError(f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class?")
 
     def inverse(block: F64) -> F64:
         border = np.zeros((1, block.shape[1]))
