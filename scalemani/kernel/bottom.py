@@ -146,8 +146,11 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
     entering[rng.choice(n, min(5, n), replace=False)] = leaving[0, rng.integers(n)] = 1.0
     order = dissection(A)
-    bordered = block_array([[A, csr_array(entering)], [csr_array(leaving), None]])
-    factor = _factored(bordered, None if order is None else np.append(order, n), PIVOT)
+    factor = _factored(
+        block_array([[A, csr_array(entering)], [csr_array(leaving), None]]),
+        None if order is None else np.append(order, n),
+        PIVOT,
+    )
     left = factor.solve(np.append(np.zeros(n), 1.0), "T")[:n]
     left /= np.linalg.norm(left)
     wrong = float(np.linalg.norm(blas.product(A.T, left)))
@@ -163,13 +166,15 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     block, turn = rng.standard_normal((n, min(p + GUARDS, n - 1))), np.inf
     before = np.empty((n, 0))
     for step in range(1, most + 1):  # noqa: B007
-        block = inverse(block - block.mean(axis=0))
-        block = sl.qr(block - block.mean(axis=0), mode="economic", overwrite_a=True, check_finite=False)[0]
+        block -= block.mean(axis=0)
+        block = inverse(block)
+        block -= block.mean(axis=0)
+        block = sl.qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
         _, sigma, rotation = sl.svd(blas.product(A, block), full_matrices=False, overwrite_a=True, check_finite=False)
         block = blas.product(block, rotation[::-1].T)
         wanted = block[:, :p]
         turn = float(np.linalg.norm(wanted - blas.product(before, blas.product(before.T, wanted)), 2))
         if turn <= tol:
             break
-        before = wanted
+        before = wanted.copy()
     return BottomPairs(sigma[::-1][: p + 1], fixed_signs(wanted), turn, step, wrong, factor.nonzeros)
