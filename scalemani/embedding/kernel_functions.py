@@ -131,7 +131,7 @@ def local_grams(rows: Any, targets: Any, idx: I64, kernel: Kernel | Callable[[F6
     """
     m, k = idx.shape
     out = np.empty((m, k, k))
-    for here in panels(m, (k + 1) * rows.shape[1]):
+    for here in panels(m, (k + 1) * max(rows.shape[1], k)):
         near = _dense(rows, idx[here].ravel()).reshape(len(idx[here]), k, rows.shape[1])
         out[here] = _local_grams(near, _dense(targets, here)[:, None], kernel)
     return out

@@ -1,10 +1,11 @@
-"""Locally linear embedding: weights that rebuild each row from its neighbours, and the matrix A = I - W. Pure functions.
+"""Locally linear embedding: weights that rebuild each row from its neighbours, and A = I - W. Pure functions.
 
 W (n, n) holds each row's weights, which sum to 1, so A 1 = 0. The axes are the right singular vectors of A from below,
 without the constant one (:mod:`scalemani.kernel.bottom`). A new row lies where its own weights put it.
 
-Sources: Roweis and Saul, "Nonlinear dimensionality reduction by locally linear embedding" (Science 290, 2000); DeCoste
-(2001) for kernels; Vladymyrov and Carreira-Perpiñán, "Locally linear landmarks for large-scale manifold learning" (2013).
+Sources: Roweis and Saul, "Nonlinear dimensionality reduction by locally linear embedding" (Science 290, 2000); for
+kernels DeCoste (2001); Vladymyrov and Carreira-Perpiñán, "Locally linear landmarks for large-scale manifold learning"
+(2013).
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from scalemani.kernel.eigensolver import fixed_signs
 
 
 def weights_of(grams: F64, reg: float = 1e-3, equal: NDArray[np.bool_] | None = None) -> F64:
-    """Weights w (m, k) of each row's neighbours, from its local Gram matrix C (m, k, k): (C + reg tr(C) I) w = 1, Σw = 1.
+    """Weights w (m, k) of neighbours, from local Gram matrices C (m, k, k): (C + reg tr(C) I) w = 1, w /= Σw.
 
     reg: Where tr(C) is 0, the matrix is reg I and all weights are alike. (Scikit-learn's rule.)
     equal (m, k): Which neighbours equal the row: the first of them has weight 1, which reg would make a little less.
@@ -55,7 +56,8 @@ def closed_classes(indptr: I64, indices: I64) -> tuple[I64, NDArray[np.bool_]]:
     largest class and into no other (n,): all their neighbours are among them.
     """
     n = len(indptr) - 1
-    lists = csr_array((np.ones(len(indices)), indices, indptr), (n, n))
+    lists = csr_array((np.ones(len(indices)), indices, indptr), (n, n), copy=True)
+    lists.sum_duplicates()  # of which SciPy never finds the components
     count, label = connected_components(lists, directed=True, connection="strong")
     start, end = np.repeat(label, np.diff(indptr)), label[indices]
     closed = np.ones(count, bool)
@@ -92,9 +94,7 @@ def landmark_weights(idx: I64, weights: F64, count: int, landmarks: I64 | None =
         idx, weights = idx.copy(), weights.copy()
         idx[landmarks], weights[landmarks] = np.arange(count)[:, None], np.eye(1, idx.shape[1])
     m, k = idx.shape
-    found = csr_array((weights.ravel(), idx.ravel(), np.arange(0, m * k + 1, k)), (m, count))
-    found.sum_duplicates()
-    return found
+    return csr_array((weights.ravel(), idx.ravel(), np.arange(0, m * k + 1, k)), (m, count))
 
 
 def ritz_in_span(energy: Any, span: Any, p: int, mass: F64 | None = None) -> tuple[F64, F64, F64]:

@@ -138,21 +138,24 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
 
     most: Steps; 3 to 7 are usual.
-    Raises SolverError: A has more null vectors. DoesNotFitError: The factor does not fit.
+    Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
+
+    Lists with more closed classes than one may pass: their further null vectors come first, with σ of rounding.
     """
     n, rng = A.shape[0], np.random.default_rng(seed)
     entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
     entering[rng.choice(n, min(5, n), replace=False)] = leaving[0, rng.integers(n)] = 1.0
     order = dissection(A)
-    bordered = block_array([[A, csr_array(entering)], [csr_array(leaving), None]])
-    factor = _factored(bordered, None if order is None else np.append(order, n), PIVOT)
+    factor = _factored(
+        block_array([[A, csr_array(entering)], [csr_array(leaving), None]]),
+        None if order is None else np.append(order, n),
+        PIVOT,
+    )
     left = factor.solve(np.append(np.zeros(n), 1.0), "T")[:n]
     left /= np.linalg.norm(left)
     wrong = float(np.linalg.norm(blas.product(A.T, left)))
     if not wrong <= MOST_LEFT:
-        raise SolverError(
-            f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class of lists?"
-        )
+        raise SolverError(f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class?")
 
     def inverse(block: F64) -> F64:
         border = np.zeros((1, block.shape[1]))
@@ -163,13 +166,15 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     block, turn = rng.standard_normal((n, min(p + GUARDS, n - 1))), np.inf
     before = np.empty((n, 0))
     for step in range(1, most + 1):  # noqa: B007
-        block = inverse(block - block.mean(axis=0))
-        block = sl.qr(block - block.mean(axis=0), mode="economic", overwrite_a=True, check_finite=False)[0]
+        block -= block.mean(axis=0)
+        block = inverse(block)
+        block -= block.mean(axis=0)
+        block = sl.qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
         _, sigma, rotation = sl.svd(blas.product(A, block), full_matrices=False, overwrite_a=True, check_finite=False)
         block = blas.product(block, rotation[::-1].T)
         wanted = block[:, :p]
         turn = float(np.linalg.norm(wanted - blas.product(before, blas.product(before.T, wanted)), 2))
         if turn <= tol:
             break
-        before = wanted
+        before = wanted.copy()
     return BottomPairs(sigma[::-1][: p + 1], fixed_signs(wanted), turn, step, wrong, factor.nonzeros)

@@ -74,11 +74,13 @@ def test_as_many_vectors_as_there_are():
     np.testing.assert_allclose(found.sigma, np.linalg.svd(A.toarray(), compute_uv=False)[-2::-1], rtol=1e-9)
 
 
-def test_lists_with_two_classes_are_refused():
-    """Four null vectors each side, of which one is taken out."""
+def test_each_further_closed_class_gives_a_null_vector_or_an_error():
     one = residuals(flat(40, 2))
-    with pytest.raises(SolverError, match=r"the sparse factor of .* points"):
-        bottom_pairs(sp.block_diag([one] * 8, format="csr"), 2)
+    sigma = bottom_pairs(sp.block_diag([one] * 3, format="csr"), 2).sigma
+    assert sigma[1] < 1e-14 < 1e-4 < sigma[2]
+    ring = sp.csr_array(np.eye(4) - np.roll(np.eye(4), 1, axis=1))
+    with pytest.raises(SolverError, match=r"the sparse factor of .* points can't be made: Factor is exactly singular"):
+        bottom_pairs(sp.block_diag([ring] * 3, format="csr"), 2)
 
 
 def test_a_laplacian_is_solved_for_in_the_same_order(order):
@@ -94,7 +96,7 @@ def test_a_laplacian_is_solved_for_in_the_same_order(order):
 
 def test_dissection_is_an_order_whose_factor_is_smaller():
     pytest.importorskip("pymetis")
-    A = residuals(flat(3000, 3))
+    A = residuals(flat(3000, 4))
     order = dissection(A)
     np.testing.assert_array_equal(np.sort(order), np.arange(3000))
     np.testing.assert_array_equal(dissection(A), order)
