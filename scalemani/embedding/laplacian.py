@@ -67,6 +67,7 @@ def laplacian_pairs(
     solver: str = "auto",
     seed: int = 0,
     tol: float = 1e-10,
+    factor: GroundedFactor | None = None,
 ) -> Pairs:
     """The bottom pairs but the constant one of L, or of I - D^-1/2 A D^-1/2: unit vectors, signs fixed.
 
@@ -77,7 +78,7 @@ def laplacian_pairs(
     (array([1.]), 3.0...)
     """
     masses = degrees(affinity) if normalized else np.ones(affinity.shape[0])
-    values, vectors, behind = bottom_pairs(affinity, masses, n_components, solver, seed, tol)
+    values, vectors, behind = bottom_pairs(affinity, masses, n_components, solver, seed, tol, factor)
     return Pairs(values, fixed_signs(vectors), behind)
 
 

@@ -33,6 +33,11 @@ MOST_COUNTED = 2e9  # SuperLU counts them in 32 bits
 GUARDS = 6  # columns of LOBPCG's block beyond those wanted
 MOST_ITERATIONS = 500
 SHIFT = 1e-8  # of the mean diagonal, for multigrid alone
+LOST = 1e-15  # of N's largest diagonal entry: eigenvalues of no more are rounding
+_APART = (
+    "the Laplacian of the graph is singular beyond its constant vector: the graph falls apart, or weights that hold it "
+    "together are lost beside the others; use binary weights"
+)
 
 
 class Pairs(NamedTuple):
@@ -80,10 +85,7 @@ def _factor(matrix: sp.csr_array) -> tuple[Callable[[F64], F64], int]:
     try:
         factor = splu(turned, permc_spec=how, diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError as error:  # a pivot of 0
-        raise SolverError(
-            "the Laplacian of the graph is singular beyond its constant vector: the graph falls apart, or weights that "
-            "hold it together are lost beside the others; use binary weights"
-        ) from error
+        raise SolverError(_APART) from error
 
     def solve(sides: F64) -> F64:
         found = np.empty_like(sides)
@@ -148,6 +150,7 @@ def bottom_pairs(
     solver: "direct" by a factor, "lobpcg" by multigrid (needs pyamg), "auto" by the size that a factor would have.
     tol: Residual, relative to the mean diagonal of N; for "direct" relative to the eigenvalue.
     factor: That there may be already.
+    Raises SolverError: An eigenvalue is 0 but for rounding.
     """
     if solver not in SOLVERS:
         raise unknown("solver=", solver, SOLVERS)
@@ -159,6 +162,8 @@ def bottom_pairs(
         values, vectors = _by_factor(factor or GroundedFactor(affinity), masses, n_pairs, seed, tol)
     else:
         values, vectors = _by_multigrid(laplacian(affinity, masses), masses, n_pairs, seed, tol)
+    if values[0] <= LOST * (affinity.sum(axis=1) / masses).max():
+        raise SolverError(_APART)
     return Pairs(values[:n_pairs], vectors[:, :n_pairs], float([*values, np.nan][n_pairs]))
 
 
@@ -187,9 +192,8 @@ def _by_multigrid(matrix: sp.csr_array, masses: F64, n_pairs: int, seed: int, to
     null /= np.linalg.norm(null)
     matrix = sp.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), matrix.shape)
     size = float(matrix.diagonal().mean())
-    regular = matrix + SHIFT * size * sp.eye_array(
-        n, format="csr"
-    )  # a coarsest grid of one vertex is 0 but for rounding
+    # Unshifted, a coarsest grid of one vertex is rounding, and would be inverted.
+    regular = matrix + sp.csr_array(sp.diags_array(np.full(n, SHIFT * size)))
     smoother = ("jacobi", {"weighting": "local"})  # the default asks numpy's shared generator
     grids = pyamg.smoothed_aggregation_solver(regular, B=null, symmetry="symmetric", smooth=smoother)
     start = np.random.default_rng(seed).standard_normal((n, n_pairs + GUARDS))

@@ -329,3 +329,14 @@ def test_what_has_no_answer_is_refused_in_one_line(make, message):
 def test_a_graph_that_falls_apart_has_no_resistances():
     with pytest.raises(SolverError, match="binary weights"):
         Resistances(graph_of([(0, 1), (2, 3)], [1.0, 1.0], 4)).commute_times(0, 1)
+
+
+@pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_weight_that_is_lost_beside_the_others_joins_nothing(solver, n):
+    half = np.arange(n // 2)
+    edges = np.concatenate([np.c_[half, (half + 1) % half.size] + start for start in (0, half.size)])
+    weights = np.random.default_rng(0).uniform(0.5, 1, n)
+    joined = graph_of(np.r_[edges, [(0, n - 1)]], np.r_[weights, 1e-100], n)
+    with pytest.raises(SolverError, match="binary weights"):
+        laplacian_pairs(joined, 2, solver=solver)
