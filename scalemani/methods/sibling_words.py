@@ -52,8 +52,8 @@ class LLEWords(SpectralWords):
         """What the numbers are."""
         words = (
             "Each point is rebuilt from its neighbours by weights that add up to 1, and the map is where the same "
-            "weights rebuild all points best. The eigenvalue of an axis is the mean square of what is left on it. Axes are all "
-            "of one length: distances on the map have no unit, and measures of distances say little of it."
+            "weights rebuild all points best. The eigenvalue of an axis is the mean square of what is left on it. Axes "
+            "are all of one length: distances on the map have no unit, and measures of distances say little of it."
         )
         yield Section("Locally linear embedding", [words], [self._table(s)])
 
@@ -79,7 +79,7 @@ class LaplacianWords(SpectralWords):
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are."""
         words = (
-            "The map puts points near each other that a random walk along the graph's edges goes between quickly. Small "
-            "eigenvalues are slow motions. Long data shows its length on several axes: axis 2 may repeat axis 1."
+            "The map puts points near each other that a random walk along the graph's edges goes between quickly. "
+            "Small eigenvalues are slow motions. Long data shows its length on several axes: axis 2 may repeat axis 1."
         )
         yield Section("Laplacian eigenmaps", [words], [self._table(s)])
