@@ -249,7 +249,7 @@ def test_without_pyamg_the_way_out_is_said(cloud, monkeypatch):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_eigenvalues_that_are_all_equal_are_found(solver):
-    """Of a complete graph: n, n - 1 times. Lanczos starts anew there, by the seed."""
+    """Of a complete graph: n, n - 1 times."""
     one, other = (laplacian_pairs(sp.csr_array(1.0 - np.eye(250)), 3, solver=solver) for _ in range(2))
     np.testing.assert_allclose([*one.values, one.next_value], 250)
     np.testing.assert_allclose(one.vectors.T @ one.vectors, np.eye(3), atol=1e-8)
