@@ -178,16 +178,17 @@ def _by_factor(factor: GroundedFactor, masses: F64, n_pairs: int, seed: int, tol
     def inverse(vector: F64) -> F64:
         return off(roots * factor.solve(roots * off(vector.ravel())))
 
-    start = off(np.random.default_rng(seed).standard_normal(n))
+    rng = np.random.default_rng(seed)
+    start = off(rng.standard_normal(n))
     operator = LinearOperator((n, n), matvec=inverse, dtype=np.float64)
-    values, vectors = eigsh(operator, k=n_pairs + 1, which="LA", v0=start, tol=tol)
+    values, vectors = eigsh(operator, k=n_pairs + 1, which="LA", v0=start, tol=tol, rng=rng)
     order = np.argsort(-values)
     return 1 / values[order], vectors[:, order]
 
 
 def _by_multigrid(matrix: sp.csr_array, masses: F64, n_pairs: int, seed: int, tol: float) -> tuple[F64, F64]:
     """LOBPCG under smoothed aggregation, whose one candidate is the null vector (Knyazev 2001)."""
-    pyamg = needed("pyamg", "amg", "eigenpairs by multigrid")
+    pyamg = needed("pyamg", "amg", "eigenpairs by multigrid (solver='direct' does without)")
     n, null = len(masses), np.sqrt(masses)[:, None]
     null /= np.linalg.norm(null)
     matrix = sp.csr_array((matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), matrix.shape)

@@ -1,12 +1,13 @@
 """Laplacian eigenmaps, resistances and diffusion maps against closed forms, a dense reference and scikit-learn."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from data import graph_of, neighbor_graph, ring, roll
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import dijkstra
 from sklearn.manifold import SpectralEmbedding
@@ -219,7 +220,7 @@ def test_the_same_seed_gives_the_same_bits(cloud, solver):
 
 def test_without_metis_the_answer_is_the_same(cloud, monkeypatch):
     expected, nonzeros = laplacian_pairs(cloud, 3, solver="direct"), GroundedFactor(cloud).nonzeros
-    monkeypatch.setattr(graph_pairs, "_dissection", lambda matrix: None)
+    monkeypatch.setitem(sys.modules, "pymetis", None)
     near(laplacian_pairs(cloud, 3, solver="direct").vectors, expected.vectors, 1e-8)
     assert GroundedFactor(cloud).nonzeros > nonzeros
 
@@ -240,6 +241,21 @@ def test_the_size_of_the_factor_is_foretold_and_chooses_the_solver(cloud, monkey
     assert asked == ["_by_factor", "_by_multigrid", "_by_factor"]
 
 
+def test_without_pyamg_the_way_out_is_said(cloud, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyamg", None)
+    with pytest.raises(ScalemaniError, match=r"solver='direct'.*pip install 'scalemani\[amg\]'"):
+        laplacian_pairs(cloud, 2, solver="lobpcg")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_eigenvalues_that_are_all_equal_are_found(solver):
+    """Of a complete graph: n, n - 1 times."""
+    one, other = (laplacian_pairs(sp.csr_array(1.0 - np.eye(250)), 3, solver=solver) for _ in range(2))
+    np.testing.assert_allclose([*one.values, one.next_value], 250)
+    np.testing.assert_allclose(one.vectors.T @ one.vectors, np.eye(3), atol=1e-8)
+    np.testing.assert_array_equal(one.vectors, other.vectors)
+
+
 def test_an_iteration_that_ends_early_warns_with_its_residual(cloud, monkeypatch):
     monkeypatch.setattr(graph_pairs, "MOST_ITERATIONS", 3)
     with pytest.warns(ConvergenceWarning, match="residual"):
@@ -249,6 +265,7 @@ def test_an_iteration_that_ends_early_warns_with_its_residual(cloud, monkeypatch
 # ---- resistances -------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 60))
 def test_on_a_tree_resistance_is_the_length_of_the_path(seed, n):
     rng = np.random.default_rng(seed)
