@@ -188,14 +188,14 @@ class Resistances:
             forms[here] = (signs * self.pseudo_inverse(signs)).sum(axis=0) - part
         return float(known.sum() + forms.mean()), float(forms.std(ddof=1) / np.sqrt(n_probes))
 
-    def forgotten(self, n_pairs: int = 200, seed: int = 0) -> float:
-        """The correlation of R_ij with 1 / deg_i + 1 / deg_j over random pairs; NaN where all degrees are equal.
+    def forgotten(self, n_vertices: int = 30, seed: int = 0) -> float:
+        """The correlation of R_ij with 1 / deg_i + 1 / deg_j among random vertices; NaN where all degrees are equal.
 
         Near 1 (in high dimension, on many points) R says what degrees vertices have and forgets where they lie.
         """
         n, rng = len(self.degree), np.random.default_rng(seed)
-        i = rng.integers(n, size=n_pairs)
-        j = (i + rng.integers(1, n, size=n_pairs)) % n
+        chosen = rng.choice(n, min(n, n_vertices), replace=False)
+        i, j = (chosen[side] for side in np.triu_indices(len(chosen), 1))
         local = 1 / self.degree[i] + 1 / self.degree[j]
         if np.ptp(local) <= 1e-12 * local.max():
             return float("nan")

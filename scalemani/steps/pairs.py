@@ -37,9 +37,9 @@ COORDINATES, LANDMARKS, MAP = "pair_coordinates", "pair_landmarks", "pair_map"
 LEAST_GAP = 0.1  # of the next eigenvalue over the last, below which the axes are not determined
 NEAREST = 8  # landmarks that a point is rebuilt from
 REG = 1e-3  # of those weights
-PROBES = 30  # for the trace of a kernel
+PROBES = 10  # for the trace of a kernel, besides the pairs that are known
 FORGOTTEN = 0.9  # correlation with degrees, above which commute times say little else
-BYTES = 12  # of a nonzero of a factor
+BYTES, MARGIN = 12, 1.5  # of a nonzero of a factor; and how many more there may be than foretold
 FEW_NONZEROS = 200  # of a point, in a factor that nobody looks at before it is made
 
 
@@ -188,7 +188,7 @@ class Axes(Step):
             m = int(m) if np.ndim(m) == 0 else len(m)
             return Needs(client={"landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}, disk=8 * (n + m) * p)
         return Needs(
-            client={"factor": BYTES * size.factor, "matrix": 40 * (size.edges + n), "vectors": block},
+            client={"factor": int(MARGIN * BYTES * size.factor), "matrix": 40 * (size.edges + n), "vectors": block},
             remedies=["give landmarks=1000, for which no factor is made"],
             disk=8 * n * p,
             lines=[("factor", f"about {size.factor / 1e6:,.1f} million nonzeros")],
@@ -271,19 +271,24 @@ class LaplacianAxes(Axes):
             times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
             following = float(values[p]) if len(values) > p else np.nan
             return Found(values[:p], following, vectors * times, turned * times, numbers)
-        pairs = laplacian_pairs(affinity, p, bool(fields.normalized), seed=seed)
+        known = Resistances(affinity) if affinity.shape[0] <= UNASKED or suits_a_factor(affinity, seed) else None
+        factor = None if known is None else known.factor
+        numbers["factor_nonzeros"] = 0 if factor is None else factor.nonzeros
+        way = "lobpcg" if factor is None else "direct"
+        pairs = laplacian_pairs(affinity, p, bool(fields.normalized), way, seed, factor=factor)
         if fields.normalized:
             return Found(pairs.values, pairs.next_value, random_walk(pairs, degree), None, numbers)
-        resistances, said = Resistances(affinity), list[str]()
-        forgotten = resistances.forgotten(seed=seed)
+        Y = kernel_pca(pairs, degree, fields.scale)
+        if known is None:  # solves would take a factor
+            return Found(pairs.values, pairs.next_value, Y, None, numbers)
+        forgotten, said = known.forgotten(seed=seed), list[str]()
         numbers["forgotten"] = None if np.isnan(forgotten) else forgotten
-        numbers["trace"], numbers["trace_error"] = resistances.trace(PROBES, seed, pairs)
+        numbers["trace"], numbers["trace_error"] = known.trace(PROBES, seed, pairs)
         if forgotten > FORGOTTEN:
             said.append(
                 f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as they "
                 "do among many points of many dimensions: distances on the map say little; try normalized=True"
             )
-        Y = kernel_pca(pairs, degree, fields.scale)
         return Found(pairs.values, pairs.next_value, Y, None, numbers, tuple(said))
 
 
