@@ -77,7 +77,7 @@ def squared_distances(rows: Any, others: Any) -> F64:
     """|x - y|² (l, m) of dense or CSR rows."""
     if not issparse(rows):
         return np.asarray(cdist(rows, others, "sqeuclidean"))
-    return np.maximum(_squares(rows)[:, None] + _squares(others) - 2 * _inner(rows, others), 0.0)
+    return np.maximum(squared_sizes(rows)[:, None] + squared_sizes(others) - 2 * _inner(rows, others), 0.0)
 
 
 def _of_unit_size(rows: Any) -> Any:
@@ -85,7 +85,7 @@ def _of_unit_size(rows: Any) -> Any:
     rows = csr_array(rows, dtype=np.float64) if issparse(rows) else np.asarray(rows, np.float64)
     largest = np.abs(rows).max(axis=1)
     rows = _divided(rows, largest.toarray().ravel() if issparse(rows) else largest)
-    return _divided(rows, np.sqrt(_squares(rows)))
+    return _divided(rows, np.sqrt(squared_sizes(rows)))
 
 
 def _divided(rows: Any, by: F64) -> Any:
@@ -98,7 +98,7 @@ def _divided(rows: Any, by: F64) -> Any:
 
 def rounding_of_gaps(rows: Any) -> float:
     """What |x - y|² of sparse rows may be off by: it is the difference of larger numbers."""
-    return 8 * float(np.finfo(float).eps) * float(_squares(rows).max())
+    return 8 * float(np.finfo(float).eps) * float(squared_sizes(rows).max())
 
 
 def _inner(rows: Any, others: Any) -> F64:
@@ -108,7 +108,7 @@ def _inner(rows: Any, others: Any) -> F64:
     return row_products(rows, np.zeros(rows.shape[1]), np.ascontiguousarray(others.T, np.float64))
 
 
-def _squares(rows: Any) -> F64:
+def squared_sizes(rows: Any) -> F64:
     """The squared size of each row."""
     if issparse(rows):
         return np.asarray(rows.astype(np.float64).power(2).sum(axis=1), np.float64).ravel()

@@ -19,8 +19,8 @@ class LLE(LLEArguments, Embedder):
     reg : float, default 1e-3
         Ridge of the weights, as a share of the trace of each point's Gram matrix.
     kernel : {None, "linear", "rbf", "poly"}, default None
-        Weights are found in the features of this kernel, by scikit-learn's names (kernel LLE). "poly" asks for rows of
-        one length, whose neighbours are those of the metric.
+        Weights are found in the features of this kernel, by scikit-learn's names (kernel LLE). Neighbours are those of
+        its features (of "poly" by comparing all rows where they differ in length).
     gamma, degree, coef0 : float
         Of the kernel. gamma=None is 1 over the squared median distance of some rows, for "poly" 1.
     scale : {"whitened", "kernel"}, default "whitened"

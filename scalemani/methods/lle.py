@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from scalemani.embedding.kernel_functions import Kernel
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
 from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
+from scalemani.points.digests import content_rank
 from scalemani.projection.by_neighbors import BySpan, Rebuilt
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
-from scalemani.steps.listed import ListedRows
+from scalemani.steps.listed import KernelSearch, ListedRows, of_one_length
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
 from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
 from scalemani.steps.records import DataRecord, NeighborsRecord
@@ -46,7 +48,11 @@ def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
         return span_of(store)
     state = store.needed(WeightsRecord)
     find = partial(_weights, fields=state.fields, gamma=state.gamma)
-    return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"))
+    rows, search, fields = rows_in(store), None, state.fields
+    if fields.kernel == "poly" and not of_one_length(rows):
+        kernel = Kernel("poly", state.gamma, fields.degree or 0.0, fields.coef0 or 0.0)
+        search = KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
+    return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"), search)
 
 
 def _weights(rows: Any, targets: Any, listed: Any, *, fields: Any, gamma: float) -> Any:

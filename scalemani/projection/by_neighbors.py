@@ -8,7 +8,8 @@ import numpy as np
 from scalemani.aliases import F64, I64
 from scalemani.embedding.laplacian import place_unnormalised, place_walk
 from scalemani.embedding.reconstruction import placed
-from scalemani.neighbors.choice import SearchStrategy
+from scalemani.neighbors.choice import QuerySearch, SearchStrategy
+from scalemani.neighbors.exact import ExactSearch
 from scalemani.points.reading import row_blocks
 from scalemani.projection.attachments import Attachments
 from scalemani.projection.projector import Projector, Trained
@@ -28,6 +29,7 @@ class Rebuilt(Projector):
 
     find: (rows, targets, numbers of each target's neighbours) -> weights.
     coordinates (n, p), order (n,): Of the vertices, and their distinct rows.
+    search: Among the training rows, where it is not by the metric.
     """
 
     lost = "no neighbours among the training points"
@@ -39,8 +41,11 @@ class Rebuilt(Projector):
         find: Callable[[Any, Any, I64], F64],
         coordinates: F64,
         order: I64,
+        search: ExactSearch | None = None,
     ) -> None:
         super().__init__(store, trained, NystromPlacer(coordinates))
+        if search is not None:
+            self.search = QuerySearch(search, trained.n_neighbors, None, approximate=False)
         self.direct, self._find, self._known, self._order = True, find, coordinates, order
 
     def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:

@@ -8,14 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
+from scalemani.embedding.kernel_functions import Kernel, squared_sizes
 from scalemani.embedding.reconstruction import closed_classes
 from scalemani.errors import DisconnectedGraphError, ScalemaniWarning, warn
 from scalemani.graph.build import Graph
+from scalemani.neighbors.exact import ExactSearch
+from scalemani.neighbors.forms import Form
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
-from scalemani.steps.inputs import FeatureInput, KernelInput
+from scalemani.points.digests import content_rank
+from scalemani.steps.inputs import FeatureInput
 
+SAME_SIZE = 1e-9  # relative: of squares of rows' lengths, which are one
 FEW = 0.5  # share of the points that are in the closed class, below which there is a warning
 
 
@@ -51,11 +57,51 @@ class OneClosedClass:
 
 
 class ListedRows(OneClosedClass, FeatureInput):
-    """Rows of features."""
+    """Rows of features; neighbours by a kernel where that has others than the metric."""
+
+    def make_search(self, parameters: Any) -> bool:
+        """By the kernel "poly" where rows have several lengths; else as of any rows."""
+        if self._search is None and parameters.kernel == "poly" and not of_one_length(self.points.rows):
+            kernel = Kernel("poly", parameters.gamma or 1.0, parameters.degree, parameters.coef0)
+            self._search = KernelSearch(self.points.rows, kernel, content_rank(self.points.digests))
+            return True
+        return super().make_search(parameters)
 
 
-class ListedKernel(OneClosedClass, KernelInput):
-    """Kernel values."""
+def of_one_length(rows: Any) -> bool:
+    """Whether all rows have one length: a kernel of scalar products has Euclidean neighbours then."""
+    squares = squared_sizes(rows)
+    return bool(np.ptp(squares) <= SAME_SIZE * squares.max())
+
+
+class KernelSearch(ExactSearch):
+    """Nearest rows by the distances of a kernel's features, the root of K(x, x) - 2 K(x, y) + K(y, y)."""
+
+    def __init__(self, rows: Any, kernel: Kernel, tie_rank: Any) -> None:
+        self._set(csr_array(rows) if issparse(rows) else np.asarray(rows), _KernelForm(kernel), tie_rank, 1)
+
+
+class _KernelForm(Form):
+    """These distances, between blocks of rows."""
+
+    exact_bounds = True
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__("kernel")
+        self._kernel = kernel
+
+    def pairs(self, a: Any, b: Any) -> Any:
+        """Of each a[i] and b[i]."""
+        return np.array([self._table(a[i : i + 1], b[i : i + 1])[0, 0] for i in range(len(b))])
+
+    def bounds(self, a: Any, b: Any, centre: Any) -> tuple[Any, Any]:
+        """The distances themselves, twice."""
+        table = self._table(a, b)
+        return table, table
+
+    def _table(self, a: Any, b: Any) -> Any:
+        own = self._kernel.of_inner(squared_sizes(a))[:, None] + self._kernel.of_inner(squared_sizes(b))
+        return np.sqrt(np.maximum(own - 2 * self._kernel.values(a, b), 0.0))
 
 
 def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:

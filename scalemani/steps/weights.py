@@ -26,7 +26,6 @@ INDPTR, INDICES, VALUES = "weights_indptr", "weights_indices", "weights_values"
 ENTRIES = 1 << 22  # of neighbours' rows in one task
 SAME = 1e-9  # of a weight: other processors' sums
 CHECKED = 64  # points whose weights are found again
-SAME_SIZE = 1e-6  # relative: of squares of rows' lengths, which are one
 
 
 class Weights(Step):
@@ -39,21 +38,12 @@ class Weights(Step):
     mends = {"weights": "finds them again"}
 
     def check_before(self, points: Any, parameters: Any) -> None:
-        """Rows of features; of one length where another kernel's neighbours would be others."""
+        """Rows of features."""
         if points.kind != "features":
             raise ScalemaniError(
                 f"metric={parameters.metric!r}: X holds distances, and weights are found from rows of features; give "
                 "those with a metric of rows"
             )
-
-        if parameters.kernel == "poly":
-            rows = points.points.rows
-            squares = np.asarray((rows.power(2) if issparse(rows) else np.square(rows, dtype=np.float64)).sum(axis=1))
-            if np.ptp(squares) > SAME_SIZE * squares.max():
-                raise ScalemaniError(
-                    "kernel='poly': rows of different lengths have other neighbours by the kernel than by the metric; "
-                    "give rows of one length (sklearn.preprocessing.normalize), or kernel='rbf'"
-                )
 
     def fields(self, parameters: Any, kind: str) -> WeightsFields:
         """Kernel and ridge."""
