@@ -81,9 +81,9 @@ class IsometricProjection(Embedder, IsometricArguments):
     -----
     Cai, He & Han, "Isometric projection", report UIUCDCS-R-2006-2747 (2006). Its unsupervised form is ``fit(X)``, its
     supervised one ``fit(X, y)`` with a label for each row: edges join rows of one class, and the distance between
-    classes is ten times the longest within one. A class that falls apart is joined by bridges, with a warning, whatever
-    `disconnected` says; no edges are looked for that leap (`shortcuts`). The more classes overlap, the more ridge it
-    takes: try 1e-2, too.
+    classes is ten times the longest within one. A class that falls apart is joined by bridges, with a warning unless
+    ``disconnected="join"``. No edges are looked for that leap (`shortcuts`). The more classes overlap, the more ridge
+    it takes: try 1e-2, too.
 
     Examples
     --------

@@ -162,7 +162,7 @@ class LabelledInput(FeatureInput):
         """The graph of one class, with the numbers that its points have among all."""
         matrix, conformal = symmetric_graph(lists, parameters.graph), parameters.edge_weights == "conformal"
         alone, apart = len(members) == 1, connected_components(matrix, directed=False, return_labels=False) > 1
-        if apart:
+        if apart and parameters.disconnected != "join":
             warn(
                 f"the class {name!r:.60} of y falls apart into several parts, which bridges join: distances across a "
                 "bridge are those of a gap; more neighbours may join them by data",
