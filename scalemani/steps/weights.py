@@ -47,13 +47,7 @@ class Weights(Step):
             )
 
         if parameters.kernel == "poly":
-            rows = points.points.rows
-            squares = np.asarray((rows.power(2) if issparse(rows) else np.square(rows, dtype=np.float64)).sum(axis=1))
-            if np.ptp(squares) > SAME_SIZE * squares.max():
-                raise ScalemaniError(
-                    "kernel='poly': rows of different lengths have other neighbours by the kernel than by the metric; "
-                    "give rows of one length (sklearn.preprocessing.normalize), or kernel='rbf'"
-                )
+            check_lengths(points.points.rows)
 
     def fields(self, parameters: Any, kind: str) -> WeightsFields:
         """Kernel and ridge."""
@@ -160,6 +154,16 @@ class Lists:
             listed = self.order[self.indices[self.indptr[start] + places]]
             out[places] = found_weights(rows, rows[points[here]], listed, self.fields, self.gamma)
         return out
+
+
+def check_lengths(rows: Any) -> None:
+    """Refuse rows of several lengths for "poly"."""
+    squares = np.asarray((rows.power(2) if issparse(rows) else np.square(rows, dtype=np.float64)).sum(axis=1))
+    if np.ptp(squares) > SAME_SIZE * squares.max():
+        raise ScalemaniError(
+            "kernel='poly': rows of different lengths have other neighbours by the kernel than by the metric; "
+            "give rows of one length (sklearn.preprocessing.normalize), or kernel='rbf'"
+        )
 
 
 def found_weights(rows: Any, targets: Any, listed: I64, fields: WeightsFields, gamma: float) -> F64:
