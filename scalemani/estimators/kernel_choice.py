@@ -148,13 +148,13 @@ class Choice:
             raise ScalemaniError("planes are drawn of two axes; choose with n_components=2")
         shown = [
             Plane(
-                f"{one.name}, k = {one.n_neighbors}: {100 * one.held_out:.1f} % held out",
+                f"{one.name}\nk = {one.n_neighbors}: {100 * one.held_out:.1f} % held out",
                 one.plane,
                 self.codes,
                 one.svm,
             )
             if one.plane is not None
-            else Plane(f"{one.name}, k = {one.n_neighbors}: no plane")
+            else Plane(f"{one.name}\nk = {one.n_neighbors}: no plane")
             for one in self.tried
         ]
         figure = planes_figure(
@@ -192,7 +192,7 @@ def choose_kernel(
     Raises ScalemaniError: Parameters, rows or labels that no fit takes, before any fit; or no plane can be made.
 
     A kernel with a number of neighbours that a plane can't be made with (lists that lead into several sets of points)
-    is told of and left out.
+    is told of and left out. The least of many errors is itself a little hopeful.
 
     Source: DeCoste, "Visualizing Mercer kernel feature spaces via kernelized locally-linear embeddings" (2001).
 
