@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import vstack
+from scipy.sparse import issparse, vstack
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
@@ -31,7 +31,10 @@ from scalemani.progress import reporting
 from scalemani.steps.weights import check_lengths
 
 USUAL_KERNELS, USUAL_NEIGHBORS = ("linear", "rbf"), (5, 8, 12, 20)
-OPTIONS = ("kernel", "gamma", "degree", "coef0", "reg", "metric", "metric_params", "knn")  # that may be tried
+OPTIONS = (  # that may be tried, and where it is done
+    *("kernel", "gamma", "degree", "coef0", "reg", "metric", "metric_params", "knn"),
+    *("scheduler", "memory_limit"),
+)
 CLEAR = 2.0  # standard errors by which a plane is worse and not only unlucky
 
 _LEGEND = (
@@ -208,9 +211,9 @@ def choose_kernel(
     positive("C", C)
     if not isinstance(folds, Integral) or isinstance(folds, bool) or folds < 2:
         raise ScalemaniError(f"folds={folds!r}: an integer of 2 or more is needed")
-    codes, classes = read_some_labels(y)
     blocks = [block for _, block in row_blocks(X)]
-    rows: Any = vstack(blocks, format="csr") if hasattr(blocks[0], "tocsr") else np.concatenate(blocks)
+    rows: Any = vstack(blocks, format="csr") if issparse(blocks[0]) else np.concatenate(blocks)
+    codes, classes = read_some_labels(y)
     if rows.shape[0] != len(codes):
         raise ScalemaniError(f"y has {len(codes)} entries and X has {rows.shape[0]} rows; give one for each, or None")
     labelled = np.flatnonzero(codes >= 0)
@@ -246,8 +249,9 @@ def _combinations(
     kernels: Any, n_neighbors: Any, n_components: int, random_state: Any, parameters: Mapping[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
     """Name and parameters of LLE, checked, for each kernel and number of neighbours."""
-    listed: Sequence[Any] = [kernels] if isinstance(kernels, str | Mapping) or kernels is None else list(kernels)
-    ks = list(n_neighbors) if isinstance(n_neighbors, Iterable) else [n_neighbors]
+    single = isinstance(kernels, str | Mapping) or not isinstance(kernels, Iterable)
+    listed: Sequence[Any] = [kernels] if single else list(kernels)
+    ks = list(n_neighbors) if isinstance(n_neighbors, Iterable) and not isinstance(n_neighbors, str) else [n_neighbors]
     for what, given in (("kernels", listed), ("n_neighbors", ks)):
         if not given:
             raise ScalemaniError(f"{what} is empty: give one at least")
@@ -268,7 +272,12 @@ def _combinations(
             checked.check()
             if not found:
                 random_state = checked.seeded(None).random_state  # one for all, whatever was given
-            found.append((_named(own), {**asked, "n_neighbors": int(k), "random_state": random_state}))
+            found.append(
+                (
+                    _named({"kernel": both["kernel"], **own}),
+                    {**asked, "n_neighbors": int(k), "random_state": random_state},
+                )
+            )
     return found
 
 
@@ -379,6 +388,8 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
         self.best_params_, self.svm_, self.classes_ = best.parameters, best.svm, self.choice_.classes
         self.best_estimator_ = LLE(**best.parameters).fit(X)
         self.n_features_in_ = self.best_estimator_.n_features_in_
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
         return self
 
     def transform(self, X: Any) -> Any:
@@ -388,8 +399,14 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class (l,) of each row, by where it lies in the plane."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self.svm_.predict(np.asarray(self.transform(X)))])
 
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -70,7 +70,7 @@ def _colour(code: int) -> str:
 
 def _panel(axes: Any, points: F64, codes: I64, svm: Any, n_classes: int) -> None:
     low, high = points.min(axis=0), points.max(axis=0)
-    half = (0.5 + BESIDE) * max(float((high - low).max()), float(np.finfo(float).tiny))
+    half = (0.5 + BESIDE) * (float((high - low).max()) or 1.0)
     across, up = (np.linspace(middle - half, middle + half, FINE) for middle in (low + high) / 2)
     axes.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     size = float(np.clip(3000 / len(points), 1.5, 14))
