@@ -186,8 +186,8 @@ def comparison(data: Digits, names: list[str], ks: list[int], folds: int, seed: 
     hopeful = min(range(len(rows)), key=lambda at: choice.tried[at].training)
     best = choice.tried.index(choice.best)
     said = [
-        f"Errors of {n} on rows of length 1, sqrt(n) V, {folds} folds; * the choice. "
-        f"Standard error of held out: {n * choice.best.held_out_error:.0f}",
+        f"Errors of {n} on rows of length 1, sqrt(n) V, {folds} folds; * the choice. Standard errors there: held out "
+        f"{n * choice.best.held_out_error:.1f}, others {np.sqrt(placed[best] * (n - placed[best]) / len(others)):.1f}.",
         *aligned(["kernel", "K", "training", "SVM alone", "held out", f"{len(others):,} others"], rows),
         f"By training errors (the paper's way): {rows[hopeful][0]}, K = {rows[hopeful][1]}; {rows[hopeful][2]} were "
         f"promised, and of other digits there are {placed[hopeful]:.0f}.",

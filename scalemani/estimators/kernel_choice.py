@@ -151,7 +151,7 @@ class Choice:
             raise ScalemaniError("planes are drawn of two axes; choose with n_components=2")
         shown = [
             Plane(
-                f"{one.name}\nk = {one.n_neighbors}: {100 * one.held_out:.1f} % held out",
+                f"{one.name}\nk = {one.n_neighbors}: {100 * one.held_out:.1f} % wrong held out",
                 one.plane,
                 self.codes,
                 one.svm,
