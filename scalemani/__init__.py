@@ -12,8 +12,9 @@ The folders and files, in the order in which data go through them; each may impo
     methods                           which steps make a method, and what places new points by it
     planning                          before a fit: what it will take, and how many neighbours it should have
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
+    report                            the page of a run, and pictures
     estimators, anndata, xarray       what a user calls
-    formats, report, demo, terminal   files, the page of a run, the demo, the command line
+    formats, demo, terminal           files, the demo, the command line
 
 `engine` is an old path of `geodesics.geodesic_rows`.
 
@@ -23,10 +24,29 @@ Names are loaded when first used: scikit-learn, Numba and Dask take seconds to i
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["LLE", "Isomap", "IsometricProjection", "KernelIsomap", "LaplacianEigenmaps", "load", "scan"]
+__all__ = [
+    "LLE",
+    "Isomap",
+    "IsometricProjection",
+    "KernelChoice",
+    "KernelIsomap",
+    "LaplacianEigenmaps",
+    "choose_kernel",
+    "load",
+    "scan",
+]
 
 if TYPE_CHECKING:
-    from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
+    from scalemani.estimators import (
+        LLE,
+        Isomap,
+        IsometricProjection,
+        KernelChoice,
+        KernelIsomap,
+        LaplacianEigenmaps,
+        choose_kernel,
+        load,
+    )
     from scalemani.planning.scan import scan
 
 

@@ -23,8 +23,8 @@ MODULES = sorted(name for name in TREES if not name.endswith("__init__"))
 ORDER = [
     *("errors", "words", "aliases", "progress", "storage", "cluster"),
     *("points", "neighbors", "graph", "geodesics", "kernel", "embedding", "projection"),
-    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "estimators"),
-    *("anndata", "xarray", "formats", "report", "demo", "terminal", "__main__", "engine"),
+    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "report", "estimators"),
+    *("anndata", "xarray", "formats", "demo", "terminal", "__main__", "engine"),
 ]  # fmt: skip
 STAGES = ORDER[ORDER.index("points") : ORDER.index("parameters")]
 

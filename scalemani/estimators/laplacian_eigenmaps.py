@@ -53,7 +53,7 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     >>> from scalemani import LaplacianEigenmaps
     >>> model = LaplacianEigenmaps(n_neighbors=2, n_components=1).fit(np.arange(9.0)[:, None])
     >>> model.commute_times([0], [1]).round(6)
-    array([1.])
+    array([0.666667])
     """
 
     method = "scalemani.methods.laplacian_eigenmaps:LaplacianMethod"

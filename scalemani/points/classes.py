@@ -71,6 +71,28 @@ def read_labels(y: Any) -> Labels:
     return Labels(codes.astype(np.int64), names)
 
 
+def read_some_labels(y: Any) -> tuple[I64, NDArray[Any]]:
+    """The classes of the rows that have a label.
+
+    y (N,): As :func:`read_labels` takes it, but that None, NaN or a masked entry stands for no label.
+    -> Place of each row's class among the sorted labels (N,), -1 without one; and the labels.
+    Raises ScalemaniError: As :func:`read_labels`.
+
+    >>> read_some_labels([8, None, 3, 8])
+    (array([ 1, -1,  0,  1]), array([3, 8]))
+    """
+    lost = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
+    values = _values(np.ma.getdata(y) if lost is not None else y)
+    if values.ndim != 1:
+        read_labels(values)  # says what is wrong
+    known = np.array([not _is_missing(value) for value in values.tolist()], bool)
+    known &= True if lost is None else ~lost
+    filled = values[known] if not known.any() else np.where(known, values, values[known.argmax()])
+    codes = read_labels(filled).codes
+    first = np.unique(codes, return_index=True)[1]
+    return np.where(known, codes, -1), np.array(filled[first].tolist())
+
+
 def _values(y: Any) -> NDArray[Any]:
     """What y holds, in memory; nothing of it is masked."""
     y = y.compute() if hasattr(y, "compute") else y
