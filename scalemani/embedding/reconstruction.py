@@ -39,7 +39,7 @@ def weights_of(grams: F64, reg: float = 1e-3, equal: NDArray[np.bool_] | None = 
         weights = np.linalg.solve(grams + ridge, np.ones((len(grams), k, 1)))[:, :, 0]
     except np.linalg.LinAlgError:
         raise ScalemaniError(
-            f"reg={reg}: a row has neighbours that rebuild it with many weights; give a larger one, such as 1e-3"
+            f"reg={reg:g}: a row has neighbours that rebuild it with many weights; give a larger one, such as 1e-3"
         ) from None
     weights /= weights.sum(axis=1, keepdims=True)
     if equal is not None:

@@ -107,6 +107,8 @@ class LaplacianParameters(LaplacianArguments, Parameters):
                 "them out"
             )
         if self.alpha is None and self.time != 1:
-            raise ScalemaniError(f"time={self.time} without alpha: it is for a diffusion map; give alpha, or leave it out")
+            raise ScalemaniError(
+                f"time={self.time} without alpha: it is for a diffusion map; give alpha, or leave it out"
+            )
         if self.normalized and self.scale != "resistance":
             raise ScalemaniError(f"scale={self.scale!r} with normalized=True: it has one scale; leave one of them out")
