@@ -39,8 +39,9 @@ class OneClosedClass:
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
             raise DisconnectedGraphError(
-                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be one "
-                "point of the map: give more neighbours, or disconnected='largest' to keep what leads into the largest"
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be "
+                "one point of the map: give more neighbours, or disconnected='largest' to keep what leads into the "
+                "largest"
             )
         if sizes[0] < FEW * inside.sum():
             warn(

@@ -250,8 +250,8 @@ class LaplacianAxes(Axes):
             )
         if parameters.landmarks is not None and points.kind != "features":
             raise ScalemaniError(
-                f"landmarks with metric={parameters.metric!r}: points are rebuilt from landmarks by their features, and "
-                "X holds distances; leave landmarks out, or give rows of features"
+                f"landmarks with metric={parameters.metric!r}: points are rebuilt from landmarks by their features, "
+                "and X holds distances; leave landmarks out, or give rows of features"
             )
 
     def nonzeros(self, edges: csr_array) -> int:

@@ -47,8 +47,8 @@ class Weights(Step):
             )
         if not parameters.reg and parameters.kernel in (None, "linear") and parameters.n_neighbors > points.n_features:
             raise ScalemaniError(
-                f"reg={parameters.reg} with n_neighbors={parameters.n_neighbors} and {points.n_features} features: more "
-                "neighbours than features have many weights that rebuild a point; give a reg above 0, such as 1e-3"
+                f"reg={parameters.reg} with n_neighbors={parameters.n_neighbors} and {points.n_features} features: "
+                "more neighbours than features have many weights that rebuild a point; give a reg above 0, such as 1e-3"
             )
         if parameters.kernel == "poly":
             rows = points.points.rows
@@ -96,6 +96,10 @@ class Weights(Step):
             start, stop = tasks[done][2:]
             values[indptr[start] : indptr[stop]] = found
             work.report(self.name, done + 1, len(tasks))
+        if not np.isfinite(values).all():
+            raise ScalemaniError(
+                f"kernel={fields.kernel!r}: values on these rows are not finite; give a smaller degree or gamma"
+            )
         for name, array in ((INDPTR, indptr), (INDICES, indices), (VALUES, values)):
             store.write_array(name, array)
         store.finish(WeightsRecord(fields=fields, gamma=gamma))
@@ -143,7 +147,7 @@ class Weights(Step):
 
 
 def entries_of(k: int, features: int) -> int:
-    """Numbers that a point's weights are found with: its neighbours' rows, or their Gram matrix where that is larger."""
+    """Numbers that a point's weights are found with: its neighbours' rows, or their Gram matrix if that is larger."""
     return max(1, k * max(k, features))
 
 

@@ -3,8 +3,8 @@
 Of the oracles' arrays, local Gram matrices and distances in feature spaces are no part of a run:
 tests/embedding/test_reconstruction.py compares them.
 
-Landmarks make another map, not a nearer look at the full one. Of 1,500 points of a roll, k = 10, the sine of the largest
-angle between both planes, and the share of the true sheet's variance that no affine map of the axes explains:
+Landmarks make another map, not a nearer look at the full one. Of 1,500 points of a roll, k = 10, the sine of the
+largest angle between both planes, and the share of the true sheet's variance that no affine map of the axes explains:
 
     landmarks       50     100    200    500    1000   1500   none
     sine            1.00   1.00   1.00   0.98   0.88   0      0
@@ -388,6 +388,13 @@ def test_weights_that_nothing_determines_are_refused():
     X = SOME @ np.diag([1, 1, 0, 0])
     with pytest.raises(ScalemaniError, match="reg=0: a row has neighbours that rebuild it with many weights"):
         LLE(4, 2, reg=0).fit(X)
+
+
+def test_kernel_values_that_overflow_are_refused():
+    with pytest.raises(
+        ScalemaniError, match="kernel='poly': values on these rows are not finite; give a smaller degree"
+    ):
+        LLE(5, 2, kernel="poly", degree=2000).fit(SOME / np.linalg.norm(SOME, axis=1)[:, None])
 
 
 def test_a_row_alone_is_left_out_or_told_of():
