@@ -166,7 +166,6 @@ class Axes(Step):
         found |= {"scale": state.fields.scale, "sigma": state.sigma or None}
         if state.n_landmarks is not None:
             found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
-            found |= {"landmark_reach": None}
         return found
 
     def foretold(self, graph: Any, parameters: Any) -> int:

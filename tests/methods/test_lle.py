@@ -26,6 +26,7 @@ from scalemani import LLE, load
 from scalemani.embedding import reconstruction
 from scalemani.embedding.kernel_functions import local_grams
 from scalemani.errors import DisconnectedGraphError, DoesNotFitError, ScalemaniError, ScalemaniWarning
+from scalemani.methods.words import landmark_rows_of
 from scalemani.steps import pairs, weights
 
 NEAR_CHANCE = "ignore:the next eigenvalue"
@@ -299,6 +300,12 @@ def test_landmarks_make_a_smoother_map(scale):
     expected = 1.0 if scale == "whitened" else 1 / np.array(model.spectrum_["eigenvalues"]) / len(X)
     np.testing.assert_allclose(sizes, expected, rtol=1e-6)
     assert rest(model.transform(roll(300, seed=1)), sheet(roll(300, seed=1))) < 0.01
+
+
+def test_no_distances_to_landmarks_are_told_of():
+    """There are none."""
+    model = LLE(8, 2, landmarks=60).fit(ROLL)
+    assert [name for name, _ in landmark_rows_of(model.spectrum_)] == ["landmarks"]
 
 
 def test_named_landmarks_lie_where_they_are_placed():
