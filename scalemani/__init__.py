@@ -1,4 +1,4 @@
-"""Kernel Isomap out of core: geodesic distances in Zarr, the additive constant, an embedding, projected test sets.
+"""Isomap, kernel Isomap and their siblings out of core: a run in Zarr, an embedding, projected test sets.
 
 The folders and files, in the order in which data go through them; each may import those above it:
 

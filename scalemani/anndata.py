@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from scalemani.errors import ScalemaniError, naming_columns
-from scalemani.estimators import Embedder, Isomap, IsometricProjection, KernelIsomap, load
+from scalemani.estimators import LLE, Embedder, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
 from scalemani.graph.edges import csr_of, two_directions
 from scalemani.methods import word_of
 from scalemani.neighbors.functions import function_name
@@ -20,13 +20,14 @@ from scalemani.parameters import PASSING
 from scalemani.points.cells import RowSource
 from scalemani.points.labels import feature_labels, unnumbered
 
-__all__ = ["isomap", "isometric_projection", "kernel_isomap", "project"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "project"]
 
 _FIGURES = (
     *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
     *("eigenvalues_unshifted", "next_eigenvalue", "gap", "residuals", "knn_recall", "n_passes"),
     *("converged", "warnings"),
     *("trace", "rank", "ridge", "gamma", "n_references", "negative_share"),  # of isometric projection
+    *("sigma", "trace_error", "forgotten"),  # of methods without distances
 )
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
@@ -122,6 +123,26 @@ def isometric_projection(
         given = repr(labels) if isinstance(labels, str) else f"of the type {type(labels).__name__}"
         raise ScalemaniError(f"labels={given} is no column of obs: give the name of one; there are {known}")
     return _embed(IsometricProjection, adata, use_rep, key_added, labels=labels, **options)
+
+
+def lle(adata: Any, use_rep: str | None = None, key_added: str = "lle", **options: Any) -> Any:
+    """Embed the observations of an AnnData by locally linear embedding.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.LLE`, but that distances alone are
+    not enough: `use_distances` is refused. "eigenvalues" rise; there is no constant.
+    """
+    return _embed(LLE, adata, use_rep, key_added, **options)
+
+
+def laplacian_eigenmaps(
+    adata: Any, use_rep: str | None = None, key_added: str = "laplacian_eigenmaps", **options: Any
+) -> Any:
+    """Embed the observations of an AnnData by Laplacian eigenmaps, or with `alpha` by a diffusion map.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.LaplacianEigenmaps`.
+    "eigenvalues" rise, or of a diffusion map fall; there is no constant.
+    """
+    return _embed(LaplacianEigenmaps, adata, use_rep, key_added, **options)
 
 
 def _embed(

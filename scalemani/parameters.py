@@ -388,7 +388,7 @@ def plain(value: Any) -> Any:
         return metric_name(value)
     if hasattr(value, "tolist"):  # of NumPy
         return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return [plain(item) for item in value]
     if isinstance(value, Rational) and not isinstance(value, Integral):
         return float(value)

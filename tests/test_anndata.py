@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import scalemani.anndata
-from scalemani import Isomap, IsometricProjection, KernelIsomap, load
-from scalemani.anndata import isomap, isometric_projection, kernel_isomap, project
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
+from scalemani.anndata import isomap, isometric_projection, kernel_isomap, laplacian_eigenmaps, lle, project
 from scalemani.errors import ScalemaniError
 from scalemani.points.reading import row_blocks
 
@@ -234,3 +234,39 @@ def test_labels_of_obs_that_are_none_are_refused(adata):
         isometric_projection(adata, labels="other")
     with pytest.raises(ScalemaniError, match="an AnnData is needed"):
         isometric_projection(ROWS)
+
+
+@pytest.mark.filterwarnings("ignore:the next eigenvalue", "ignore:commute times follow")
+@pytest.mark.parametrize(
+    ("call", "kind", "given"),
+    [(lle, LLE, {"reg": 1e-2}), (laplacian_eigenmaps, LaplacianEigenmaps, {"weights": "gaussian"})],
+    ids=["lle", "laplacian_eigenmaps"],
+)
+def test_methods_without_distances_are_their_estimators(adata, tmp_path, call, kind, given):
+    key = call.__name__
+    call(adata, n_neighbors=8, store=tmp_path / "run.zarr", **given)
+    call(adata, "X", "genes", n_neighbors=8, **given)
+    for name, rows in ((key, ROWS), ("genes", COUNTS)):
+        model = kind(n_neighbors=8, **given).fit(rows)
+        np.testing.assert_array_equal(adata.obsm[f"X_{name}"], model.embedding_)
+        np.testing.assert_array_equal(adata.uns[name]["eigenvalues"], model.eigenvalues_)
+        np.testing.assert_array_equal(model.eigenvalues_, model.spectrum_["eigenvalues"])
+    assert "additive_constant" not in adata.uns[key] and adata.uns[key]["params"] | given == adata.uns[key]["params"]
+    assert adata.uns[key]["spectrum"].get("sigma") == load(tmp_path / "run.zarr").spectrum_["sigma"]
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    before = adata.obsm[f"X_{key}"]
+    project(adata, tmp_path / "run.zarr")
+    np.testing.assert_array_equal(adata.obsm[f"X_{key}"], before)
+    with pytest.raises(ScalemaniError, match=f"labels='kind': {kind.__name__} takes none"):
+        call(adata, labels="kind")
+
+
+@pytest.mark.filterwarnings("ignore:the next eigenvalue", "ignore:commute times follow")
+def test_a_graph_is_enough_for_laplacian_eigenmaps_alone(adata):
+    adata.obsp["distances"], adata.uns["neighbors"] = directed(ROWS, 8), {"distances_key": "distances"}
+    laplacian_eigenmaps(adata, use_distances=True)
+    np.testing.assert_allclose(
+        adata.obsm["X_laplacian_eigenmaps"], LaplacianEigenmaps(n_neighbors=8).fit(ROWS).embedding_, atol=1e-9
+    )
+    with pytest.raises(ScalemaniError, match="weights are found from rows of features"):
+        lle(adata, use_distances=True)

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from scalemani.aliases import F64, I64
+from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.kernel.eigensolver import fixed_signs
 
@@ -26,6 +27,7 @@ def weights_of(grams: F64, reg: float = 1e-3, equal: NDArray[np.bool_] | None = 
 
     reg: Where tr(C) is 0, the matrix is reg I and all weights are alike. (Scikit-learn's rule.)
     equal (m, k): Which neighbours equal the row: the first of them has weight 1, which reg would make a little less.
+    Raises ScalemaniError: C + reg tr(C) I is singular.
 
     >>> weights_of(np.array([[[1.0, -1.0], [-1.0, 1.0]]])).tolist()  # a row in the middle between two
     [[0.5, 0.5]]
@@ -33,7 +35,12 @@ def weights_of(grams: F64, reg: float = 1e-3, equal: NDArray[np.bool_] | None = 
     k = grams.shape[1]
     trace = np.trace(grams, axis1=1, axis2=2)
     ridge = np.where(trace > 0, reg * trace, reg)[:, None, None] * np.eye(k)
-    weights = np.linalg.solve(grams + ridge, np.ones((len(grams), k, 1)))[:, :, 0]
+    try:
+        weights = np.linalg.solve(grams + ridge, np.ones((len(grams), k, 1)))[:, :, 0]
+    except np.linalg.LinAlgError:
+        raise ScalemaniError(
+            f"reg={reg:g}: a row has neighbours that rebuild it with many weights; give a larger one, such as 1e-3"
+        ) from None
     weights /= weights.sum(axis=1, keepdims=True)
     if equal is not None:
         same = equal.any(axis=1)

@@ -1,7 +1,11 @@
 """Laplacian eigenmaps."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
@@ -9,6 +13,9 @@ from scalemani.aliases import F64
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods.sibling_arguments import LaplacianArguments
 from scalemani.parameters import parameter
+
+if TYPE_CHECKING:
+    from scalemani.model import Run
 
 
 @dataclass(eq=False, repr=False)
@@ -38,6 +45,7 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     Attributes
     ----------
     embedding_ : ndarray, shape (n_samples, n_components)
+    eigenvalues_ : ndarray, shape (n_components,)
     spectrum_ : dict
         `eigenvalues` (rising; of a diffusion falling), `next_eigenvalue`, `sigma`, `trace` of the kernel with
         `trace_error`, `forgotten` (the correlation of sampled resistances with 1/deg_i + 1/deg_j: near 1 they say
@@ -64,6 +72,11 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     edge_weights: str = field(default="plain", init=False)
     shortcuts: str = field(default="keep", init=False)
     keep_distances: bool = parameter(False)
+
+    def _adopt(self, run: Run) -> None:
+        """The eigenvalues, besides what any method has."""
+        super()._adopt(run)
+        self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])
 
     def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
         """Commute times between rows of X, by solves with the graph's Laplacian; exact.

@@ -1,10 +1,18 @@
 """Locally linear embedding."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods.sibling_arguments import LLEArguments
 from scalemani.parameters import parameter
+
+if TYPE_CHECKING:
+    from scalemani.model import Run
 
 
 @dataclass(eq=False, repr=False)
@@ -33,6 +41,7 @@ class LLE(LLEArguments, Embedder):
     Attributes
     ----------
     embedding_ : ndarray, shape (n_samples, n_components)
+    eigenvalues_ : ndarray, shape (n_components,)
     spectrum_ : dict
         `eigenvalues` (rising), `next_eigenvalue`, `kernel`, `gamma`, `reg`, `factor_nonzeros`, `warnings`; and of the
         graph as in `KernelIsomap`.
@@ -59,3 +68,8 @@ class LLE(LLEArguments, Embedder):
     edge_weights: str = field(default="plain", init=False)
     shortcuts: str = field(default="keep", init=False)
     keep_distances: bool = parameter(False)
+
+    def _adopt(self, run: Run) -> None:
+        """The eigenvalues, besides what any method has."""
+        super()._adopt(run)
+        self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])

@@ -17,6 +17,7 @@ from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.lists import NeighborLists
 
 SMALL = 32  # rows: components of no more find their ways out from one common query
+JOIN = "disconnected='join' (adds the shortest bridges) or "
 _KEEP = "disconnected='largest' (keeps the largest component; the other rows become NaN)"
 NOTHING_JOINS = f"under this metric their rows have nothing in common: use another one, or give {_KEEP}"
 
@@ -153,7 +154,7 @@ def what_to_do(
         if disconnected == "join":
             return f"{why}; add the missing edges, or give {_KEEP}"
         return f"add the missing edges, or give {_KEEP}; {why}"
-    ways = f"or give disconnected='join' (adds the shortest bridges) or {_KEEP}"
+    ways = f"or give {JOIN}{_KEEP}"
     if n_neighbors is not None and least is not None:
         up_to = min(4 * n_neighbors, labels.size - 1)
         k = least(up_to) if up_to > n_neighbors else None

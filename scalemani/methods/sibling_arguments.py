@@ -106,5 +106,9 @@ class LaplacianParameters(LaplacianArguments, Parameters):
                 f"alpha={self.alpha} with normalized, landmarks or a scale: a diffusion map has none of these; leave "
                 "them out"
             )
+        if self.alpha is None and self.time != 1:
+            raise ScalemaniError(
+                f"time={self.time} without alpha: it is for a diffusion map; give alpha, or leave it out"
+            )
         if self.normalized and self.scale != "resistance":
             raise ScalemaniError(f"scale={self.scale!r} with normalized=True: it has one scale; leave one of them out")

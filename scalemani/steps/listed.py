@@ -14,6 +14,7 @@ from scalemani.embedding.kernel_functions import Kernel, squared_sizes
 from scalemani.embedding.reconstruction import closed_classes
 from scalemani.errors import DisconnectedGraphError, ScalemaniWarning, warn
 from scalemani.graph.build import Graph
+from scalemani.graph.components import JOIN
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.neighbors.forms import Form
 from scalemani.neighbors.lists import NeighborLists
@@ -33,7 +34,10 @@ class OneClosedClass:
 
     def graph(self, parameters: Parameters, lists: NeighborLists | None) -> Graph:
         """The graph of those points."""
-        graph: Graph = super().graph(parameters, lists)  # type: ignore[misc]
+        try:
+            graph: Graph = super().graph(parameters, lists)  # type: ignore[misc]
+        except DisconnectedGraphError as error:  # bridges are in no list
+            raise DisconnectedGraphError(str(error).replace(JOIN, "")) from None
         assert lists is not None
         indptr, indices = lists_of(lists, graph.order, self.n_distinct)
         classes, inside = closed_classes(indptr, indices)
@@ -41,12 +45,13 @@ class OneClosedClass:
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
             raise DisconnectedGraphError(
-                f"the neighbour lists lead into {len(sizes)} closed sets (sizes {said}), and each would be one "
-                "point of the map: give more neighbours, or disconnected='largest' to keep what leads into the largest"
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be "
+                "one point of the map: give more neighbours, or disconnected='largest' to keep what leads into the "
+                "largest"
             )
-        if sizes[0] < FEW * len(graph.order):
+        if sizes[0] < FEW * inside.sum():
             warn(
-                f"the neighbour lists lead into {sizes[0]:,} of {len(graph.order):,} points, and from these to no "
+                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points, and from these to no "
                 "others: the map is theirs, and the others are rebuilt from them; more neighbours may help",
                 ScalemaniWarning,
             )

@@ -20,7 +20,7 @@ from scalemani.embedding.laplacian import (
     scale_of,
 )
 from scalemani.embedding.reconstruction import landmark_weights, reconstruction, ritz_in_span, weights_of
-from scalemani.errors import ScalemaniWarning, warn
+from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
 from scalemani.kernel.bottom import bottom_pairs
@@ -166,7 +166,6 @@ class Axes(Step):
         found |= {"scale": state.fields.scale, "sigma": state.sigma or None}
         if state.n_landmarks is not None:
             found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
-            found |= {"landmark_reach": None}
         return found
 
     def foretold(self, graph: Any, parameters: Any) -> int:
@@ -240,6 +239,19 @@ def residuals(store: RunStore) -> csr_array:
 
 class LaplacianAxes(Axes):
     """Of L, of its normalised form, or of a diffusion."""
+
+    def check_before(self, points: Any, parameters: Any) -> None:
+        """There is a graph, and for landmarks there are rows of features."""
+        if points.kind == "geodesic":
+            raise ScalemaniError(
+                "metric='geodesic': given distances are final and have no edges to weigh; use metric='precomputed' to "
+                "choose neighbours by them"
+            )
+        if parameters.landmarks is not None and points.kind != "features":
+            raise ScalemaniError(
+                f"landmarks with metric={parameters.metric!r}: points are rebuilt from landmarks by their features, "
+                "and X holds distances; leave landmarks out, or give rows of features"
+            )
 
     def nonzeros(self, edges: csr_array) -> int:
         """None where multigrid is taken."""

@@ -23,7 +23,7 @@ from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
 
 INDPTR, INDICES, VALUES = "weights_indptr", "weights_indices", "weights_values"
-ENTRIES = 1 << 22  # of neighbours' rows in one task
+ENTRIES = 1 << 22  # of neighbours' rows, or of their Gram matrices, in one task
 SAME = 1e-9  # of a weight: other processors' sums
 CHECKED = 64  # points whose weights are found again
 
@@ -43,6 +43,11 @@ class Weights(Step):
             raise ScalemaniError(
                 f"metric={parameters.metric!r}: X holds distances, and weights are found from rows of features; give "
                 "those with a metric of rows"
+            )
+        if not parameters.reg and parameters.kernel in (None, "linear") and parameters.n_neighbors > points.n_features:
+            raise ScalemaniError(
+                f"reg={parameters.reg} with n_neighbors={parameters.n_neighbors} and {points.n_features} features: "
+                "more neighbours than features have many weights that rebuild a point; give a reg above 0, such as 1e-3"
             )
 
     def fields(self, parameters: Any, kind: str) -> WeightsFields:
@@ -70,7 +75,7 @@ class Weights(Step):
         gamma = fields.gamma or 0.0
         if fields.kernel in ("rbf", "poly") and not gamma:
             gamma = 1.0 if fields.kernel == "poly" else usual_gamma(rows_in(store), order, 0)
-        step = max(1, ENTRIES // max(1, int(np.diff(indptr).max()) * store.needed(DataRecord).fields.n_features))
+        step = max(1, ENTRIES // entries_of(int(np.diff(indptr).max()), store.needed(DataRecord).fields.n_features))
         starts = range(0, len(order), step)
         shared = Lists(indptr, indices, order, fields, gamma)
         tasks = [(store.path, store.identity, start, min(start + step, len(order))) for start in starts]
@@ -79,6 +84,10 @@ class Weights(Step):
             start, stop = tasks[done][2:]
             values[indptr[start] : indptr[stop]] = found
             work.report(self.name, done + 1, len(tasks))
+        if not np.isfinite(values).all():
+            raise ScalemaniError(
+                f"kernel={fields.kernel!r}: values on these rows are not finite; give a smaller degree or gamma"
+            )
         for name, array in ((INDPTR, indptr), (INDICES, indices), (VALUES, values)):
             store.write_array(name, array)
         store.finish(WeightsRecord(fields=fields, gamma=gamma))
@@ -115,13 +124,19 @@ class Weights(Step):
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
         """W, and neighbours' rows in tasks."""
-        entries = size.n * int(size.parameters.n_neighbors or 1)
-        task = 8 * 6 * max(ENTRIES, size.features * int(size.parameters.n_neighbors or 1))
+        k = int(size.parameters.n_neighbors or 1)
+        entries, each = size.n * k, entries_of(k, size.features)
+        task = 8 * 6 * min(max(ENTRIES, each), size.n * each)
         return Needs(
             client={"weights": 24 * entries},
             worker={"points": size.points, f"{size.threads} tasks": size.threads * task},
             disk=16 * entries + 8 * size.n,
         )
+
+
+def entries_of(k: int, features: int) -> int:
+    """Numbers that a point's weights are found with: its neighbours' rows, or their Gram matrix if that is larger."""
+    return max(1, k * max(k, features))
 
 
 @dataclass(frozen=True, eq=False)

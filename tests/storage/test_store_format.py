@@ -13,8 +13,8 @@ import zarr
 from data import roll
 from scipy.spatial.distance import cdist
 
-from scalemani import Isomap, IsometricProjection, KernelIsomap
-from scalemani.steps import map_records, records
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps
+from scalemani.steps import map_records, pair_records, records
 from scalemani.storage.records import Line, WriterRecord, known_steps
 from scalemani.storage.run import RunStore
 from scalemani.storage.writer import Writer
@@ -66,6 +66,15 @@ def stores(points, tmp_path_factory):
         ),
         "map": (IsometricProjection(store=folder / "map", n_neighbors=K), points[:60]),
         "kernel map": (IsometricProjection(store=folder / "kernel", n_neighbors=K, kernel="rbf"), points[:60]),
+        "lle": (LLE(store=folder / "lle", **common), points),
+        "kernel lle": (LLE(store=folder / "kernel lle", n_neighbors=K, kernel="rbf"), points[:60]),
+        "lle by landmarks": (LLE(store=folder / "lle landmarks", n_neighbors=K, landmarks=20), points[:60]),
+        "laplacian": (LaplacianEigenmaps(store=folder / "laplacian", weights="gaussian", **common), points),
+        "diffusion": (LaplacianEigenmaps(store=folder / "diffusion", n_neighbors=K, alpha=1.0), points[:60]),
+        "laplacian by landmarks": (
+            LaplacianEigenmaps(store=folder / "laplacian landmarks", n_neighbors=K, landmarks=range(0, 60, 3)),
+            points[:60],
+        ),
         "labelled": (IsometricProjection(store=folder / "labelled", n_neighbors=K, disconnected="join"), points[:60]),
     }
     labels = {"labelled": np.arange(60) % 2}
@@ -85,6 +94,7 @@ def crc(content):
 
 
 EVERY = ["full", "plain", "flip", "landmarks", "sparse", "given", "geodesic", "map", "kernel map", "labelled"]
+EVERY += ["lle", "kernel lle", "lle by landmarks", "laplacian", "diffusion", "laplacian by landmarks"]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -92,7 +102,7 @@ def test_the_embedding_is_read_as_the_page_says(page, stores, name):
     model = stores[name]
     found = page["embedding"](model.store)
     np.testing.assert_allclose(found, model.embedding_, rtol=1e-13, atol=1e-13 * np.nanmax(abs(found)))
-    assert np.isnan(found).any() == (name in ("full", "plain", "flip", "landmarks"))
+    assert np.isnan(found).any() == (name in ("full", "plain", "flip", "landmarks", "lle", "laplacian"))
 
 
 @pytest.mark.parametrize("name", ["full", "plain", "geodesic"])
@@ -129,6 +139,20 @@ def test_lengths_have_the_units_that_the_page_says(stores):
     np.testing.assert_array_equal(run["vertex_of_distinct"][:][order], np.arange(len(order)))
 
 
+def test_weights_and_a_landmarks_map_are_what_the_page_says(stores):
+    """Each point's weights add up to 1 and rebuild it nearly; a landmark has weight 1 of itself."""
+    run = zarr.open_group(stores["lle"].store, mode="r")
+    indptr, indices, values = (run[f"weights_{part}"][:] for part in ("indptr", "indices", "values"))
+    n = len(indptr) - 1
+    W, Y = sp.csr_array((values, indices, indptr), shape=(n, n)), run["pair_coordinates"][:]
+    np.testing.assert_allclose(W.sum(axis=1), 1, rtol=1e-12)
+    left = ((Y - W @ Y) ** 2).mean(axis=0)
+    np.testing.assert_allclose(left, document(stores["lle"].store)["stages"]["pairs"]["eigenvalues"], rtol=1e-6)
+    for name in ("lle by landmarks", "laplacian by landmarks"):
+        run = zarr.open_group(stores[name].store, mode="r")
+        np.testing.assert_allclose(run["pair_map"][:], run["pair_coordinates"][:][run["pair_landmarks"][:]], atol=1e-12)
+
+
 def test_the_counts_of_distances_are_by_the_bits_that_the_page_says(stores):
     run = zarr.open_group(stores["plain"].store, mode="r")
     D = run["distances"][:]
@@ -141,10 +165,15 @@ def test_the_parameters_are_read(stores):
     said = document(stores["full"].store)["stages"]["fit"]["fields"]
     assert said["n_neighbors"] == K and said["correction"] == "lingoes" and said["disconnected"] == "largest"
     listed = PAGE.partition("### `fit`")[2].partition("###")[0]
-    every, _, own = listed.partition("of isometric projection also")
+    every, _, own = listed.partition("| of the method")
     assert said.keys() == set(re.findall(r"`(\w+)`", every)) - {"fields"}
-    of_map = document(stores["map"].store)["stages"]["fit"]["fields"]
-    assert of_map.keys() - said.keys() == set(re.findall(r"`(\w+)`", own))
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", own, re.M))
+    names = {"map": "isometric-projection", "lle": "lle", "laplacian": "laplacian-eigenmaps"}
+    assert rows.keys() == {*names.values()}
+    for name, method in names.items():
+        stages = document(stores[name].store)["stages"]
+        assert stages["method"]["name"] == method
+        assert stages["fit"]["fields"].keys() - said.keys() == set(re.findall(r"`(\w+)`", rows[method]))
     assert document(stores["minkowski"].store)["stages"]["fit"]["fields"]["metric_params"] == {"p": {"float": "inf"}}
 
 
@@ -258,7 +287,10 @@ def test_every_array_and_field_that_a_store_may_have_is_on_the_page():
         known = names(section(step))
         assert {field for field in kind.__struct_fields__ if field != "fields"} <= known, step
         fields = kind.__annotations__.get("fields")
-        fields = getattr(records, fields, getattr(map_records, fields, fields)) if isinstance(fields, str) else fields
+        if isinstance(fields, str):
+            fields = next(
+                getattr(part, fields) for part in (records, map_records, pair_records) if hasattr(part, fields)
+            )
         inside = getattr(fields, "__struct_fields__", ())
         assert {f"fields.{field}" for field in inside} <= known, step
     assert {*records.SpectrumRecord.__struct_fields__, "self_check"} <= names(section("solve"))
