@@ -185,7 +185,8 @@ class Axes(Step):
         block = 8 * n * 5 * (p + 10)
         if m is not None:
             m = int(m) if np.ndim(m) == 0 else len(m)
-            return Needs(client={"landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}, disk=8 * (n + m) * p)
+            client = {"rows": size.points, "landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}
+            return Needs(client=client, disk=8 * (n + m) * p)
         return Needs(
             client={"factor": BYTES * size.factor, "matrix": 40 * (size.edges + n), "vectors": block},
             remedies=["give landmarks=1000, for which no factor is made"],
