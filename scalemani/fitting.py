@@ -141,7 +141,7 @@ def plan(X: Any, parameters: Parameters, report: Progress = no_progress, estimat
         graph = connected(given, lists, parameters)
         report("graph", 1, 1)
         spent = {"neighbors": between - begun, "graph": time.perf_counter() - between}
-        factor = factor_of(steps, None if given.kind == "geodesic" else graph.matrix, parameters)
+        factor = factor_of(steps, lambda: graph.matrix, parameters)
         size = size_of(given, parameters, cluster, len(graph.order), int(graph.matrix.nnz), factor=factor)
         made = make_plan(steps, given, size, cluster, limit, folder, lists.method if lists else given.kind)
         return with_seconds(made, cluster, None if given.kind == "geodesic" else graph.matrix, spent)

@@ -70,3 +70,7 @@ def test_dask_tells_models_of_the_same_parameters_apart():
     one, other = (Isomap(n_neighbors=8).fit(rows) for rows in (X, 2 * X))
     assert dask.base.tokenize(one) == dask.base.tokenize(one) != dask.base.tokenize(other)
     assert dask.base.tokenize(one.transform) != dask.base.tokenize(other.transform)
+
+
+def test_a_range_of_landmarks_is_recorded_as_its_rows():
+    assert Parameters(landmarks=range(0, 10, 3)).recorded()["landmarks"] == [0, 3, 6, 9]

@@ -59,9 +59,10 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     --------
     >>> import numpy as np
     >>> from scalemani import LaplacianEigenmaps
-    >>> model = LaplacianEigenmaps(n_neighbors=2, n_components=1).fit(np.arange(9.0)[:, None])
-    >>> model.commute_times([0], [1]).round(6)
-    array([0.666667])
+    >>> angle = 2 * np.pi * np.arange(9) / 9
+    >>> model = LaplacianEigenmaps(n_neighbors=2).fit(np.c_[np.cos(angle), np.sin(angle)])
+    >>> model.commute_times([0, 0], [1, 4]).round(6)  # i (n - i) / n, i steps along a ring of n
+    array([0.888889, 2.222222])
     """
 
     method = "scalemani.methods.laplacian_eigenmaps:LaplacianMethod"

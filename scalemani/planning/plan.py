@@ -4,7 +4,7 @@ The fit makes the same plan and obeys it. Memory, disk and tasks are arithmetic 
 (:mod:`scalemani.planning.memory`); time is arithmetic on rates that :mod:`scalemani.planning.seconds` measures.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -200,15 +200,15 @@ def plan_of_store(
     graph, maker = store.needed(GraphRecord), distances_of(steps)
     done = () if new else tuple(step.name for step in steps if step.finished(store, parameters))
     edges, begun = 0 if given.kind == "geodesic" else 2 * graph.n_edges, None if maker is None else maker.cut_in(store)
-    matrix = None if given.kind == "geodesic" else shared_graph(store.path, store.identity)
-    factor = factor_of([step for step in steps if step.name not in done], matrix, parameters)
+    behind = [step for step in steps if step.name not in done]
+    factor = factor_of(behind, lambda: shared_graph(store.path, store.identity), parameters)
     size = size_of(given, parameters, cluster, graph.n_vertices, edges, done, begun, factor)
     return make_plan(steps, given, size, cluster, limit, store.path, store.needed(NeighborsRecord).method)
 
 
-def factor_of(steps: Sequence[Step], matrix: Any, parameters: Parameters) -> int:
-    """Nonzeros of the largest factor that these steps make of a graph; 0 where it is not known."""
-    return 0 if matrix is None else max((step.foretold(matrix, parameters) for step in steps), default=0)
+def factor_of(steps: Sequence[Step], graph: Callable[[], Any], parameters: Parameters) -> int:
+    """Nonzeros of the largest factor that these steps make of a graph, which is read only for one that makes any."""
+    return max((step.foretold(graph, parameters) for step in steps), default=0)
 
 
 def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, float]) -> Plan:

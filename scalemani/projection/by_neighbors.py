@@ -8,6 +8,7 @@ import numpy as np
 from scalemani.aliases import F64, I64
 from scalemani.embedding.laplacian import place_unnormalised, place_walk
 from scalemani.embedding.reconstruction import placed
+from scalemani.kernel import blas
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.points.reading import row_blocks
@@ -121,5 +122,5 @@ class BySpan:
 
     def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
         """Coordinates (l, p) of a validated block of rows."""
-        found: F64 = np.asarray(self._weigh(block) @ self._map)
+        found: F64 = np.asarray(blas.product(self._weigh(block), self._map))
         return found

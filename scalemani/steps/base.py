@@ -4,7 +4,7 @@ A method is a sequence of steps (:mod:`scalemani.methods`). Fit, resume, plan, v
 over them and know none by name. A step that has nothing to say about a question inherits the answer here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,8 +176,8 @@ class Step:
         """Memory, disk and tasks."""
         return Needs()
 
-    def foretold(self, graph: Any, parameters: Parameters) -> int:
-        """Nonzeros that its sparse factor of the graph (n, n) will have; 0 where it makes none."""
+    def foretold(self, graph: Callable[[], Any], parameters: Parameters) -> int:
+        """Nonzeros that its sparse factor of the graph (n, n), which it asks for, will have; 0 where it makes none."""
         return 0
 
     def sampled(self, size: FitSize, cut: Any, rates: Any) -> FitSize:

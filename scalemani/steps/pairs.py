@@ -1,5 +1,6 @@
 """Pairs at an end of a spectrum and the coordinates that they make: of I - W, or of a graph's Laplacian."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,12 +169,12 @@ class Axes(Step):
             found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
         return found
 
-    def foretold(self, graph: Any, parameters: Any) -> int:
+    def foretold(self, graph: Callable[[], Any], parameters: Any) -> int:
         """Of I - W and of L alike: their patterns are the graph's."""
         if parameters.landmarks is not None:
             return 0
-        edges = csr_array((np.ones(len(graph.data)), graph.indices, graph.indptr), shape=graph.shape)
-        return self.nonzeros(edges)
+        lengths = graph()
+        return self.nonzeros(csr_array((np.ones(len(lengths.data)), lengths.indices, lengths.indptr), lengths.shape))
 
     def nonzeros(self, edges: csr_array) -> int:
         """Of the factor of this pattern."""
@@ -185,7 +186,8 @@ class Axes(Step):
         block = 8 * n * 5 * (p + 10)
         if m is not None:
             m = int(m) if np.ndim(m) == 0 else len(m)
-            return Needs(client={"landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}, disk=8 * (n + m) * p)
+            client = {"rows": size.points, "landmarks' square": 6 * 8 * m * m, "weights": 40 * n * NEAREST}
+            return Needs(client=client, disk=8 * (n + m) * p)
         return Needs(
             client={"factor": int(MARGIN * BYTES * size.factor), "matrix": 40 * (size.edges + n), "vectors": block},
             remedies=["give landmarks=1000, for which no factor is made"],

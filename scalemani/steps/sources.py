@@ -25,6 +25,7 @@ from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.inputs import GeodesicInput, Input
+from scalemani.steps.pair_records import PairsRecord
 from scalemani.steps.records import FitRecord, GraphRecord, SourcesFields, SourcesRecord
 from scalemani.storage.files import Location
 from scalemani.storage.run import RunStore
@@ -263,7 +264,10 @@ def has_landmarks(store: RunStore) -> bool:
 
 def landmark_rows(store: RunStore) -> I64 | None:
     """The first of the user's rows that is each landmark, in the order of their vertices; None where all points are."""
-    return first_rows(store)[store.read_array(LANDMARKS)] if has_landmarks(store) else None
+    pairs = store.record(PairsRecord)  # of a method without distances
+    name = "pair_landmarks" if pairs is not None and pairs.n_landmarks is not None else LANDMARKS
+    chosen: I64 | None = store.read_array(name) if name != LANDMARKS or has_landmarks(store) else None
+    return None if chosen is None else np.asarray(first_rows(store)[chosen])
 
 
 def first_rows(store: RunStore) -> I64:

@@ -129,7 +129,7 @@ class Weights(Step):
         task = 8 * 6 * min(max(ENTRIES, each), size.n * each)
         return Needs(
             client={"weights": 24 * entries},
-            worker={"points": size.points, f"{size.threads} tasks": size.threads * task},
+            worker={"rows": size.points, f"{size.threads} tasks": size.threads * task},
             disk=16 * entries + 8 * size.n,
         )
 

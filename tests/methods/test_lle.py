@@ -312,6 +312,8 @@ def test_named_landmarks_lie_where_they_are_placed():
     chosen = np.arange(0, 300, 4)
     model = LLE(8, 2, landmarks=chosen).fit(ROLL)
     np.testing.assert_allclose(model.transform(ROLL[chosen]), model.embedding_[chosen], atol=1e-9)
+    np.testing.assert_array_equal(np.sort(model.landmarks_), chosen)
+    assert LLE(8, 2).fit(ROLL).landmarks_ is None and len(LLE(8, 2, landmarks=60).fit(ROLL).landmarks_) == 60
 
 
 # ---- the plan, and what is refused ---------------------------------------------------------------------

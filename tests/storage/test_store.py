@@ -155,9 +155,9 @@ def test_what_changes_nothing_writes_nothing(run):
 
 
 def test_a_step_that_this_release_does_not_know_is_refused_by_its_name(run):
-    sealed_document(run.path, lambda found: found["stages"].update(weights={"fields": {}}))
+    sealed_document(run.path, lambda found: found["stages"].update(wights={"fields": {}}))
     for opened in (RunStore, load, lambda path: verify(str(path))):
-        with pytest.raises(ScalemaniError, match=r"step 'weights' that this scalemani does not know: a newer") as told:
+        with pytest.raises(ScalemaniError, match=r"step 'wights' that this scalemani does not know: a newer") as told:
             opened(run.path)
         one_line(told.value)
 
