@@ -13,7 +13,6 @@ All that it costs is the factor. The order of elimination is METIS's nested diss
 pymetis is installed: in three and more dimensions it has half the nonzeros of SuperLU's own order, or fewer.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +28,6 @@ from scalemani.kernel.eigensolver import fixed_signs
 
 GUARDS = 10  # vectors that are followed besides those that are asked for
 PIVOT = 0.01  # a diagonal entry that is this share of its column's largest is the pivot: it keeps the order
-MOST_NONZEROS = 2_000_000_000  # of a factor: SuperLU counts them in 32 bits
-LEAST_PART = 300  # points of the smaller part that a factor is foretold from
 MOST_LEFT = 1e-6  # |z'A| of unit z: rounding leaves 1e-16 to 1e-12 of it
 
 
@@ -88,30 +85,6 @@ def _factored(matrix: Any, order: I64 | None, pivot: float) -> Factor:
 
 
 INSTEAD = "does not fit into memory, or SuperLU's 2e9 nonzeros: embed landmarks instead"
-
-
-def foretold_factor(n: int, part: Callable[[I64], Any], seed: int = 0) -> int:
-    """How many nonzeros the factor of n points will have, from those of random n/16 and n/8 of them.
-
-    part: Ascending numbers of points (m,) -> A (m, m) of these points alone, with as many neighbours each as all have.
-    Raises DoesNotFitError: There are more than SuperLU can count.
-
-    The number grows as n^e, with e 1.1 for points of a plane, 1.45 of a space, 1.7 in five dimensions; where it was
-    compared, it came out 0.88 to 1.06 times what was foretold.
-    """
-
-    def nonzeros(rows: I64) -> int:
-        A = part(rows)
-        return _factored(A + eye_array(len(rows)), dissection(A), PIVOT).nonzeros  # never singular
-
-    if n < 16 * LEAST_PART:
-        return nonzeros(np.arange(n))
-    drawn = np.random.default_rng(seed).permutation(n)
-    few, more = (nonzeros(np.sort(drawn[: n // share])) for share in (16, 8))
-    foretold = int(more * 8 ** max(1.0, np.log2(more / few)))
-    if foretold > MOST_NONZEROS:
-        raise DoesNotFitError(f"the sparse factor of {n:,} points, of about {foretold:.1e} nonzeros, {INSTEAD}")
-    return foretold
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ traces, and no shift stands between them and L.
 """
 
 import warnings
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
-from scipy.sparse.linalg import LinearOperator, eigsh, lobpcg, splu
+from scipy.sparse.linalg import LinearOperator, eigsh, lobpcg
 
-from scalemani.aliases import F64, I64
+from scalemani.aliases import F64
 from scalemani.errors import ConvergenceWarning, SolverError, needed, unknown, warn
 from scalemani.kernel import blas
+from scalemani.kernel.bottom import shifted_factor
 
 SOLVERS = ("auto", "direct", "lobpcg")
 FEW = 200  # vertices whose pairs are found densely
@@ -62,39 +62,6 @@ def laplacian(affinity: sp.csr_array, masses: F64 | None = None) -> sp.csr_array
     return found
 
 
-def _dissection(matrix: sp.csr_array) -> I64 | None:
-    """METIS' nested dissection of a symmetric pattern: the row that comes first, and so on; None without pymetis."""
-    try:
-        import pymetis
-    except ImportError:
-        return None
-    entries = matrix.tocoo()
-    off = entries.row != entries.col
-    pattern = sp.csr_array((off[off], (entries.row[off], entries.col[off])), shape=matrix.shape)
-    starts, neighbours = pattern.indptr.astype(np.int32), pattern.indices.astype(np.int32)
-    adjacency = pymetis.CSRAdjacency(adj_starts=starts, adjacent=neighbours)
-    return np.asarray(pymetis.nested_dissection(adjacency)[0], np.int64)
-
-
-def _factor(matrix: sp.csr_array) -> tuple[Callable[[F64], F64], int]:
-    """A solve with a symmetric positive definite matrix, and the number of nonzeros of its factor."""
-    order, how = _dissection(matrix), "NATURAL"
-    if order is None:
-        order, how = np.arange(matrix.shape[0]), "MMD_AT_PLUS_A"
-    turned = matrix[order][:, order].tocsc()
-    try:
-        factor = splu(turned, permc_spec=how, diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    except RuntimeError as error:  # a pivot of 0
-        raise SolverError(_APART) from error
-
-    def solve(sides: F64) -> F64:
-        found = np.empty_like(sides)
-        found[order] = factor.solve(sides[order])
-        return found
-
-    return solve, int(factor.nnz)
-
-
 class GroundedFactor:
     """A factor of L without the vertex of largest degree.
 
@@ -104,12 +71,16 @@ class GroundedFactor:
     def __init__(self, affinity: sp.csr_array) -> None:
         matrix = laplacian(affinity)
         self._kept = np.delete(np.arange(matrix.shape[0]), matrix.diagonal().argmax())
-        self._solve, self.nonzeros = _factor(matrix[self._kept][:, self._kept])
+        try:
+            self._factor = shifted_factor(matrix[self._kept][:, self._kept], 0.0)
+        except SolverError as error:  # a pivot of 0
+            raise SolverError(_APART) from error
+        self.nonzeros = self._factor.nonzeros
 
     def solve(self, sides: F64) -> F64:
         """A solution of L x = b for columns b (n,) or (n, m) that sum to 0; it is known up to a constant."""
         found = np.zeros(sides.shape)
-        found[self._kept] = self._solve(sides[self._kept])
+        found[self._kept] = self._factor.solve(sides[self._kept])
         return found
 
 

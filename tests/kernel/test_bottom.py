@@ -12,7 +12,7 @@ from scalemani.embedding.kernel_functions import local_grams
 from scalemani.embedding.reconstruction import reconstruction, weights_of
 from scalemani.errors import DoesNotFitError, SolverError
 from scalemani.kernel import bottom
-from scalemani.kernel.bottom import bottom_pairs, dissection, foretold_factor, shifted_factor
+from scalemani.kernel.bottom import bottom_pairs, dissection, shifted_factor
 
 
 def residuals(X, k=10, reg=1e-3):
@@ -102,29 +102,6 @@ def test_dissection_is_an_order_whose_factor_is_smaller():
     np.testing.assert_array_equal(dissection(A), order)
     found = [bottom._factored(A + sp.eye_array(3000), some, 0.01).nonzeros for some in (order, None)]
     assert found[0] < 0.8 * found[1]
-
-
-def test_the_factor_is_foretold_from_parts(monkeypatch):
-    X = roll(16_000, 0)
-    asked = []
-
-    def part(rows):
-        asked.append(len(rows))
-        return residuals(X[rows])
-
-    foretold = foretold_factor(16_000, part)
-    assert asked == [1000, 2000]
-    assert foretold == foretold_factor(16_000, part)
-    assert foretold == pytest.approx(bottom_pairs(residuals(X), 2).nonzeros, rel=0.25)
-    monkeypatch.setattr(bottom, "MOST_NONZEROS", 100_000)
-    with pytest.raises(DoesNotFitError, match=r"of 16,000 points, of about .* nonzeros, .*: embed landmarks instead"):
-        foretold_factor(16_000, part)
-
-
-def test_few_points_are_factored_whole():
-    X = flat(300, 2)
-    measured = bottom_pairs(residuals(X), 2).nonzeros
-    assert foretold_factor(300, lambda rows: residuals(X[rows])) == pytest.approx(measured, rel=0.1)
 
 
 def test_what_does_not_fit_is_said(monkeypatch):
