@@ -37,6 +37,10 @@ class SpectralWords(Words):
 class LLEWords(SpectralWords):
     """Of a locally linear embedding."""
 
+    def keeps(self, s: Account) -> str:
+        """Weights."""
+        return "how each point lies among its neighbours, and no distances"
+
     def title(self, s: Account, what: str) -> str:
         """With the kernel and the number of landmarks."""
         kernel = "" if s["kernel"] is None else f", {s['kernel']} kernel"
@@ -60,6 +64,10 @@ class LLEWords(SpectralWords):
 
 class LaplacianWords(SpectralWords):
     """Of Laplacian eigenmaps and diffusion maps."""
+
+    def keeps(self, s: Account) -> str:
+        """Edges."""
+        return "neighbours near one another, and no distances along the data"
 
     def title(self, s: Account, what: str) -> str:
         """With the number of landmarks."""

@@ -153,6 +153,11 @@ class Words:
         """Of the page; `what` are its points and axes in words."""
         return what
 
+    def keeps(self, s: Account) -> str:
+        """What the map keeps."""
+        given = s.get("knn_method") == "geodesic"
+        return "the distances that were given" if given else "distances along the data"
+
     def notes(self, s: Account) -> list[str]:
         """Sentences that go into the account."""
         return []

@@ -131,9 +131,9 @@ class Findings:
 
 def lead(findings: Findings) -> str:
     """What the page is of, and which distances it calls geodesic."""
-    what, which = "distances along the data", "lengths of shortest paths from neighbour to neighbour"
+    which, what = "lengths of shortest paths from neighbour to neighbour", findings.words.keeps(findings.spectrum)
     if findings.spectrum.get("knn_method") == "geodesic":
-        what, which = "the distances that were given", "those that were given"
+        which = "those that were given"
     elif findings.spectrum.get("edge_weights") == "conformal":
         which += "; each step is divided by the square root of its ends' mean distances to their neighbours (C-Isomap)"
     if findings.spectrum.get("n_classes"):
