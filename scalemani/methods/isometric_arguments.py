@@ -61,8 +61,8 @@ class IsometricArguments(Arguments):
         "lstsq",
         Option(
             "For isometric-projection: axes as long as the distances say (lstsq, unless given), or all of length 1 "
-            "(unit). For lle: whitened (unless given) or kernel. For laplacian-eigenmaps: resistance (unless given), ham "
-            "or walk.",
+            "(unit). For lle: whitened (unless given) or kernel. For laplacian-eigenmaps: resistance (unless given), "
+            "ham or walk.",
             metavar="WORD",
         ),
         choices=("lstsq", "unit"),
@@ -71,7 +71,8 @@ class IsometricArguments(Arguments):
         "linear",
         Option(
             "For isometric-projection: the features in which the map is linear; linear (unless given), rbf, poly, "
-            "sigmoid, cosine, or precomputed: POINTS are kernel values. For lle: none (unless given), linear, rbf or poly.",
+            "sigmoid, cosine, or precomputed: POINTS are kernel values. For lle: none (unless given), linear, rbf or "
+            "poly.",
             "word or none",
             metavar="WORD",
         ),
