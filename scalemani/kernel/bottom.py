@@ -107,9 +107,12 @@ class BottomPairs:
     nonzeros: int
 
 
-def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60) -> BottomPairs:
+def bottom_pairs(
+    A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60, closed: I64 | None = None
+) -> BottomPairs:
     """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
 
+    closed: Points of that class, where it is not all: the left null vector is 0 at the others.
     most: Steps; 3 to 7 are usual.
     Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
 
@@ -117,7 +120,8 @@ def bottom_pairs(A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 6
     """
     n, rng = A.shape[0], np.random.default_rng(seed)
     entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
-    entering[rng.choice(n, min(5, n), replace=False)] = leaving[0, rng.integers(n)] = 1.0
+    closed = np.arange(n) if closed is None else closed
+    entering[rng.choice(closed, min(5, len(closed)), replace=False)] = leaving[0, rng.integers(n)] = 1.0
     order = dissection(A)
     factor = _factored(
         block_array([[A, csr_array(entering)], [csr_array(leaving), None]]),

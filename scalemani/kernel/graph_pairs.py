@@ -152,7 +152,9 @@ def _by_factor(factor: GroundedFactor, masses: F64, n_pairs: int, seed: int, tol
     rng = np.random.default_rng(seed)
     start = off(rng.standard_normal(n))
     operator = LinearOperator((n, n), matvec=inverse, dtype=np.float64)
-    values, vectors = eigsh(operator, k=n_pairs + 1, which="LA", v0=start, tol=tol, rng=rng)
+    values, vectors = eigsh(operator, k=n_pairs + 1, which="LM", v0=start, tol=tol, rng=rng)
+    if values.min() <= 0:  # N+ is positive but for rounding, which weighs as its largest eigenvalues then
+        raise SolverError(_APART)
     order = np.argsort(-values)
     return 1 / values[order], vectors[:, order]
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
 from scalemani.embedding.laplacian import Resistances, degrees
+from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.lle import span_of
 from scalemani.methods.sibling_arguments import LaplacianParameters
@@ -59,15 +60,21 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
         np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
         walk,
     )
-    return Projector(store, trained(store), placer)
+    found = Projector(store, trained(store), placer)
+    found.lost = "no weights to the training points by which they could be placed"
+    return found
 
 
 def commute_times(run: Any, rows: ArrayLike, columns: ArrayLike, scale: str) -> F64:
     """Of the user's rows, broadcast; NaN where one is not in the graph."""
     total = len(run.vertex)
-    pairs = np.broadcast_arrays(
-        *(row_numbers(np.ravel(part), total).reshape(np.shape(part)) for part in (rows, columns))
-    )
+    numbers = [row_numbers(np.ravel(part), total).reshape(np.shape(part)) for part in (rows, columns)]
+    try:
+        pairs = np.broadcast_arrays(*numbers)
+    except ValueError:
+        raise ScalemaniError(
+            f"rows and columns have shapes {np.shape(rows)} and {np.shape(columns)}, which don't go together"
+        ) from None
     i, j = (run.vertex[part] for part in pairs)
     known, out = (i >= 0) & (j >= 0), np.full(np.shape(i), np.nan)
     resistances = Resistances(weighted(run.store, run.store.needed(PairsRecord).fields)[0])

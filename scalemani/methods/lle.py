@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from scalemani.embedding.kernel_functions import Kernel
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
@@ -14,7 +13,7 @@ from scalemani.points.digests import content_rank
 from scalemani.projection.by_neighbors import BySpan, Rebuilt
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
-from scalemani.steps.listed import KernelSearch, ListedRows, of_one_length
+from scalemani.steps.listed import KernelSearch, ListedRows, searched_by
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
 from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
 from scalemani.steps.records import DataRecord, NeighborsRecord
@@ -35,7 +34,7 @@ class LLEMethod(Method):
 
         if parameters.metric in GIVEN_METRICS:
             return super().read(X, y, parameters, memory, folder)
-        return ListedRows(X, parameters.metric, memory, folder)
+        return ListedRows(X, parameters, memory, folder)
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The lists, weights that rebuild points, and the axes."""
@@ -48,10 +47,9 @@ def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
         return span_of(store)
     state = store.needed(WeightsRecord)
     find = partial(_weights, fields=state.fields, gamma=state.gamma)
-    rows, search, fields = rows_in(store), None, state.fields
-    if fields.kernel == "poly" and not of_one_length(rows):
-        kernel = Kernel("poly", state.gamma, fields.degree or 0.0, fields.coef0 or 0.0)
-        search = KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
+    rows = rows_in(store)
+    kernel = searched_by(rows, state.fields)
+    search = None if kernel is None else KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
     return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"), search)
 
 

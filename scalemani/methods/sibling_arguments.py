@@ -28,6 +28,11 @@ def _not_negative_or_none(name: str, value: Any) -> None:
         not_negative(name, value)
 
 
+def _yes_or_no(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ScalemaniError(f"{name}={value!r}: True or False is needed")
+
+
 @dataclass(eq=False, repr=False)
 class LLEArguments(Arguments):
     """The parameters that other methods lack."""
@@ -54,6 +59,10 @@ class LLEParameters(LLEArguments, Parameters):
         super().check()
         if self.radius is not None:
             raise ScalemaniError(f"radius={self.radius}: weights are of so many neighbours; give n_neighbors instead")
+        if self.kernel not in (None, "linear") and (self.metric != "euclidean" or self.metric_params):
+            raise ScalemaniError(
+                f"metric={self.metric!r} with kernel={self.kernel!r}: neighbours are the kernel's; leave metric out"
+            )
         if self.disconnected == "join":
             raise ScalemaniError("disconnected='join': bridges are in no neighbour list; use 'error' or 'largest'")
         if self.landmarks is not None and self.kernel not in (None, "linear"):
@@ -80,6 +89,7 @@ class LaplacianArguments(Arguments):
     normalized: bool = parameter(
         False,
         Option("For laplacian-eigenmaps: the eigenvectors of the random walk, of the normalised Laplacian.", "flag"),
+        check=_yes_or_no,
     )
     alpha: float | None = parameter(
         None,

@@ -71,7 +71,8 @@ class LaplacianWords(SpectralWords):
 
     def title(self, s: Account, what: str) -> str:
         """With the number of landmarks."""
-        return f"Laplacian eigenmaps: {what}{self._by(s)}"
+        name = "Laplacian eigenmaps" if s.get("alpha") is None else "Diffusion map"
+        return f"{name}: {what}{self._by(s)}"
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What edges weigh."""

@@ -5,6 +5,7 @@ which every point leads to every other, and that no list leaves. A connected gra
 """
 
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from scalemani.embedding.kernel_functions import Kernel, squared_sizes
 from scalemani.embedding.reconstruction import closed_classes
-from scalemani.errors import DisconnectedGraphError, ScalemaniWarning, warn
+from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, warn
 from scalemani.graph.build import Graph
 from scalemani.graph.components import JOIN
 from scalemani.neighbors.exact import ExactSearch
@@ -62,21 +63,43 @@ class OneClosedClass:
 
 
 class ListedRows(OneClosedClass, FeatureInput):
-    """Rows of features; neighbours by a kernel where that has others than the metric."""
+    """Rows of features; neighbours by a kernel where that has others than the metric.
+
+    The fingerprint names the kernel then: other kernels have other lists.
+    """
+
+    def __init__(self, X: Any, parameters: Any, memory: int | None = None, folder: str | None = None) -> None:
+        super().__init__(X, parameters.metric, memory, folder)
+        self._by = searched_by(self.points.rows, parameters)
+        if self._by is not None:
+            self.fingerprint = blake2b(f"{self.fingerprint} {self._by}".encode(), digest_size=16).hexdigest()
 
     def make_search(self, parameters: Any) -> bool:
-        """By the kernel "poly" where rows have several lengths; else as of any rows."""
-        if self._search is None and parameters.kernel == "poly" and not of_one_length(self.points.rows):
-            kernel = Kernel("poly", parameters.gamma or 1.0, parameters.degree, parameters.coef0)
-            self._search = KernelSearch(self.points.rows, kernel, content_rank(self.points.digests))
+        """By the kernel where it asks for that, else as of any rows."""
+        if self._search is None and self._by is not None:
+            self._search = KernelSearch(self.points.rows, self._by, content_rank(self.points.digests))
             return True
         return super().make_search(parameters)
 
 
-def of_one_length(rows: Any) -> bool:
-    """Whether all rows have one length: a kernel of scalar products has Euclidean neighbours then."""
+def searched_by(rows: Any, asked: Any) -> Kernel | None:
+    """The kernel that neighbours are searched by; None where they are the nearest by the metric.
+
+    asked: Has kernel, gamma, degree and coef0.
+
+    "poly" has Euclidean neighbours among rows of one length, if it grows with the scalar product.
+    """
+    if asked.kernel != "poly":
+        return None
+    gamma, degree, coef0 = asked.gamma or 1.0, float(asked.degree), float(asked.coef0)
     squares = squared_sizes(rows)
-    return bool(np.ptp(squares) <= SAME_SIZE * squares.max())
+    grows = degree % 2 == 1 or gamma * squares.max() <= coef0 or rows.min() >= 0
+    if grows and np.ptp(squares) <= SAME_SIZE * squares.max():
+        return None
+    kernel, least = Kernel("poly", gamma, degree, coef0), 0.0 if rows.min() >= 0 else -float(squares.max())
+    if not np.isfinite(kernel.of_inner(np.array([least, float(squares.max())]))).all():
+        raise ScalemaniError("kernel='poly': values on these rows are not finite; give a smaller degree or gamma")
+    return kernel
 
 
 class KernelSearch(ExactSearch):

@@ -20,8 +20,14 @@ from scalemani.embedding.laplacian import (
     random_walk,
     scale_of,
 )
-from scalemani.embedding.reconstruction import landmark_weights, reconstruction, ritz_in_span, weights_of
-from scalemani.errors import ScalemaniError, ScalemaniWarning, warn
+from scalemani.embedding.reconstruction import (
+    closed_classes,
+    landmark_weights,
+    reconstruction,
+    ritz_in_span,
+    weights_of,
+)
+from scalemani.errors import ScalemaniError, ScalemaniWarning, SolverError, warn
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
 from scalemani.kernel.bottom import bottom_pairs
@@ -40,8 +46,11 @@ NEAREST = 8  # landmarks that a point is rebuilt from
 REG = 1e-3  # of those weights
 PROBES = 10  # for the trace of a kernel, besides the pairs that are known
 FORGOTTEN = 0.9  # correlation with degrees, above which commute times say little else
+MOST_TURN = 1e-4  # of the axes in the solver's last step
+LEAST_SIGMA = 1e-13  # a singular value of I - W: of less, vectors are rounding
+LEAST_RITZ = 1e-13  # of the mean square of a landmark's column: eigenvalues of less are rounding
+SMALL = 2000  # points, up to which a factor may be full
 BYTES, MARGIN = 12, 1.5  # of a nonzero of a factor; and how many more there may be than foretold
-FEW_NONZEROS = 200  # of a point, in a factor that nobody looks at before it is made
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,11 @@ class Axes(Step):
                 f"the next eigenvalue ({found.following:.4g}) is near that of the last axis "
                 f"({found.eigenvalues[-1]:.4g}): which of the two is shown is chance; try another number of axes"
             )
+        if not np.isfinite(found.coordinates).all():
+            what = f"time={fields.time}: an eigenvalue is negative; give a whole time, or fewer axes"
+            raise ScalemaniError(
+                what if fields.alpha is not None else "axes of eigenvalue 0 have no length; ask for fewer"
+            )
         for sentence in said:
             warn(sentence, ScalemaniWarning)
         store.write_array(COORDINATES, found.coordinates)
@@ -164,7 +178,7 @@ class Axes(Step):
         state = store.needed(PairsRecord)
         names = "eigenvalues", "next_eigenvalue", "factor_nonzeros", "trace", "trace_error", "forgotten", "warnings"
         found = {name: getattr(state, name) for name in names}
-        found |= {"scale": state.fields.scale, "sigma": state.sigma or None}
+        found |= {"scale": state.fields.scale, "sigma": state.sigma or None, "alpha": state.fields.alpha}
         if state.n_landmarks is not None:
             found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
         return found
@@ -178,7 +192,7 @@ class Axes(Step):
 
     def nonzeros(self, edges: csr_array) -> int:
         """Of the factor of this pattern."""
-        return int(foretold_nonzeros(edges)[0]) if edges.shape[0] > UNASKED else FEW_NONZEROS * edges.shape[0]
+        return int(foretold_nonzeros(edges)[0]) if edges.shape[0] > SMALL else edges.shape[0] ** 2
 
     def needs(self, size: FitSize, cut: Any) -> Needs:
         """The factor and a block of vectors; by landmarks their square."""
@@ -217,15 +231,28 @@ class LocalAxes(Axes):
         """By a factor of A, or by A Z."""
         p, A = fields.n_components, residuals(store)
         if Z is None:
-            pairs = bottom_pairs(A, p, fields.random_state)
+            classes, _ = closed_classes(store.read_array(INDPTR), store.read_array(INDICES))
+            pairs = bottom_pairs(A, p, fields.random_state, closed=np.flatnonzero(classes == 0))
+            apart = len(pairs.sigma) == p or pairs.sigma[p] > (1 + LEAST_GAP) * pairs.sigma[p - 1]
+            if pairs.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
+                raise SolverError(
+                    f"the axes turned by {pairs.turn:.1g} in the last of {pairs.iterations} steps: they are not found; "
+                    "give more neighbours, or a larger reg"
+                )
             sigma, vectors, turned = pairs.sigma, pairs.vectors, None
             numbers = {"factor_nonzeros": pairs.nonzeros}
         else:
             inside = blas.product(A, Z)
             values, vectors, turned = ritz_in_span(blas.product(inside.T, inside), Z, p)
             sigma, numbers = np.sqrt(np.maximum(values, 0.0)), {}
+            if values[p - 1] <= LEAST_RITZ * float(inside.power(2).sum() / inside.shape[1]):
+                raise SolverError(f"an eigenvalue by landmarks ({values[p - 1]:.1e}) is rounding: give a larger reg")
             sizes = np.linalg.norm(vectors, axis=0)
             vectors, turned = vectors / sizes, turned / sizes
+        if sigma[p - 1] < LEAST_SIGMA:
+            raise SolverError(
+                f"the axes are rounding: the largest of their singular values is {sigma[p - 1]:.1e}; give a larger reg"
+            )
         times = np.sqrt(len(vectors)) if fields.scale == "whitened" else 1 / sigma[:p]
         following = float(sigma[p] ** 2) if len(sigma) > p else np.nan
         return Found(sigma[:p] ** 2, following, vectors * times, None if turned is None else turned * times, numbers)
@@ -276,12 +303,18 @@ class LaplacianAxes(Axes):
         p, seed, degree = fields.n_components, fields.random_state, degrees(affinity)
         numbers: dict[str, Any] = {"sigma": sigma or 0.0}
         if fields.alpha is not None:
-            pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
+            with np.errstate(invalid="ignore"):  # roots of negative eigenvalues are refused
+                pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
             return Found(pairs.values, pairs.next_value, pairs.vectors, None, numbers)
         if Z is not None:
             mass = degree if fields.normalized else None
             energy = blas.product(blas.product(Z.T, laplacian(affinity)), Z)
             values, vectors, turned = ritz_in_span(csr_array(energy), Z, p, mass)
+            if values[0] <= LEAST_RITZ * (1.0 if fields.normalized else float(degree.mean())):
+                raise SolverError(
+                    f"an eigenvalue by landmarks ({values[0]:.1e}) is rounding: parts of the graph hang together by "
+                    "weights that are lost; use weights='binary'"
+                )
             times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
             following = float(values[p]) if len(values) > p else np.nan
             return Found(values[:p], following, vectors * times, turned * times, numbers)

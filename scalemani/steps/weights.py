@@ -11,14 +11,14 @@ from scipy.sparse import csr_array, issparse
 from scalemani.aliases import F64, I64
 from scalemani.embedding.kernel_functions import Kernel, local_grams
 from scalemani.embedding.reconstruction import weights_of
-from scalemani.errors import ScalemaniError
+from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.points.rows import load_rows
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.features import usual_gamma
 from scalemani.steps.graph import stored_lists
 from scalemani.steps.listed import lists_of
 from scalemani.steps.pair_records import WeightsFields, WeightsRecord
-from scalemani.steps.records import DataRecord, GraphRecord
+from scalemani.steps.records import DataRecord, FitRecord, GraphRecord
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
 
@@ -65,13 +65,28 @@ class Weights(Step):
         """Find them, unless they are there."""
         if self.done(work):
             return
+        indptr, indices = self._lists(work)
         work.store.forget("fit", "pairs", self.name)
-        self._make(work, self.fields(work.parameters, work.points.kind))
+        self._make(work, self.fields(work.parameters, work.points.kind), indptr, indices)
 
-    def _make(self, work: Work, fields: WeightsFields) -> None:
-        store, n_distinct = work.store, work.store.needed(DataRecord).n_distinct
-        order = store.read_array("order")
-        indptr, indices = lists_of(stored_lists(store), order, n_distinct)
+    def _lists(self, work: Work) -> tuple[I64, I64]:
+        """The points' lists by vertices: of earlier weights, as they were stored, or searched for again."""
+        store = work.store
+        if store.record(WeightsRecord) is not None:
+            try:
+                return store.read_array(INDPTR), store.read_array(INDICES)
+            except DamagedStoreError:
+                pass
+        try:
+            lists = stored_lists(store)
+        except DamagedStoreError:
+            if work.points is None:
+                raise
+            lists = work.points.lists(work.parameters)
+        return lists_of(lists, store.read_array("order"), store.needed(DataRecord).n_distinct)
+
+    def _make(self, work: Work, fields: WeightsFields, indptr: I64, indices: I64) -> None:
+        store, order = work.store, work.store.read_array("order")
         gamma = fields.gamma or 0.0
         if fields.kernel in ("rbf", "poly") and not gamma:
             gamma = 1.0 if fields.kernel == "poly" else usual_gamma(rows_in(store), order, 0)
@@ -114,7 +129,15 @@ class Weights(Step):
         state = work.store.record(WeightsRecord)
         if waiting or state is None:
             return []
-        self._make(work, state.fields)
+        try:
+            indptr, indices = self._lists(work)
+        except DamagedStoreError:
+            work.store.forget("fit", "pairs", self.name)
+            return ["left to the same fit with the same points, which goes on: the weights and the axes"]
+        fit = work.store.record(FitRecord)
+        self._make(work, state.fields, indptr, indices)
+        if fit is not None:
+            work.store.finish(fit)
         return ["the weights were found again"]
 
     def account(self, store: RunStore) -> dict[str, Any]:

@@ -360,7 +360,7 @@ def test_scales_are_those_of_the_full_map_by_landmarks_too(scale):
 
 def test_a_factor_that_does_not_fit_is_refused_with_landmarks_named(tmp_path, monkeypatch, quick_calibration):
     assert "million nonzeros" in str(LaplacianEigenmaps(8, 2).plan(ROLL))
-    monkeypatch.setattr(pairs, "FEW_NONZEROS", 100_000)  # of a point: some 360 MB in all
+    monkeypatch.setattr(pairs, "BYTES", 3000)  # of a nonzero: some 400 MB in all
     with pytest.raises(DoesNotFitError, match=r"for factor\).*landmarks=1000, for which no factor is made") as caught:
         LaplacianEigenmaps(8, 2, memory_limit="200MB", store=tmp_path / "run").fit(ROLL)
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())

@@ -327,7 +327,7 @@ def test_a_plan_tells_of_the_factor(quick_calibration):
 
 
 def test_a_factor_that_does_not_fit_is_refused_with_landmarks_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(pairs, "FEW_NONZEROS", 100_000)  # of a point: some 360 MB in all
+    monkeypatch.setattr(pairs, "BYTES", 3000)  # of a nonzero: some 400 MB in all
     with pytest.raises(DoesNotFitError, match=r"for factor\).*landmarks=1000, for which no factor is made") as caught:
         LLE(8, 2, memory_limit="200MB", store=tmp_path / "run").fit(ROLL)
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())

@@ -1,0 +1,99 @@
+"""What went wrong once in methods that read neighbours and no distances, each with its right value."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from data import roll
+
+from scalemani import LLE, LaplacianEigenmaps
+from scalemani.embedding.reconstruction import reconstruction
+from scalemani.errors import ScalemaniError, ScalemaniWarning, SolverError, StoreMismatchError
+from scalemani.integrity import repair, verify
+
+pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
+X = roll(300)
+
+
+def damage(path, name):
+    file = next(file for file in (path / name / "c").rglob("*") if file.is_file())
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def heavy_tails():
+    """Lists that lead into a class of 7 of 600 points."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 8))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    return rows * np.exp(1.5 * rng.normal(size=(600, 1)))
+
+
+def test_a_small_closed_class_has_the_axes_of_a_dense_svd(tmp_path):
+    with pytest.warns(ScalemaniWarning, match="lead into 7 of 600 points"):
+        model = LLE(n_neighbors=5, store=tmp_path / "run").fit(heavy_tails())
+    parts = (model._run.store.read_array(f"weights_{name}") for name in ("indptr", "indices", "values"))
+    sigma = np.linalg.svd(reconstruction(*parts).toarray(), compute_uv=False)
+    np.testing.assert_allclose(model.spectrum_["eigenvalues"], sigma[[-2, -3]] ** 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", [{}, {"landmarks": 40}, {"landmarks": 40, "normalized": True}])
+def test_weights_that_are_lost_beside_others_are_refused(given):
+    rng = np.random.default_rng(0)
+    blobs = np.r_[rng.normal(size=(150, 2)), rng.normal(size=(150, 2)) + [11, 0]]
+    with pytest.raises(SolverError, match=r"use (weights=)?'?binary"):
+        LaplacianEigenmaps(disconnected="join", weights="gaussian", n_neighbors=8, **given).fit(blobs)
+
+
+def test_another_kernel_does_not_take_the_lists_of_the_one_before(tmp_path):
+    for first, then in (({}, {"kernel": "poly", "degree": 5}), ({"kernel": "poly", "degree": 2}, {})):
+        LLE(store=tmp_path / "run", overwrite=True, **first).fit(X)
+        with pytest.raises(StoreMismatchError):
+            LLE(store=tmp_path / "run", **then).fit(X)
+
+
+def test_a_polynomial_of_even_degree_has_neighbours_of_its_own_on_rows_of_one_length():
+    """u and -u are one point in its features."""
+    U = np.random.default_rng(0).normal(size=(300, 3))
+    U /= np.linalg.norm(U, axis=1)[:, None]
+    assert LLE(kernel="poly", degree=2, coef0=0.0).fit(U).spectrum_["knn_method"] == "brute"
+    assert LLE(kernel="poly", degree=3, coef0=0.0).fit(U).spectrum_["knn_method"] == "kdtree"
+
+
+def test_other_weights_need_no_neighbour_lists(tmp_path):
+    expected = LLE(reg=1e-2).fit(X).embedding_
+    first = LLE(store=tmp_path / "run").fit(X)
+    damage(tmp_path / "run", "neighbors_indices")
+    repair(str(tmp_path / "run"))
+    first.export(tmp_path / "copy")
+    for name in ("run", "copy"):
+        assert np.array_equal(LLE(store=tmp_path / name, reg=1e-2).fit(X).embedding_, expected)
+    for name in ("neighbors_indices", "weights_indices"):
+        if (tmp_path / "run" / name).exists():
+            damage(tmp_path / "run", name)
+    repair(str(tmp_path / "run"))
+    assert np.array_equal(LLE(store=tmp_path / "run", reg=1e-2).fit(X).embedding_, expected)
+    assert not verify(str(tmp_path / "run")).damaged
+
+
+def test_a_broken_time_of_negative_eigenvalues_is_refused(tmp_path):
+    few = np.random.default_rng(0).normal(size=(12, 3))
+    with pytest.raises(ScalemaniError, match=r"time=0.5: an eigenvalue is negative; give a whole time"):
+        LaplacianEigenmaps(n_neighbors=5, n_components=10, alpha=1, time=0.5).fit(few)
+
+
+@pytest.mark.parametrize("given", [{"reg": 1e-15}, {"reg": 1e-9, "landmarks": 300}])
+def test_axes_that_are_rounding_are_refused(given):
+    with pytest.raises(SolverError, match="larger reg"):
+        LLE(**given).fit(X)
+
+
+def test_small_things():
+    with pytest.raises(ScalemaniError, match=r"shapes \(2,\) and \(3,\)"):
+        LaplacianEigenmaps().fit(X).commute_times([0, 1], [1, 2, 3])
+    with pytest.raises(ScalemaniError, match="normalized='no': True or False"):
+        LaplacianEigenmaps(normalized="no").fit(X)
+    with pytest.raises(ScalemaniError, match="metric='cosine' with kernel='poly'"):
+        LLE(kernel="poly", metric="cosine").fit(X)
+    sparse = sp.random(300, 50, density=0.2, random_state=0, format="csr")
+    assert np.isfinite(LLE(kernel="poly", degree=2).fit(sparse).eigenvalues_).all()
