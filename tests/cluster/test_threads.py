@@ -144,7 +144,8 @@ def test_no_kernel_has_parallel_regions():
     ours = [
         found
         for found in gc.get_objects()
-        if isinstance(found, numba.core.dispatcher.Dispatcher) and found.py_func.__module__.startswith("scalemani.")
+        if issubclass(type(found), numba.core.dispatcher.Dispatcher)  # others may lie about, or lack, their __class__
+        and found.py_func.__module__.startswith("scalemani.")
     ]
     assert len(ours) >= 5
     assert not [found for found in ours if found.targetoptions.get("parallel")]
