@@ -110,6 +110,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self.landmarks_ = landmark_rows(run.store)
         self.random_state_ = int(run.parameters["random_state"])
         self.n_features_in_ = run.data.fields.n_features
+        if "eigenvalues" in self.spectrum_:
+            self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])
 
     def name_features(self, names: Any) -> None:
         """Record the features' names with the model, so that a test set with others is refused, also after `load`.

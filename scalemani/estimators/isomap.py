@@ -174,7 +174,6 @@ class KernelIsomap(Embedder):
         """The solution, besides what any method has."""
         super()._adopt(run)
         found = self.spectrum_
-        self.eigenvalues_ = np.array(found["eigenvalues"])
         self.additive_constant_ = float(found["additive_constant"])
         self.n_passes_ = int(found["n_passes"])
         self.residuals_ = np.array(found["residuals"])

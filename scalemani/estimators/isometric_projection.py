@@ -106,7 +106,6 @@ class IsometricProjection(Embedder, IsometricArguments):
     def _adopt(self, run: Run) -> None:
         """The map, besides what any method has."""
         super()._adopt(run)
-        self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])
         for name in ("components_", "mean_"):
             if hasattr(self, name):
                 delattr(self, name)

@@ -1,11 +1,7 @@
 """Laplacian eigenmaps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,9 +9,6 @@ from scalemani.aliases import F64
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods.sibling_arguments import LaplacianArguments
 from scalemani.parameters import parameter
-
-if TYPE_CHECKING:
-    from scalemani.model import Run
 
 
 @dataclass(eq=False, repr=False)
@@ -73,11 +66,6 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     edge_weights: str = field(default="plain", init=False)
     shortcuts: str = field(default="keep", init=False)
     keep_distances: bool = parameter(False)
-
-    def _adopt(self, run: Run) -> None:
-        """The eigenvalues, besides what any method has."""
-        super()._adopt(run)
-        self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])
 
     def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
         """Commute times between rows of X, by solves with the graph's Laplacian; exact.

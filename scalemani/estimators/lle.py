@@ -1,18 +1,10 @@
 """Locally linear embedding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods.sibling_arguments import LLEArguments
 from scalemani.parameters import parameter
-
-if TYPE_CHECKING:
-    from scalemani.model import Run
 
 
 @dataclass(eq=False, repr=False)
@@ -68,8 +60,3 @@ class LLE(LLEArguments, Embedder):
     edge_weights: str = field(default="plain", init=False)
     shortcuts: str = field(default="keep", init=False)
     keep_distances: bool = parameter(False)
-
-    def _adopt(self, run: Run) -> None:
-        """The eigenvalues, besides what any method has."""
-        super()._adopt(run)
-        self.eigenvalues_ = np.array(self.spectrum_["eigenvalues"])
