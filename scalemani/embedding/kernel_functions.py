@@ -95,22 +95,22 @@ class FunctionKernel:
     def __repr__(self) -> str:
         return function_name(self.function)
 
-    def __call__(self, rows: F64, others: F64) -> Any:
-        """K (a, b), as the function gives it.
+    def __call__(self, rows: F64, others: F64) -> F64:
+        """K (a, b).
 
         Raises ScalemaniError: Values that are no finite numbers, or not (a, b) of them.
         """
         with one_numba_thread() if enters_parallel_regions(self.function) else nullcontext():
             found = np.asarray(self.function(rows, others))
         wanted = len(rows), len(others)
-        if found.shape != wanted or found.dtype.kind not in "biuf":
+        if found.shape != wanted or (found.dtype != np.float64 and found.dtype.kind not in "biu"):
             raise ScalemaniError(
                 f"kernel={self.name!r} gives {found.dtype} of shape {found.shape} for {wanted[0]} and {wanted[1]} "
-                f"rows: a kernel function takes two blocks of rows and gives real numbers of shape {wanted}"
+                f"rows: a kernel function takes two blocks of rows and gives float64 numbers of shape {wanted}"
             )
         if not np.isfinite(found).all():
             raise ScalemaniError(f"kernel={self.name!r} gives values that are not finite; rescale the rows")
-        return found
+        return np.asarray(found, np.float64)
 
     values = __call__
 
@@ -213,7 +213,7 @@ def _local_grams(near: F64, own: F64, kernel: Any) -> F64:
     if name:
         values = kernel.of_inner(blas.product(both, both.swapaxes(1, 2)))
     else:
-        values = np.array([kernel(some, some) for some in both], np.float64)
+        values = np.array([kernel(some, some) for some in both])
     return _from_own(values[:, 0, 0], values[:, 0, 1:], values[:, 1:, 1:])
 
 

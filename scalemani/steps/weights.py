@@ -33,12 +33,13 @@ from scalemani.storage.run import RunStore, shared_run
 
 INDPTR, INDICES, VALUES = "weights_indptr", "weights_indices", "weights_values"
 ENTRIES = 1 << 22  # of neighbours' rows, or of their Gram matrices, in one task
-SAME = 1e-9  # of a weight: other processors' sums
+EPS = float(np.finfo(np.float64).eps)
+SAME = 1e-9  # of a weight, or of a kernel's value: other processors' sums
 CHECKED = 64  # points whose weights are found again
 SAMPLED = 200  # rows whose kernel values are looked at before a fit
 MOST_LOST = 1e-5  # of squared distances to neighbours, in rounding: weights keep two digits at the usual ridge
 FAINT = 1e-12  # of K(x, x): a value to another row, of which distances keep too few digits to order rows by
-HALF = 0.5  # of the points
+HALF, MANY = 0.5, 0.9  # of the points
 GIVEN = "precomputed"
 BEYOND = (
     "the kernel's values between most points and their neighbours are next to 0, and all others are as far: which "
@@ -159,7 +160,7 @@ class Weights(Step):
         try:
             indptr, indices = self._lists(work)
             function_kernel(state.fields.kernel)
-        except ScalemaniError:
+        except (DamagedStoreError, ScalemaniError):  # of a function that is not known here
             work.store.forget("fit", "pairs", self.name)
             return ["left to the same fit with the same points, which goes on: the weights and the axes"]
         fit = work.store.record(FitRecord)
@@ -292,7 +293,7 @@ def found_weights(rows: Any, targets: Any, listed: I64, kernel: Any, reg: float)
     return weights_of(grams_of(rows, targets, listed, kernel), reg)
 
 
-def lost_share(sizes: F64, squares: F64, eps: float = float(np.finfo(np.float64).eps)) -> F64:
+def lost_share(sizes: F64, squares: F64, eps: float = EPS) -> F64:
     """Of squared distances, found as differences of kernel values of some size, what is rounding."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(sizes != 0, eps * np.abs(sizes) / np.maximum(squares, 0.0), 0.0))
@@ -303,7 +304,7 @@ def check_digits(kernel: Any, lost: F64) -> None:
 
     Raises ScalemaniError: One line: how much is lost, and what to do.
     """
-    if (share := float(np.median(lost))) > MOST_LOST:
+    if (share := float(np.quantile(lost, MANY))) > MOST_LOST:
         what = "make K of rows" if kernel == GIVEN else "give rows"
         raise ScalemaniError(
             f"kernel={kernel!r}: squared distances between neighbours are differences of much larger values, and "
@@ -318,39 +319,17 @@ def check_kernel(points: Any, parameters: Any) -> None:
 
     Raises ScalemaniError: One line: what is wrong, and what to do.
     """
-    own, kernel = function_kernel(parameters.kernel), parameters.kernel
+    own, kernel, eps = function_kernel(parameters.kernel), parameters.kernel, EPS
     if own is None and kernel not in ("poly", GIVEN):
         return
     some = np.sort(np.random.default_rng(0).permutation(points.n_distinct)[:SAMPLED])
-    eps = float(np.finfo(np.float64).eps)
     if points.kind == "kernel":
         K, eps = points.kernel[np.ix_(some, some)], max(eps, points.eps)
+    elif own is None:
+        poly = Kernel("poly", parameters.gamma or 1.0, float(parameters.degree), float(parameters.coef0))
+        K = poly.values(*[dense(points.points.rows[some])] * 2)
     else:
-        rows = dense(points.points.rows[some])
-        if own is None:
-            K = Kernel("poly", parameters.gamma or 1.0, float(parameters.degree), float(parameters.coef0)).values(
-                rows, rows
-            )
-        else:
-            kernel, K = own.name, own(rows, rows)
-            eps = max(eps, float(np.finfo(K.dtype).eps)) if K.dtype.kind == "f" else eps
-            before = repr(own)  # now: what it makes once, when it is first called, is no change
-            K, part = np.asarray(K, np.float64), np.asarray(own(rows[::2], rows[1::2]), np.float64)
-            slack = max(1e-9, 100 * eps) * np.abs(K).max()
-            if (np.abs(K - K.T) > slack).any():
-                raise ScalemaniError(
-                    f"kernel={kernel!r} is not symmetric: K(x, y) is K(y, x); give (k(x, y) + k(y, x)) / 2"
-                )
-            if (np.abs(part - K[::2, 1::2]) > slack).any():
-                raise ScalemaniError(
-                    f"kernel={kernel!r} gives other values for two rows in another block of rows: a value is to follow "
-                    "from its two rows alone"
-                )
-            if repr(own) != before:
-                raise ScalemaniError(
-                    f"kernel={kernel!r} changes what it uses when it is called (a counter, a cache?), so that it can't "
-                    "be told from another function: take that out"
-                )
+        kernel, K = own.name, _called(own, dense(points.points.rows[some]))
     if not np.isfinite(K).all():
         raise ScalemaniError(f"kernel={kernel!r}: values on these rows are not finite; give a smaller degree or gamma")
     centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
@@ -365,6 +344,27 @@ def check_kernel(points: Any, parameters: Any) -> None:
     np.fill_diagonal(squares, np.inf)
     near = np.sort(squares, axis=1)[:, : min(int(parameters.n_neighbors), len(K) - 1)].mean(axis=1)
     check_digits(kernel, lost_share(np.diagonal(K), near, eps))
+
+
+def _called(kernel: FunctionKernel, rows: F64) -> F64:
+    """Values of a function between rows, unless they hang on more than two rows and their order."""
+    K, before = kernel(rows, rows), repr(kernel)  # now: what it makes once, when it is first called, is no change
+    slack = SAME * np.abs(K).max()
+    for wrong, rule in (
+        (np.abs(K - K.T) > slack, "is not symmetric: K(x, y) is K(y, x); give (k(x, y) + k(y, x)) / 2"),
+        (
+            np.abs(kernel(rows[::2], rows[1::2]) - K[::2, 1::2]) > slack,
+            "gives other values for the same two rows in other blocks: a value follows from its two rows alone",
+        ),
+        (
+            np.array(repr(kernel) != before),
+            "changes what it uses when it is called (a counter, a cache?), so that it can't be told from another "
+            "function: take that out",
+        ),
+    ):
+        if wrong.any():
+            raise ScalemaniError(f"kernel={kernel.name!r} {rule}")
+    return K
 
 
 def weight_matrix(store: RunStore) -> csr_array:

@@ -357,7 +357,7 @@ SOME = np.random.default_rng(0).normal(size=(60, 4))
     ("given", "message"),
     [
         ({"kernel": "rfb"}, "kernel='rfb': did you mean 'rbf'"),
-        ({"kernel": "sigmoid"}, "allowed are 'linear', 'rbf', 'poly', None"),
+        ({"kernel": "sigmoid"}, "allowed are 'linear', 'rbf', 'poly', 'precomputed', None or a function of two"),
         ({"scale": "whitend"}, "scale='whitend': did you mean 'whitened'"),
         ({"reg": -1}, "reg=-1: a number from 0 on"),
         ({"reg": float("nan")}, "reg=nan"),
