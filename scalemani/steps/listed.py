@@ -130,20 +130,20 @@ class _KernelForm(Form):
 
     def pairs(self, a: Any, b: Any) -> Any:
         """Of each a[i] and b[i]."""
-        return np.array([self._table(a[i : i + 1], b[i : i + 1])[0][0, 0] for i in range(len(b))])
+        values = [self._kernel.values(both, both) for both in np.stack([a, b], axis=1)]
+        squares = [K[0, 0] - (K[0, 1] + K[1, 0]) + K[1, 1] for K in values]
+        return np.sqrt(np.maximum(squares, 0.0))
 
     def bounds(self, a: Any, b: Any, centre: Any) -> tuple[Any, Any]:
         """The distances themselves, twice; of a function with what rounding may leave."""
-        table, slack = self._table(a, b)
+        own = self._kernel.own(a)[:, None] + self._kernel.own(b)
+        values = self._kernel.values(a, b)
+        squares = own - 2 * values
         if self.exact_bounds:
+            table = np.sqrt(np.maximum(squares, 0.0))
             return table, table
-        return np.sqrt(np.maximum(table**2 - slack, 0.0)), np.sqrt(table**2 + slack)
-
-    def _table(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Distances, and what their squares may be off by."""
-        first, second = self._kernel.own(a)[:, None], self._kernel.own(b)
-        squares = first - 2 * self._kernel.values(a, b) + second
-        return np.sqrt(np.maximum(squares, 0.0)), ROUNDING * (np.abs(first) + np.abs(second) + np.abs(squares))
+        slack = ROUNDING * (np.abs(own) + 2 * np.abs(values))
+        return np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(np.maximum(squares + slack, 0.0))
 
 
 def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:
