@@ -271,11 +271,15 @@ class Run:
             why = shared_projector(*self._key).lost
             warn(f"{lost} of {total} rows have {why}: their coordinates are NaN", UnreachableWarning)
 
+    @property
+    def spare(self) -> int:
+        """Columns that a test set may have besides the features."""
+        return int(shared_projector(*self._key).spare)
+
     def _test_set(self, T: Any) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
         source = as_source(T, "X")
-        projector = shared_projector(*self._key)
-        check_shape(tuple(source.shape), "X", projector.n_features, projector.spare)
+        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features, self.spare)
         return T if sp.issparse(T) else source  # sparse rows of distances keep their stored zeros
 
     def _lazy(self, T: Any) -> Any:

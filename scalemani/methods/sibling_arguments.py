@@ -65,6 +65,10 @@ class LLEParameters(LLEArguments, Parameters):
             raise ScalemaniError(
                 f"metric={self.metric!r} with kernel={self.kernel!r}: neighbours are the kernel's; leave metric out"
             )
+        if self.knn == "nndescent" and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise ScalemaniError(
+                f"knn='nndescent' with kernel={self.kernel!r}: it knows no distances of this; use 'exact' or 'auto'"
+            )
         if self.disconnected == "join":
             raise ScalemaniError("disconnected='join': bridges are in no neighbour list; use 'error' or 'largest'")
         if self.landmarks is not None and self.kernel not in (None, "linear"):

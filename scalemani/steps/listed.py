@@ -124,6 +124,8 @@ class KernelSearch(ExactSearch):
 class _KernelForm(Form):
     """These distances, between blocks of rows: of a function by each pair alone, so that they hang on no block."""
 
+    alone = True
+
     def __init__(self, kernel: Kernel | FunctionKernel) -> None:
         super().__init__("kernel")
         self._kernel, self.exact_bounds = kernel, isinstance(kernel, Kernel)

@@ -12,6 +12,7 @@ largest angle between both planes, and the share of the true sheet's variance th
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.svm import SVC
 
 from scalemani import LLE, choose_kernel, load
 from scalemani.embedding import reconstruction
-from scalemani.embedding.kernel_functions import local_grams
+from scalemani.embedding.kernel_functions import Kernel, local_grams
 from scalemani.errors import (
     DisconnectedGraphError,
     DoesNotFitError,
@@ -35,7 +36,10 @@ from scalemani.errors import (
 )
 from scalemani.integrity import verify
 from scalemani.methods.words import landmark_rows_of
+from scalemani.neighbors.choice import SearchStrategy, choose_search
 from scalemani.steps import pairs, weights
+from scalemani.steps.inputs import KernelInput
+from scalemani.steps.listed import KernelSearch
 
 NEAR_CHANCE = "ignore:the next eigenvalue"
 ORACLES = Path(__file__).parent.parent / "oracles"
@@ -515,6 +519,14 @@ def test_a_kernel_function_makes_the_map_of_its_name(both, tmp_path):
         LLE(8, 2, kernel=lambda x, y: 2 * kernel(x, y), store=tmp_path / "run").fit(SHEET)
 
 
+def test_a_kernels_neighbours_are_no_work_for_an_index():
+    """However many rows there are: NN-descent knows no such distances."""
+    many = SimpleNamespace(n_rows=10**6, prepared=SimpleNamespace(width=100, count=10**6), low=False, method="brute")
+    for search in (KernelSearch(SHEET, Kernel("poly"), None), KernelInput(VALUES)._search):
+        many.form, many.rows = search.form, SHEET
+        assert choose_search(many, "auto", 8, 0, None).strategy == SearchStrategy.EXACT
+
+
 def test_a_kernel_function_is_given_dense_rows():
     X = np.where(np.abs(SHEET) < 0.1, 0.0, SHEET)
     dense, sparse = LLE(8, 2, kernel=poly).fit(X), LLE(8, 2, kernel=poly).fit(sp.csr_array(X))
@@ -545,6 +557,7 @@ VALUES = rbf(SHEET, SHEET)
         (SHEET, {"kernel": Counting()}, "changes what it uses when it is called"),
         (SHEET, {"kernel": linear, "gamma": 2.0}, "gamma=2.0 with kernel=.*it is for other kernels"),
         (SHEET, {"kernel": linear, "metric": "cosine"}, "metric='cosine' with kernel="),
+        (SHEET, {"kernel": linear, "knn": "nndescent"}, "knn='nndescent' with kernel=.*use 'exact' or 'auto'"),
         (SHEET, {"kernel": linear, "landmarks": 20}, "kernel=.* with landmarks"),
         (SHEET, {"kernel": "precomputed"}, r"shape \(300, 3\); values of all pairs"),
         (sp.csr_array(VALUES), {"kernel": "precomputed"}, "X is sparse"),
