@@ -71,8 +71,7 @@ class Run:
     def __reduce__(self) -> tuple[Any, ...]:
         """With a path of its own by that, else whole but for D; a metric that is a function goes along."""
         path, identity, revision, *_ = self._key
-        metric = self._metric
-        function = function_of(metric) if is_function_name(metric) else None
+        function = function_of(self._function) if self._function else None
         if self.folder.temporary:
             return _unpacked, (self._packed(), function)
         return _opened_again, (path, identity, revision, function)
@@ -181,15 +180,17 @@ class Run:
 
     @property
     def _key(self) -> ModelKey:
-        """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
+        """What names this fitted model in any process: path, run, solution, projection, a function's module."""
         self._check_current()
-        module = module_of(self._metric) if is_function_name(self._metric) else ""
+        module = module_of(self._function) if self._function else ""
         form = self.fitted.fields["projection"]
         return (self.store.path, self._id, self._revision, form, module, self.method.projector)
 
     @property
-    def _metric(self) -> str:
-        return self.store.needed(NeighborsRecord).fields.metric
+    def _function(self) -> str:
+        """The name of the function that the metric or the kernel is; "" where neither is one."""
+        asked = self.store.needed(NeighborsRecord).fields.metric, self.parameters.get("kernel")
+        return next((str(name) for name in asked if is_function_name(name)), "")
 
     def _check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
@@ -270,10 +271,15 @@ class Run:
             why = shared_projector(*self._key).lost
             warn(f"{lost} of {total} rows have {why}: their coordinates are NaN", UnreachableWarning)
 
+    @property
+    def spare(self) -> int:
+        """Columns that a test set may have besides the features."""
+        return int(shared_projector(*self._key).spare)
+
     def _test_set(self, T: Any) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
         source = as_source(T, "X")
-        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features)
+        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features, self.spare)
         return T if sp.issparse(T) else source  # sparse rows of distances keep their stored zeros
 
     def _lazy(self, T: Any) -> Any:

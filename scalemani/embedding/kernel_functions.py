@@ -4,6 +4,7 @@ Each row's numbers depend on that row alone: they are the same bits in a block o
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,10 @@ from scipy.spatial.distance import cdist
 from scalemani.aliases import F64, I64
 from scalemani.cluster.kernel_cache import compiled
 from scalemani.embedding.isometric import panels
+from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
+from scalemani.neighbors.functions import enters_parallel_regions, function_name, function_of, one_numba_thread
+from scalemani.neighbors.metrics import is_function_name
 
 
 @compiled()
@@ -72,6 +76,59 @@ class Kernel:
         found: F64 = np.clip(inner, -1.0, 1.0)
         return found
 
+    def own(self, rows: Any) -> F64:
+        """K(x, x) of each row, for "poly" and "sigmoid"."""
+        return self.of_inner(squared_sizes(rows))
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionKernel:
+    """A user's kernel function, of two blocks of dense rows (a, D) and (b, D): all their values (a, b)."""
+
+    function: Callable[[F64, F64], Any]
+
+    @property
+    def name(self) -> str:
+        """As the user wrote it."""
+        return getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    def __repr__(self) -> str:
+        return function_name(self.function)
+
+    def __call__(self, rows: F64, others: F64) -> F64:
+        """K (a, b).
+
+        Raises ScalemaniError: Values that are no finite numbers, or not (a, b) of them.
+        """
+        with one_numba_thread() if enters_parallel_regions(self.function) else nullcontext():
+            found = np.asarray(self.function(rows, others))
+        wanted = len(rows), len(others)
+        if found.shape != wanted or (found.dtype != np.float64 and found.dtype.kind not in "biu"):
+            raise ScalemaniError(
+                f"kernel={self.name!r} gives {found.dtype} of shape {found.shape} for {wanted[0]} and {wanted[1]} "
+                f"rows: a kernel function takes two blocks of rows and gives float64 numbers of shape {wanted}"
+            )
+        if not np.isfinite(found).all():
+            raise ScalemaniError(f"kernel={self.name!r} gives values that are not finite; rescale the rows")
+        return np.asarray(found, np.float64)
+
+    values = __call__
+
+    def own(self, rows: F64) -> F64:
+        """K(x, x) of each row."""
+        blocks = (rows[at : at + _OWN] for at in range(0, len(rows), _OWN))
+        return np.concatenate([np.empty(0), *(np.diagonal(self(block, block)) for block in blocks)])
+
+
+_OWN = 64  # rows of which a function's values to themselves are found together
+
+
+def function_kernel(given: Any) -> FunctionKernel | None:
+    """The kernel that a function is, or its recorded name; None of all others."""
+    if is_function_name(given):
+        given = function_of(given)
+    return FunctionKernel(given) if callable(given) else None
+
 
 def squared_distances(rows: Any, others: Any) -> F64:
     """|x - y|² (l, m) of dense or CSR rows."""
@@ -118,13 +175,13 @@ def squared_sizes(rows: Any) -> F64:
 # ---- the neighbours of a row -------------------------------------------------------------------------
 
 
-def local_grams(rows: Any, targets: Any, idx: I64, kernel: Kernel | Callable[[F64, F64], float] | None = None) -> F64:
+def local_grams(rows: Any, targets: Any, idx: I64, kernel: Kernel | Callable[[F64, F64], Any] | None = None) -> F64:
     """C (m, k, k), C_jl = <y - x_j, y - x_l>: how each target y sees its neighbours x from where it lies.
 
     rows (n, D), targets (m, D): Dense or CSR, of which a panel's neighbours are made dense; in training the same rows.
     idx (m, k): The rows that are each target's neighbours.
     kernel: Differences are taken in its feature space: C_jl = K(y, y) - K(y, x_j) - K(y, x_l) + K(x_j, x_l). A function
-        of two rows is one, too. None: the rows themselves.
+        of two blocks of rows is one, too, and called once for each target. None: the rows themselves.
 
     Source: DeCoste, "Visualizing Mercer kernel feature spaces via kernelized locally-linear embeddings" (2001),
     equation 13.
@@ -156,7 +213,7 @@ def _local_grams(near: F64, own: F64, kernel: Any) -> F64:
     if name:
         values = kernel.of_inner(blas.product(both, both.swapaxes(1, 2)))
     else:
-        values = np.array([[[kernel(x, y) for y in some] for x in some] for some in both], np.float64)
+        values = np.array([kernel(some, some) for some in both])
     return _from_own(values[:, 0, 0], values[:, 0, 1:], values[:, 1:, 1:])
 
 

@@ -218,8 +218,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
         tags = super().__sklearn_tags__()
         given = isinstance(self.metric, str) and self.metric in GIVEN_METRICS
-        tags.input_tags.sparse = not given or self.metric == "precomputed"
-        tags.input_tags.pairwise = given
+        values = isinstance(kernel := getattr(self, "kernel", None), str) and kernel == "precomputed"
+        tags.input_tags.sparse = (not given or self.metric == "precomputed") and not values
+        tags.input_tags.pairwise = given or values
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -249,8 +250,9 @@ def load(path: Any) -> Any:
 
     run = Run(RunStore(named(path, "path")))
     recorded = run.parameters
-    if is_function_name(recorded["metric"]):
-        recorded["metric"] = function_of(recorded["metric"])
+    for one in ("metric", "kernel"):
+        if is_function_name(recorded.get(one)):
+            recorded[one] = function_of(recorded[one])
     kind = estimator_of(run.store)
     allowed = kind().get_params(deep=False)
     model = kind(store=run.store.path, **{name: value for name, value in recorded.items() if name in allowed})

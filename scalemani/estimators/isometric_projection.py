@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,12 +112,6 @@ class IsometricProjection(Embedder, IsometricArguments):
         if self.spectrum_["kernel"] == "linear":
             self.components_ = run.store.read_array(WEIGHTS).T
             self.mean_ = run.store.read_array(MEAN)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self.kernel == "precomputed":
-            tags.input_tags.pairwise, tags.input_tags.sparse = True, False
-        return tags
 
     def inverse_transform(self, Y: ArrayLike) -> F64:
         """Rows of features whose coordinates are given: mean + Y B, with B that fits the training rows best.

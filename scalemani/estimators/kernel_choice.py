@@ -20,6 +20,7 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from scalemani.aliases import F64, I64
+from scalemani.embedding.kernel_functions import FunctionKernel
 from scalemani.errors import ScalemaniError, SolverError, keeping_warnings, unknown
 from scalemani.estimators.lle import LLE
 from scalemani.methods.isometric_arguments import positive
@@ -184,7 +185,8 @@ def choose_kernel(
 
     X (n, d): As a fit takes it; it is held in memory.
     y (n,): Labels, whole numbers or text; None or NaN where a row has none. (-1 is a label.)
-    kernels: Names ("linear", "rbf", "poly"), or dicts of LLE's parameters such as ``{"kernel": "rbf", "gamma": 3}``.
+    kernels: Names ("linear", "rbf", "poly"), functions of two blocks of rows, or dicts of LLE's parameters such as
+        ``{"kernel": "rbf", "gamma": 3}``.
     n_neighbors: A number or several.
     C: Of the SVM, which works on axes of length sqrt(n); its errors hang on the product of both.
     folds: Of cross-validation, stratified, and the same ones for all.
@@ -254,13 +256,15 @@ def _combinations(
             raise ScalemaniError(f"{what} is empty: give one at least")
     found: list[tuple[str, dict[str, Any]]] = []
     for kernel in listed:
-        if kernel is not None and not isinstance(kernel, Mapping) and kernel not in KERNELS:
-            raise unknown("a kernel: ", kernel, KERNELS, "a dict of LLE's parameters")
+        if not (kernel is None or callable(kernel) or isinstance(kernel, Mapping) or kernel in KERNELS):
+            raise unknown("a kernel: ", kernel, KERNELS, "a function of two blocks of rows, a dict of LLE's parameters")
         own = dict(kernel) if isinstance(kernel, Mapping) else {"kernel": kernel}
         for name in [*own, *parameters]:
             if name not in OPTIONS:
                 raise unknown("a parameter to try: ", name, OPTIONS)
         both = {"kernel": "linear", **parameters, **own}
+        if isinstance(both["kernel"], str) and both["kernel"] == "precomputed":
+            raise ScalemaniError("kernel='precomputed': kernels are tried on rows of features; give these")
         if both.get("metric", "") in GIVEN_METRICS:
             raise ScalemaniError(f"metric={both['metric']!r}: weights are found from rows of features; give these")
         for k in ks:
@@ -285,7 +289,8 @@ def _named(own: Mapping[str, Any]) -> str:
     'poly, degree 2, coef0 0.001'
     """
     others = [f"{name} {value}" for name, value in own.items() if name != "kernel"]
-    return ", ".join([own.get("kernel") or "linear", *others])
+    kernel = own.get("kernel") or "linear"
+    return ", ".join([FunctionKernel(kernel).name if callable(kernel) else kernel, *others])
 
 
 def _try(

@@ -18,11 +18,16 @@ class LLE(LLEArguments, Embedder):
     ----------
     reg : float, default 1e-3
         Ridge of the weights, as a share of the trace of each point's Gram matrix.
-    kernel : {None, "linear", "rbf", "poly"}, default None
+    kernel : {None, "linear", "rbf", "poly", "precomputed"} or callable, default None
         Weights are found in the features of this kernel, by scikit-learn's names (kernel LLE). Neighbours are those of
-        its features (of "poly" by comparing all rows where they differ in length).
+        its features (of "poly" by comparing all rows where they differ in length). A function takes two blocks of dense
+        rows, (a, n_features) and (b, n_features), and gives their (a, b) values, as those of sklearn.metrics.pairwise
+        do; all rows are compared by it. "precomputed": X is the matrix of kernel values, (n_samples, n_samples), which
+        the store keeps. `transform` then takes the values of new rows to the training rows, (l, n_samples). The ridge
+        of a row's weights also takes its value to itself: unless that is one number for all training rows, as of a
+        Gaussian kernel, give it in one more column, the last.
     gamma, degree, coef0 : float
-        Of the kernel. gamma=None is 1 over the squared median distance of some rows, for "poly" 1.
+        Of a kernel by name. gamma=None is 1 over the squared median distance of some rows, for "poly" 1.
     scale : {"whitened", "kernel"}, default "whitened"
         Axes of one length, Y'Y / n = I; or the kernel PCA of the pseudo-inverse of (I - W)'(I - W).
     disconnected : {"error", "largest"}, default "error"

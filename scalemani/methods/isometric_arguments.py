@@ -71,8 +71,8 @@ class IsometricArguments(Arguments):
         "linear",
         Option(
             "For isometric-projection: the features in which the map is linear; linear (unless given), rbf, poly, "
-            "sigmoid, cosine, or precomputed: POINTS are kernel values. For lle: none (unless given), linear, rbf or "
-            "poly.",
+            "sigmoid, cosine, or precomputed: POINTS are kernel values. For lle: none (unless given), linear, rbf, "
+            "poly or precomputed.",
             "word or none",
             metavar="WORD",
         ),

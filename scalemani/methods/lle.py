@@ -4,21 +4,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from scalemani.embedding.kernel_functions import FunctionKernel
+from scalemani.errors import OutOfReachWarning, warn
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
 from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
-from scalemani.projection.by_neighbors import BySpan, Rebuilt
+from scalemani.projection.by_neighbors import BySpan, Rebuilt, RebuiltByKernel
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
-from scalemani.steps.listed import KernelSearch, ListedRows, searched_by
+from scalemani.steps.listed import KernelSearch, ListedKernel, ListedRows, searched_by
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
 from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
 from scalemani.steps.records import DataRecord, NeighborsRecord
-from scalemani.steps.weights import Weights, found_weights, rows_in
+from scalemani.steps.weights import GIVEN, Weights, found_weights, is_faint, kernel_of, near_values, rows_in
 from scalemani.storage.run import RunStore
+
+BEYOND = (
+    "some rows have kernel values next to 0 to all training rows, which are equally far by them: which of these are "
+    "neighbours is chance; fit with a wider kernel"
+)
 
 
 class LLEMethod(Method):
@@ -32,6 +39,9 @@ class LLEMethod(Method):
         """Rows whose neighbour lists lead into one class; other kinds are refused by a step."""
         from scalemani.neighbors.metrics import GIVEN_METRICS
 
+        assert isinstance(parameters, LLEParameters)
+        if parameters.kernel == GIVEN:
+            return ListedKernel(X)
         if parameters.metric in GIVEN_METRICS:
             return super().read(X, y, parameters, memory, folder)
         return ListedRows(X, parameters, memory, folder)
@@ -46,15 +56,21 @@ def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
     if store.needed(PairsRecord).n_landmarks is not None:
         return span_of(store)
     state = store.needed(WeightsRecord)
-    find = partial(_weights, fields=state.fields, gamma=state.gamma)
-    rows = rows_in(store)
+    find = partial(_weights, kernel=kernel_of(state.fields, state.gamma), reg=state.fields.reg)
+    rows, coordinates, order = rows_in(store), store.read_array(COORDINATES), store.read_array("order")
+    if state.fields.kernel == GIVEN:
+        return RebuiltByKernel(store, trained(store), find, coordinates, order, rows)
     kernel = searched_by(rows, state.fields)
     search = None if kernel is None else KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
-    return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"), search)
+    return Rebuilt(store, trained(store), find, coordinates, order, search)
 
 
-def _weights(rows: Any, targets: Any, listed: Any, *, fields: Any, gamma: float) -> Any:
-    return found_weights(rows, targets, listed, fields, gamma)
+def _weights(rows: Any, targets: Any, listed: Any, *, kernel: Any, reg: float) -> Any:
+    if kernel == GIVEN or isinstance(kernel, FunctionKernel):
+        values, own = near_values(rows, targets, listed, kernel)
+        if is_faint(values, own).any():
+            warn(BEYOND, OutOfReachWarning)
+    return found_weights(rows, targets, listed, kernel, reg)
 
 
 def span_of(store: RunStore) -> BySpan:

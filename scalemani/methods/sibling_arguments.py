@@ -5,16 +5,18 @@ from typing import Any
 
 from scalemani.errors import ScalemaniError
 from scalemani.methods.isometric_arguments import positive, positive_or_none
-from scalemani.parameters import Arguments, Option, Parameters, is_number, parameter
+from scalemani.parameters import Arguments, Option, Parameters, is_number, parameter, plain
 
 KERNELS = ("linear", "rbf", "poly")
 
 
 def _kernel(name: str, value: Any) -> None:
-    if value is not None and not (isinstance(value, str) and value in KERNELS):
+    if callable(value):
+        plain(value)  # its name, by which a store tells it from others
+    elif value is not None and not (isinstance(value, str) and value in (*KERNELS, "precomputed")):
         from scalemani.errors import unknown
 
-        raise unknown(f"{name}=", value, KERNELS, "None")
+        raise unknown(f"{name}=", value, (*KERNELS, "precomputed"), "None or a function of two blocks of rows")
 
 
 def not_negative(name: str, value: Any) -> None:
@@ -40,7 +42,7 @@ class LLEArguments(Arguments):
     reg: float = parameter(
         1e-3, Option("For lle: ridge of the weights, as a share of the trace.", "number"), check=not_negative
     )
-    kernel: str | None = parameter(None, check=_kernel)
+    kernel: Any = parameter(None, check=_kernel)  # noqa: RUF009, it is a field
     gamma: float | None = parameter(None, check=positive_or_none)
     degree: float = parameter(3.0, check=positive)
     coef0: float = parameter(1.0, check=not_negative)
@@ -62,6 +64,10 @@ class LLEParameters(LLEArguments, Parameters):
         if self.kernel not in (None, "linear") and (self.metric != "euclidean" or self.metric_params):
             raise ScalemaniError(
                 f"metric={self.metric!r} with kernel={self.kernel!r}: neighbours are the kernel's; leave metric out"
+            )
+        if self.knn == "nndescent" and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise ScalemaniError(
+                f"knn='nndescent' with kernel={self.kernel!r}: it knows no distances of this; use 'exact' or 'auto'"
             )
         if self.disconnected == "join":
             raise ScalemaniError("disconnected='join': bridges are in no neighbour list; use 'error' or 'largest'")

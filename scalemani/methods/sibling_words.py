@@ -34,6 +34,11 @@ class SpectralWords(Words):
         return Table(["axis", "eigenvalue"], [[f"{a}", number(value)] for a, value in enumerate(s["eigenvalues"], 1)])
 
 
+def _named(kernel: str) -> str:
+    """A kernel, of a function without its module and digest."""
+    return "given" if kernel == "precomputed" else kernel.partition(":")[2].partition("#")[0] or kernel
+
+
 class LLEWords(SpectralWords):
     """Of a locally linear embedding."""
 
@@ -43,12 +48,12 @@ class LLEWords(SpectralWords):
 
     def title(self, s: Account, what: str) -> str:
         """With the kernel and the number of landmarks."""
-        kernel = "" if s["kernel"] is None else f", {s['kernel']} kernel"
+        kernel = "" if s["kernel"] is None else f", {_named(s['kernel'])} kernel"
         return f"Locally linear embedding{kernel}: {what}{self._by(s)}"
 
     def rows(self, s: Account) -> Sequence[Row]:
         """How weights were found."""
-        kernel = "" if s["kernel"] is None else f" in the features of an {s['kernel']} kernel"
+        kernel = "" if s["kernel"] is None else f" in the features of the {_named(s['kernel'])} kernel"
         kernel += "" if s["gamma"] is None else f" (gamma {plain_number(s['gamma'])})"
         return [("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")]
 

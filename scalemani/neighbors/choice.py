@@ -69,7 +69,7 @@ _TABLE = 45e-9  # an entry of a table of bounds: its minimum, its comparison
 def exact_seconds(search: ExactSearch, n_neighbors: int) -> float:
     """Projected seconds for all neighbours of all rows, exactly: by k-d trees where there may be some."""
     count = float(search.n_rows)
-    if search.method == "precomputed":
+    if search.form.name == "precomputed":
         return count * count * _TABLE
     if search.method == "kdtree" or search.low:
         a_row = 35e-6 * 1.7 ** (search.prepared.width - 3) * (n_neighbors + 10) / 20  # of 50,000 normal rows
@@ -188,7 +188,7 @@ def choose_search(
     search: ExactSearch, knn: str, n_neighbors: int | None, random_state: int, room: int | None
 ) -> Chosen:
     """The cheapest search of all rows in `room` bytes; within a radius (no `n_neighbors`) there is but one."""
-    if n_neighbors is None or search.method == "precomputed":
+    if n_neighbors is None or search.form.name == "precomputed":
         return Chosen(SearchStrategy.EXACT, seconds=exact_seconds(search, n_neighbors or _TYPICAL_LIST))
     count, width = search.n_rows, search.prepared.width
     seconds, descent = exact_seconds(search, n_neighbors), takes_descent(knn, search, n_neighbors)

@@ -43,6 +43,8 @@ _SPARSE_NAMES = frozenset(
 def descent_obstacle(search: ExactSearch) -> str | None:
     """Why NN-descent can't search these rows with this metric, or None where it can."""
     form = search.form
+    if form.alone:
+        return "NN-descent does not know a kernel's distances"
     if isinstance(form, FunctionForm) and not form.compiled:
         return f"metric={form.name!r} is a plain function; NN-descent needs one compiled by numba.njit"
     if isinstance(form, FunctionForm) and form.keyword_only:

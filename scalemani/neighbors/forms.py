@@ -44,6 +44,7 @@ class Form(ABC):
     exact_bounds = False  # bounds() gives the distances themselves
     has_tree = False  # a k-d tree of prepared rows lists them in the order of this metric
     hold = False  # preparation is dear: prepared rows are kept
+    alone = False  # no index knows these distances: all pairs are compared
     limit: float | None = None  # from here on rows have nothing in common, and are no neighbours
 
     def __init__(self, name: str, prepare: Prepare = None) -> None:

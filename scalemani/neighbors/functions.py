@@ -265,8 +265,8 @@ def _name(value: Any) -> str:
 
 def _refused(what: str) -> ScalemaniError:
     return ScalemaniError(
-        f"the metric function uses {what}: a store can't tell it from another of its kind. Give it numbers and arrays "
-        "(functools.partial binds them), or give the distances with metric='precomputed'"
+        f"the function uses {what}: a store can't tell it from another of its kind. Give it numbers and arrays "
+        "(functools.partial binds them), or give its values, as metric='precomputed' or kernel='precomputed'"
     )
 
 
@@ -360,13 +360,13 @@ def function_of(name: str) -> Any:
     if name in _known:
         if function_name(_known[name]) != name:
             raise ScalemaniError(
-                f"the metric function {qualified!r} is another since the fit: its object, a global or a helper "
+                f"the function {qualified!r} is another since the fit: its object, a global or a helper "
                 "has changed; set that back, or fit again"
             )
         return _known[name]
     if module not in sys.modules:
         raise ScalemaniError(
-            f"the metric of this run is the function {qualified!r} of the module {module!r}, and a store does not say "
+            f"this run was made with the function {qualified!r} of the module {module!r}, and a store does not say "
             f"what is imported: if you trust it, import {module!r} first, in Python, and load the run then"
         )
     found: Any = sys.modules[module]
@@ -380,7 +380,7 @@ def function_of(name: str) -> Any:
     except (AttributeError, RecursionError, ScalemaniError, TypeError, ValueError):
         pass  # ScalemaniError: it uses what has no name; the others: it isn't there, or is another
     raise ScalemaniError(
-        f"the metric of this run is the function {qualified!r} of {module!r}, which is not there with the same code: "
+        f"this run was made with the function {qualified!r} of {module!r}, which is not there with the same code: "
         "define it in a module that can be imported, or fit again"
     )
 

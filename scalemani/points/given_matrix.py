@@ -321,12 +321,49 @@ def kernel_values(X: Any) -> F64:
     return np.asarray((K + K.T) / 2)
 
 
-def kernel_distances(K: F64) -> F64:
-    """The distances that a kernel says, the root of K_ii + K_jj - 2 K_ij; what rounding leaves is 0."""
-    sizes = np.add.outer(K.diagonal(), K.diagonal())
+def kernel_distances(K: F64, own: F64 | None = None, others: F64 | None = None) -> F64:
+    """The distances that a kernel says, the root of K_ii + K_jj - 2 K_ij; what rounding leaves is 0.
+
+    own (l,), others (n,): K_ii and K_jj, where K (l, n) is of other rows.
+    """
+    sizes = np.add.outer(K.diagonal() if own is None else own, K.diagonal() if others is None else others)
     squares = sizes - 2 * K
     squares[squares < 8 * _EPS * sizes] = 0.0
     return np.asarray(np.sqrt(squares), np.float64)
+
+
+def kernel_rows(block: Any, K: F64, name: str, first: int = 0) -> F64:
+    """K(t, x) of new rows t to all training rows x, with K(t, t) behind them, (l, n + 1).
+
+    block (l, n) or (l, n + 1): Without K(t, t) that is the value which all training rows have, or that of the training
+        row which t is.
+    K (n, n): Among the training rows. first: What messages call the first row.
+    Raises ScalemaniError: K(t, t) is not known, or the values are no kernel's.
+    """
+    block, own = np.asarray(block.toarray() if sp.issparse(block) else block), np.diagonal(K)
+    eps = max(_EPS, float(np.finfo(block.dtype).eps)) if block.dtype.kind == "f" else _EPS
+    rows = np.asarray(block, np.float64)
+    if rows.shape[1] == len(K):
+        mine = np.full(len(rows), own.max())
+        if np.ptp(own) > 4 * _EPS * own.max():
+            same = (own - 2 * rows).argmin(axis=1)
+            mine = own[same]
+            unknown = (np.abs(rows - K[same]) > 8 * eps * np.add.outer(mine, own)).any(axis=1)
+            if unknown.any():
+                raise ScalemaniError(
+                    f"{name} has kernel values of row {first + int(unknown.argmax())} to {len(own)} training rows, and "
+                    "not that to itself, which differs from row to row: give K(t, t) in one more column, the last"
+                )
+        rows = np.column_stack([rows, mine])
+    bad = np.abs(rows[:, :-1]) > (0.5 + max(SAME, 4 * eps)) * np.add.outer(rows[:, -1], own)
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        raise ScalemaniError(
+            f"{name} has {rows[i, j]:g} at row {first + i}, column {j}, which is larger than the mean of K(t, t) = "
+            f"{rows[i, -1]:g} and the training row's {own[j]:g}: no kernel's is; give K(t, t) in one more column, the "
+            "last"
+        )
+    return rows
 
 
 def distance_rows(T: Any, n: int, name: str, *, sparse: bool, first: int = 0) -> Iterator[tuple[int, Any]]:

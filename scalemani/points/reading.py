@@ -85,8 +85,8 @@ def as_source(X: Any, name: str, first: int = 0) -> Any:
     return X
 
 
-def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> None:
-    """Raise unless ``shape`` is (N, d) with d >= 1 and, for training data, N >= 1."""
+def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None, more: int = 0) -> None:
+    """Raise unless ``shape`` is (N, d) with d >= 1 and, for training data, N >= 1; there may be `more` columns."""
     if len(shape) == 1:
         raise ScalemaniError(
             f"{name} has shape {shape}, but a matrix (rows, features) is needed. Reshape your data either "
@@ -98,9 +98,10 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None) -> No
     if shape[1] == 0:
         raise ScalemaniError(f"{name} has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if n_features is not None:
-        if shape[1] != n_features:
+        if not n_features <= shape[1] <= n_features + more:
+            or_more = f" (or {n_features + more})" if more else ""
             raise ScalemaniError(
-                f"{name} has {shape[1]} features, but scalemani is expecting {n_features} features as input"
+                f"{name} has {shape[1]} features, but scalemani is expecting {n_features} features as input{or_more}"
             )
     elif shape[0] == 0:
         raise ScalemaniError(f"{name} has 0 sample(s) (shape={shape}) while a minimum of 1 is required.")

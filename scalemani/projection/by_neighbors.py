@@ -11,7 +11,8 @@ from scalemani.embedding.reconstruction import placed
 from scalemani.kernel import blas
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
 from scalemani.neighbors.exact import ExactSearch
-from scalemani.points.reading import row_blocks
+from scalemani.points.given_matrix import kernel_distances, kernel_rows
+from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.projection.attachments import Attachments
 from scalemani.projection.projector import Projector, Trained
 from scalemani.storage.run import RunStore
@@ -62,6 +63,30 @@ class Rebuilt(Projector):
         return out
 
 
+class RebuiltByKernel(Rebuilt):
+    """The same of rows of kernel values to the training rows (l, n), or with K(t, t) in one more column.
+
+    kernel (n, n): Among the training rows.
+    """
+
+    spare = 1
+
+    def __init__(self, store: RunStore, trained: Trained, find: Any, coordinates: F64, order: I64, kernel: F64) -> None:
+        super().__init__(store, trained, find, coordinates, order)
+        self._rows, self._diagonal = kernel, kernel.diagonal().copy()
+
+    def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
+        """Validated row blocks of a test set (l, n + 1); `first` is the number of T's first row in messages."""
+        source = as_source(T, name, first)
+        check_shape(tuple(source.shape), name, self.n_features, self.spare)
+        for start, block in row_blocks(source, name=name, n_features=source.shape[1], first=first):
+            yield start, kernel_rows(block, self._rows, name, first + start)
+
+    def attach(self, block: Any, way: str = SearchStrategy.EXACT) -> Attachments:
+        """The training points that each row touches, by the distances that its kernel values say."""
+        return super().attach(kernel_distances(block[:, :-1], block[:, -1], self._diagonal), way)
+
+
 class NystromPlacer:
     """By the weights of the edges to its nearest training points, as the eigenvectors' own equation has it.
 
@@ -100,7 +125,7 @@ class BySpan:
     map (m, p)
     """
 
-    direct, n, seeds_a_row = True, 1, 1
+    direct, n, seeds_a_row, spare = True, 1, 1, 0
     lost = "no landmarks near them"
 
     def __init__(self, n_features: int, rows: Any, weigh: Callable[[Any], Any], map: F64, check: Any) -> None:

@@ -30,7 +30,7 @@ class FeatureMap:
     check: Refuses rows that the metric of the fit can't take.
     """
 
-    direct, n, seeds_a_row = True, 1, 1
+    direct, n, seeds_a_row, spare = True, 1, 1, 0
     lost = "kernel values that are not finite"
 
     def __init__(

@@ -132,9 +132,11 @@ class Projector:
 
     direct: Whether rows are placed by what they hold, and not by where they touch the training points.
     lost: Why a row has no coordinates, in words.
+    spare: Columns that a test set may have besides the features.
     """
 
     lost = "no finite path to the training points"
+    spare = 0
 
     def __init__(self, store: RunStore, trained: Trained, placer: Placer) -> None:
         self.kind, self.n_features = trained.kind, trained.n_features

@@ -298,13 +298,14 @@ class DistanceInput(_Searched):
 class KernelInput(DistanceInput):
     """A matrix of kernel values; neighbours are chosen by the distances that they say.
 
-    kernel (n, n): As float64.
+    kernel (n, n): As float64; eps: of its own dtype.
     """
 
     kind = "kernel"
 
     def __init__(self, X: Any) -> None:
-        self.kernel = kernel_values(X)
+        self.kernel, dtype = kernel_values(X), np.dtype(getattr(X, "dtype", float))
+        self.eps = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
         super().__init__(kernel_distances(self.kernel))
         self._search.method = "kernel"
         self.fingerprint = hashlib.blake2b(self.kernel.tobytes(), digest_size=16).hexdigest()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from scalemani.embedding.kernel_functions import Kernel, squared_sizes
+from scalemani.embedding.kernel_functions import FunctionKernel, Kernel, function_kernel, squared_sizes
 from scalemani.embedding.reconstruction import closed_classes
 from scalemani.errors import DisconnectedGraphError, ScalemaniError, ScalemaniWarning, warn
 from scalemani.graph.build import Graph
@@ -21,9 +21,12 @@ from scalemani.neighbors.forms import Form
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
-from scalemani.steps.inputs import FeatureInput
+from scalemani.points.rows import save_rows
+from scalemani.steps.inputs import FeatureInput, KernelInput
+from scalemani.storage.run import RunStore
 
 SAME_SIZE = 1e-9  # relative: of squares of rows' lengths, which are one
+ROUNDING = 1e-12  # of a function's values, which in other blocks of rows have other last digits
 FEW = 0.5  # share of the points that are in the closed class, below which there is a warning
 
 
@@ -82,15 +85,24 @@ class ListedRows(OneClosedClass, FeatureInput):
         return super().make_search(parameters)
 
 
-def searched_by(rows: Any, asked: Any) -> Kernel | None:
+class ListedKernel(OneClosedClass, KernelInput):
+    """Kernel values; new rows are placed by those among the training rows, which go into the store."""
+
+    def save(self, store: RunStore) -> None:
+        """Write the values, and the order in which ties are broken."""
+        super().save(store)
+        save_rows(store, self.kernel)
+
+
+def searched_by(rows: Any, asked: Any) -> Kernel | FunctionKernel | None:
     """The kernel that neighbours are searched by; None where they are the nearest by the metric.
 
-    asked: Has kernel, gamma, degree and coef0.
+    asked: Has kernel (of a function this or its recorded name), gamma, degree and coef0.
 
     "poly" has Euclidean neighbours among rows of one length, if it grows with the scalar product.
     """
     if asked.kernel != "poly":
-        return None
+        return function_kernel(asked.kernel)
     gamma, degree, coef0 = asked.gamma or 1.0, float(asked.degree), float(asked.coef0)
     squares = squared_sizes(rows)
     grows = degree % 2 == 1 or gamma * squares.max() <= coef0 or rows.min() >= 0
@@ -105,31 +117,35 @@ def searched_by(rows: Any, asked: Any) -> Kernel | None:
 class KernelSearch(ExactSearch):
     """Nearest rows by the distances of a kernel's features, the root of K(x, x) - 2 K(x, y) + K(y, y)."""
 
-    def __init__(self, rows: Any, kernel: Kernel, tie_rank: Any) -> None:
+    def __init__(self, rows: Any, kernel: Kernel | FunctionKernel, tie_rank: Any) -> None:
         self._set(csr_array(rows) if issparse(rows) else np.asarray(rows), _KernelForm(kernel), tie_rank, 1)
 
 
 class _KernelForm(Form):
-    """These distances, between blocks of rows."""
+    """These distances, between blocks of rows: of a function by each pair alone, so that they hang on no block."""
 
-    exact_bounds = True
+    alone = True
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel | FunctionKernel) -> None:
         super().__init__("kernel")
-        self._kernel = kernel
+        self._kernel, self.exact_bounds = kernel, isinstance(kernel, Kernel)
 
     def pairs(self, a: Any, b: Any) -> Any:
         """Of each a[i] and b[i]."""
-        return np.array([self._table(a[i : i + 1], b[i : i + 1])[0, 0] for i in range(len(b))])
+        values = [self._kernel.values(both, both) for both in np.stack([a, b], axis=1)]
+        squares = [K[0, 0] - (K[0, 1] + K[1, 0]) + K[1, 1] for K in values]
+        return np.sqrt(np.maximum(squares, 0.0))
 
     def bounds(self, a: Any, b: Any, centre: Any) -> tuple[Any, Any]:
-        """The distances themselves, twice."""
-        table = self._table(a, b)
-        return table, table
-
-    def _table(self, a: Any, b: Any) -> Any:
-        own = self._kernel.of_inner(squared_sizes(a))[:, None] + self._kernel.of_inner(squared_sizes(b))
-        return np.sqrt(np.maximum(own - 2 * self._kernel.values(a, b), 0.0))
+        """The distances themselves, twice; of a function with what rounding may leave."""
+        own = self._kernel.own(a)[:, None] + self._kernel.own(b)
+        values = self._kernel.values(a, b)
+        squares = own - 2 * values
+        if self.exact_bounds:
+            table = np.sqrt(np.maximum(squares, 0.0))
+            return table, table
+        slack = ROUNDING * (np.abs(own) + 2 * np.abs(values))
+        return np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(np.maximum(squares + slack, 0.0))
 
 
 def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:

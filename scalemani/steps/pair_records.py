@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from scalemani.steps.records import Numbers, Seed
+from scalemani.steps.records import Metric, Numbers, Seed
 from scalemani.storage.arrays import Expected
 from scalemani.storage.records import Count, Natural, NotNegative, Plain, Positive, Record, Sized, StepRecord
 
@@ -16,7 +16,7 @@ Warnings = Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_lengt
 class WeightsFields(Record, frozen=True, kw_only=True):
     """What the weights follow from; None where the kernel has no such parameter, or there is no kernel."""
 
-    kernel: Plain | None
+    kernel: Metric | None
     gamma: Positive | None
     degree: Positive | None
     coef0: Sized | None

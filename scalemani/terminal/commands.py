@@ -404,7 +404,8 @@ def project(
     check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
     _say_notes(source.notes, quiet)
     width = source.values.shape[1] if len(source.values.shape) == 2 else 0
-    if width != model.n_features_in_ and (fitted is None or source.names is None):
+    given = 0 <= width - model.n_features_in_ <= model._run.spare
+    if not given and (fitted is None or source.names is None):
         raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
     try:
         model._check_features(source.names, points, store)

@@ -31,7 +31,7 @@ KERNELS = {
     "poly_3_1": Kernel("poly", 1.0, 3, 1.0),
     "rbf_3": Kernel("rbf", 3.0),
 }
-EVERY = {**KERNELS, "cosine": Kernel("cosine"), "sigmoid": Kernel("sigmoid", 0.1), "own": lambda x, y: np.exp(x @ y)}
+EVERY = {**KERNELS, "cosine": Kernel("cosine"), "sigmoid": Kernel("sigmoid", 0.1), "own": lambda x, y: np.exp(x @ y.T)}
 
 
 def nearest(squares, k):
@@ -191,7 +191,7 @@ def test_the_linear_kernel_gives_plain_weights():
     X = np.load(ORACLES / "klle.npz")["X"]
     idx = others(cdist(X, X), 8)
     plain = weights_of(local_grams(X, X, idx))
-    for kernel in (Kernel("poly", 1.0, 1, 0.0), lambda x, y: x @ y, Kernel("cosine")):  # rows are of unit size
+    for kernel in (Kernel("poly", 1.0, 1, 0.0), lambda x, y: x @ y.T, Kernel("cosine")):  # rows are of unit size
         np.testing.assert_allclose(weights_of(local_grams(X, X, idx, kernel)), plain, atol=1e-12)
     np.testing.assert_allclose(weights_of(grams_of_kernel(X @ X.T, idx)), plain, atol=1e-12)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from data import roll
+from scipy.spatial.distance import cdist
 
 from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load, methods
 from scalemani.errors import ScalemaniError
@@ -17,6 +18,7 @@ pytestmark = [
     pytest.mark.usefixtures("quick_calibration"),
 ]
 X, T = roll(200), roll(20, seed=1)
+KERNEL = [np.exp(-0.01 * cdist(rows, X, "sqeuclidean")) for rows in (X, T)]
 OWN = {"isomap", "kernel-isomap", "isometric-projection", "lle", "laplacian-eigenmaps"}
 KINDS = [
     "isomap",
@@ -29,6 +31,7 @@ KINDS = [
     "by landmarks",
     "lle",
     "kernel lle",
+    "lle of values",
     "lle by landmarks",
     "laplacian-eigenmaps",
     "normalised",
@@ -55,6 +58,7 @@ def estimator(kind, toy, store=None, **given):
         "by landmarks": (IsometricProjection, {"landmarks": 40}),
         "lle": (LLE, {}),
         "kernel lle": (LLE, {"kernel": "rbf"}),
+        "lle of values": (LLE, {"kernel": "precomputed"}),
         "lle by landmarks": (LLE, {"landmarks": 40}),
         "laplacian-eigenmaps": (LaplacianEigenmaps, {}),
         "normalised": (LaplacianEigenmaps, {"normalized": True, "weights": "gaussian"}),
@@ -70,10 +74,15 @@ def kind(request):
     return request.param
 
 
+def data(kind):
+    """Training rows and new ones, or their kernel values."""
+    return KERNEL if kind == "lle of values" else (X, T)
+
+
 @pytest.fixture(scope="module")
 def made(kind, toy, tmp_path_factory):
     """An undisturbed run of each."""
-    return estimator(kind, toy, tmp_path_factory.mktemp(kind) / "run.zarr").fit(X)
+    return estimator(kind, toy, tmp_path_factory.mktemp(kind) / "run.zarr").fit(data(kind)[0])
 
 
 def numbers(store):
@@ -97,7 +106,7 @@ def test_a_fit_that_is_stopped_at_every_stage_ends_with_the_same_bits(kind, toy,
 
     for _ in range(20):
         try:
-            model = estimator(kind, toy, tmp_path / "r", progress=stop).fit(X)
+            model = estimator(kind, toy, tmp_path / "r", progress=stop).fit(data(kind)[0])
             break
         except Stop:
             if (tmp_path / "r").exists():
@@ -127,7 +136,8 @@ def test_a_fit_that_is_refused_or_stopped_leaves_a_model_the_method_that_it_is_o
     assert type(load(store)) is Isomap
 
 
-def test_a_row_is_placed_as_in_its_batch_and_a_training_row_where_it_is(made):
+def test_a_row_is_placed_as_in_its_batch_and_a_training_row_where_it_is(kind, made):
+    X, T = data(kind)
     placed = made.transform(T)
     assert placed.shape == (len(T), made._n_features_out)
     for row in (0, 7, 19):
@@ -137,7 +147,7 @@ def test_a_row_is_placed_as_in_its_batch_and_a_training_row_where_it_is(made):
 
 
 def test_its_plan_names_the_step_that_holds_most(kind, toy):
-    plan = estimator(kind, toy).plan(X)
+    plan = estimator(kind, toy).plan(data(kind)[0])
     assert plan.memory_peak >= 0 and plan.memory_stage in plan.memory
     assert all(held >= 0 for parts in plan.memory.values() for held in parts.values())
     titles = [step.in_memory[1] for step in plan.steps if step.in_memory[0] in plan.memory]
@@ -178,11 +188,12 @@ def test_what_its_model_is_of_is_mended_to_the_bits_that_were_there(made, tmp_pa
     assert numbers(run) == numbers(made.store_)
 
 
-def test_a_copy_is_loaded_and_answers_the_same(made, tmp_path):
+def test_a_copy_is_loaded_and_answers_the_same(kind, made, tmp_path):
     made.export(tmp_path / "copy")
     copy = load(tmp_path / "copy")
     assert type(copy) is type(made)
     assert np.array_equal(copy.embedding_, made.embedding_)
+    T = data(kind)[1]
     assert np.array_equal(copy.transform(T), made.transform(T))
     assert copy.spectrum_ == made.spectrum_
     given = {"store", "progress", "keep_distances"}

@@ -12,6 +12,7 @@ largest angle between both planes, and the share of the true sheet's variance th
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -22,12 +23,23 @@ from data import flat, ring, roll
 from sklearn.manifold import LocallyLinearEmbedding
 from sklearn.svm import SVC
 
-from scalemani import LLE, load
+from scalemani import LLE, choose_kernel, load
 from scalemani.embedding import reconstruction
-from scalemani.embedding.kernel_functions import local_grams
-from scalemani.errors import DisconnectedGraphError, DoesNotFitError, ScalemaniError, ScalemaniWarning
+from scalemani.embedding.kernel_functions import Kernel, local_grams
+from scalemani.errors import (
+    DisconnectedGraphError,
+    DoesNotFitError,
+    OutOfReachWarning,
+    ScalemaniError,
+    ScalemaniWarning,
+    StoreMismatchError,
+)
+from scalemani.integrity import verify
 from scalemani.methods.words import landmark_rows_of
+from scalemani.neighbors.choice import SearchStrategy, choose_search
 from scalemani.steps import pairs, weights
+from scalemani.steps.inputs import KernelInput
+from scalemani.steps.listed import KernelSearch
 
 NEAR_CHANCE = "ignore:the next eigenvalue"
 ORACLES = Path(__file__).parent.parent / "oracles"
@@ -357,7 +369,7 @@ SOME = np.random.default_rng(0).normal(size=(60, 4))
     ("given", "message"),
     [
         ({"kernel": "rfb"}, "kernel='rfb': did you mean 'rbf'"),
-        ({"kernel": "sigmoid"}, "allowed are 'linear', 'rbf', 'poly', None"),
+        ({"kernel": "sigmoid"}, "allowed are 'linear', 'rbf', 'poly', 'precomputed', None or a function of two"),
         ({"scale": "whitend"}, "scale='whitend': did you mean 'whitened'"),
         ({"reg": -1}, "reg=-1: a number from 0 on"),
         ({"reg": float("nan")}, "reg=nan"),
@@ -425,3 +437,172 @@ def test_a_row_alone_is_left_out_or_told_of():
         LLE(5, 2, graph="mutual").fit(np.vstack([SOME, [[50.0] * 4]]))
     model = LLE(5, 2, graph="mutual", disconnected="largest").fit(np.vstack([SOME, [[50.0] * 4]]))
     assert 60 not in model.kept_ and np.isnan(model.embedding_[60]).all()
+
+
+# ---- given kernel values, and kernel functions ---------------------------------------------------------
+
+
+def linear(x, y):
+    return x @ y.T
+
+
+def poly(x, y):
+    return (x @ y.T + 1.0) ** 2
+
+
+def rbf(x, y):
+    return np.exp(-0.3 * ((x[:, None] - y) ** 2).sum(axis=2))
+
+
+SHEET, BESIDE = ROLL / 8, NEW / 8
+BUILT_IN = {
+    linear: {"kernel": "linear"},
+    poly: {"kernel": "poly", "degree": 2, "coef0": 1},
+    rbf: {"kernel": "rbf", "gamma": 0.3},
+}
+
+
+def with_own(kernel, new, rows):
+    """K(t, x), and K(t, t) in one more column."""
+    return np.column_stack([kernel(new, rows), np.diagonal(kernel(new, new))])
+
+
+@pytest.fixture(scope="module", params=BUILT_IN, ids=lambda kernel: kernel.__name__)
+def both(request):
+    """A kernel, and the fit by its name."""
+    return request.param, LLE(8, 2, **BUILT_IN[request.param]).fit(SHEET)
+
+
+def test_given_kernel_values_make_the_map_of_their_kernel(both, tmp_path):
+    kernel, expected = both
+    LLE(8, 2, kernel="precomputed", store=tmp_path / "run").fit(kernel(SHEET, SHEET))
+    model = load(tmp_path / "run")
+    assert np.array_equal(by_point(model)[0], by_point(expected)[0])
+    assert_close(by_point(model)[1], by_point(expected)[1], 1e-9)
+    np.testing.assert_allclose(model.spectrum_["eigenvalues"], expected.spectrum_["eigenvalues"], rtol=1e-6)
+    signs = np.sign((model.embedding_ * expected.embedding_).sum(axis=0))
+    np.testing.assert_allclose(model.embedding_ * signs, expected.embedding_, atol=1e-6)
+    T = with_own(kernel, BESIDE, SHEET)
+    placed = model.transform(T)
+    np.testing.assert_allclose(placed * signs, expected.transform(BESIDE), atol=1e-6)
+    np.testing.assert_array_equal(np.asarray(model.transform(da.from_array(T, chunks=(4, 50)))), placed)
+    assert all(np.array_equal(model.transform(T[i : i + 1])[0], placed[i]) for i in range(len(T)))
+    np.testing.assert_array_equal(model.transform(kernel(SHEET, SHEET)), model.embedding_)
+    assert model.transform(T[:0]).shape == (0, 2) and not verify(str(tmp_path / "run")).faults
+
+
+def test_a_rows_value_to_itself_is_known_or_asked_for():
+    """It is in the ridge of the row's weights: of a Gaussian kernel it is 1, of others it is the user's to say."""
+    gaussian, other = (LLE(8, 2, kernel="precomputed").fit(kernel(SHEET, SHEET)) for kernel in (rbf, poly))
+    T = with_own(rbf, BESIDE, SHEET)
+    np.testing.assert_array_equal(gaussian.transform(T[:, :-1]), gaussian.transform(T))
+    message = r"kernel values of row 3 to 300 .* not that to itself.* give K\(t, t\) in one more column, the last$"
+    with pytest.raises(ScalemaniError, match=message):
+        other.transform(np.vstack([poly(SHEET[:3], SHEET), poly(BESIDE, SHEET)]))
+    with pytest.raises(ScalemaniError, match=r"larger than the mean of .* no kernel's is"):
+        gaussian.transform(3 * T[:, :-1])
+    with pytest.raises(ScalemaniError, match=r"X has 302 features, .* expecting 300 features as input \(or 301\)"):
+        other.transform(np.ones((2, 302)))
+
+
+def test_a_kernel_function_makes_the_map_of_its_name(both, tmp_path):
+    kernel, expected = both
+    LLE(8, 2, kernel=kernel, store=tmp_path / "run").fit(SHEET)
+    model = load(tmp_path / "run")
+    assert model.kernel is kernel and kernel.__name__ in model._run.method.words.title(model.spectrum_, "")
+    assert_close(by_point(model)[1], by_point(expected)[1], 1e-9)
+    assert_close(model.embedding_, expected.embedding_)
+    placed = model.transform(BESIDE)
+    assert_close(placed, expected.transform(BESIDE))
+    assert all(np.array_equal(model.transform(BESIDE[i : i + 1])[0], placed[i]) for i in range(len(placed)))
+    with pytest.raises(StoreMismatchError):
+        LLE(8, 2, kernel=lambda x, y: 2 * kernel(x, y), store=tmp_path / "run").fit(SHEET)
+
+
+def test_a_kernels_neighbours_are_no_work_for_an_index():
+    """However many rows there are: NN-descent knows no such distances."""
+    many = SimpleNamespace(n_rows=10**6, prepared=SimpleNamespace(width=100, count=10**6), low=False, method="brute")
+    for search in (KernelSearch(SHEET, Kernel("poly"), None), KernelInput(VALUES)._search):
+        many.form, many.rows = search.form, SHEET
+        assert choose_search(many, "auto", 8, 0, None).strategy == SearchStrategy.EXACT
+
+
+def test_a_kernel_function_is_given_dense_rows():
+    X = np.where(np.abs(SHEET) < 0.1, 0.0, SHEET)
+    dense, sparse = LLE(8, 2, kernel=poly).fit(X), LLE(8, 2, kernel=poly).fit(sp.csr_array(X))
+    np.testing.assert_array_equal(sparse.embedding_, dense.embedding_)
+    np.testing.assert_array_equal(sparse.transform(sp.csr_array(BESIDE)), dense.transform(BESIDE))
+
+
+class Counting:
+    calls = 0
+
+    def __call__(self, x, y):
+        self.calls += 1
+        return x @ y.T
+
+
+VALUES = rbf(SHEET, SHEET)
+
+
+@pytest.mark.parametrize(
+    ("X", "given", "message"),
+    [
+        (SHEET, {"kernel": lambda x, y: x @ y.T + np.arange(len(x))[:, None]}, "is not symmetric"),
+        (SHEET, {"kernel": lambda x, y: (x - x.mean(axis=0)) @ (y - x.mean(axis=0)).T}, "in other blocks"),
+        (SHEET, {"kernel": lambda x, y: -(x @ y.T)}, "moduli are negative on 200 rows, so it is no kernel"),
+        (SHEET, {"kernel": lambda x, y: x @ y.T + np.inf}, "gives values that are not finite"),
+        (SHEET, {"kernel": lambda x, y: float(x[0] @ y[0])}, r"of shape \(\) for 200 and 200 rows"),
+        (SHEET, {"kernel": lambda x, y: linear(x, y).astype(np.float32)}, "gives float32 .*float64 numbers"),
+        (SHEET, {"kernel": Counting()}, "changes what it uses when it is called"),
+        (SHEET, {"kernel": linear, "gamma": 2.0}, "gamma=2.0 with kernel=.*it is for other kernels"),
+        (SHEET, {"kernel": linear, "metric": "cosine"}, "metric='cosine' with kernel="),
+        (SHEET, {"kernel": linear, "knn": "nndescent"}, "knn='nndescent' with kernel=.*use 'exact' or 'auto'"),
+        (SHEET, {"kernel": linear, "landmarks": 20}, "kernel=.* with landmarks"),
+        (SHEET, {"kernel": "precomputed"}, r"shape \(300, 3\); values of all pairs"),
+        (sp.csr_array(VALUES), {"kernel": "precomputed"}, "X is sparse"),
+        (VALUES + np.triu(VALUES, 1), {"kernel": "precomputed"}, "is not symmetric"),
+        (1 - VALUES, {"kernel": "precomputed"}, "larger than the mean of the two on the diagonal"),
+        (np.tanh(3 * linear(SHEET, SHEET) - 1) + 2 * np.eye(300), {"kernel": "precomputed"}, "so it is no kernel"),
+        (VALUES, {"kernel": "precomputed", "metric": "cosine"}, "metric='cosine' with kernel='precomputed'"),
+        (VALUES, {"kernel": "precomputed", "landmarks": 20}, "kernel='precomputed' with landmarks"),
+        (SHEET + 1e7, {"kernel": "poly"}, "kernel='poly': .*rounding is a share .* have the mean subtracted"),
+        (SHEET + 1e7, {"kernel": poly}, "kernel='poly': .*rounding is a share .* have the mean subtracted"),
+        (poly(SHEET + 1e5, SHEET + 1e5), {"kernel": "precomputed"}, "rounding is a share .*: make K of rows"),
+    ],
+)
+def test_what_is_no_kernel_is_refused_in_one_line_before_any_file(X, given, message, tmp_path):
+    with pytest.raises(ScalemaniError, match=message) as caught:
+        LLE(**{"n_neighbors": 5, "store": tmp_path / "run", **given}).fit(X)
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_values_that_only_a_kernels_differences_have_are_taken():
+    """-|x - y|² is none by itself; squared distances and weights are those of the rows."""
+
+    def squares(x, y):
+        return -((x[:, None] - y) ** 2).sum(axis=2)
+
+    assert_close(by_point(LLE(8, 2, kernel=squares).fit(SHEET))[1], by_point(LLE(8, 2).fit(SHEET))[1], 1e-9)
+    LLE(8, 2, kernel="poly").fit(SHEET + 10)  # digits enough
+
+
+@pytest.mark.filterwarnings("ignore:the neighbour lists lead", NEAR_CHANCE)
+def test_rows_beyond_the_reach_of_a_kernel_are_told_of():
+    far = BESIDE[:2] + 100
+    for model, T in (
+        (LLE(8, 2, kernel=rbf).fit(SHEET), far),
+        (LLE(8, 2, kernel="precomputed").fit(rbf(SHEET, SHEET)), rbf(far, SHEET)),
+    ):
+        with pytest.warns(OutOfReachWarning, match="which of these are neighbours is chance"):
+            model.transform(T)
+    with pytest.warns(ScalemaniWarning, match="which points are neighbours is chance; give a wider kernel"):
+        LLE(8, 2, kernel=lambda x, y: rbf(1e3 * x, 1e3 * y), disconnected="largest").fit(SHEET[:60])
+
+
+def test_kernels_are_chosen_among_functions():
+    y = np.arange(300) % 2
+    choice = choose_kernel(SHEET, y, [poly, "linear"], 8, folds=2)
+    assert [one.name for one in choice.tried] == ["poly", "linear"] and "poly" in str(choice)
+    with pytest.raises(ScalemaniError, match="kernel='precomputed': kernels are tried on rows of features"):
+        choose_kernel(SHEET, y, {"kernel": "precomputed"})
