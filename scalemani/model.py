@@ -131,7 +131,7 @@ class Run:
         """
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
-                self._check_current()
+                self.check_current()
                 named = NamesRecord(features=names)
                 RunStore(self.store.path).guarded(writer.check).finish(named)
             self._names = named
@@ -156,7 +156,7 @@ class Run:
 
         Raises ScalemaniError: If rows are not row numbers, or D was given and these rows of it are not kept.
         """
-        self._check_current()
+        self.check_current()
         total = len(self.vertex)
         vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
@@ -182,7 +182,7 @@ class Run:
     @property
     def _key(self) -> ModelKey:
         """What names this fitted model in any process: path, run, solution, projection, a metric's module."""
-        self._check_current()
+        self.check_current()
         module = module_of(self._metric) if is_function_name(self._metric) else ""
         form = self.fitted.fields["projection"]
         return (self.store.path, self._id, self._revision, form, module, self.method.projector)
@@ -191,7 +191,7 @@ class Run:
     def _metric(self) -> str:
         return self.store.needed(NeighborsRecord).fields.metric
 
-    def _check_current(self) -> None:
+    def check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
         if not open_location(self.store.path).is_dir():
             raise ScalemaniError(
@@ -291,7 +291,7 @@ class Run:
         Raises ScalemaniError: If something is at `path`.
         """
         path = named(path, "path")
-        self._check_current()
+        self.check_current()
 
         def more(folder: Any) -> None:
             for step in self.steps:

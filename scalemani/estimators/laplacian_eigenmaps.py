@@ -70,6 +70,8 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
         """Commute times between rows of X, by solves with the graph's Laplacian; exact.
 
+        The first call makes a sparse factor, which stays in memory as long as the model.
+
         Parameters
         ----------
         rows, columns : array-like of int

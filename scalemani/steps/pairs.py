@@ -129,10 +129,7 @@ class Axes(Step):
                 f"({found.eigenvalues[-1]:.4g}): which of the two is shown is chance; try another number of axes"
             )
         if not np.isfinite(found.coordinates).all():
-            what = f"time={fields.time}: an eigenvalue is negative; give a whole time, or fewer axes"
-            raise ScalemaniError(
-                what if fields.alpha is not None else "axes of eigenvalue 0 have no length; ask for fewer"
-            )
+            raise ScalemaniError("axes of eigenvalue 0 have no length; ask for fewer")
         for sentence in said:
             warn(sentence, ScalemaniWarning)
         store.write_array(COORDINATES, found.coordinates)
@@ -303,8 +300,7 @@ class LaplacianAxes(Axes):
         p, seed, degree = fields.n_components, fields.random_state, degrees(affinity)
         numbers: dict[str, Any] = {"sigma": sigma or 0.0}
         if fields.alpha is not None:
-            with np.errstate(invalid="ignore"):  # roots of negative eigenvalues are refused
-                pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
+            pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
             return Found(pairs.values, pairs.next_value, pairs.vectors, None, numbers)
         if Z is not None:
             mass = degree if fields.normalized else None

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from data import roll
+from data import ring, roll
+from scipy.spatial.distance import pdist
 
 from scalemani import LLE, LaplacianEigenmaps
 from scalemani.embedding.reconstruction import reconstruction
@@ -76,10 +77,29 @@ def test_other_weights_need_no_neighbour_lists(tmp_path):
     assert not verify(str(tmp_path / "run")).damaged
 
 
-def test_a_broken_time_of_negative_eigenvalues_is_refused(tmp_path):
-    few = np.random.default_rng(0).normal(size=(12, 3))
-    with pytest.raises(ScalemaniError, match=r"time=0.5: an eigenvalue is negative; give a whole time"):
-        LaplacianEigenmaps(n_neighbors=5, n_components=10, alpha=1, time=0.5).fit(few)
+def test_powers_of_eigenvalues_that_are_no_lengths_are_refused_with_what_helps():
+    few, all_pairs = np.random.default_rng(0).normal(size=(12, 3)), sp.csr_array(1.0 - np.eye(8))
+    many = {"n_neighbors": 5, "n_components": 2, "alpha": 1}
+    graph = {"metric": "precomputed", "alpha": 0}
+    for X, given, message in (
+        (
+            ring(40),
+            {"n_neighbors": 2, "n_components": 39, "alpha": 0, "time": 0.5},
+            r"time=0.5: eigenvalue -0\.\S+ of axis \d+ is negative.*give a whole time, or ask",
+        ),
+        (few, {**many, "time": 1e6}, r"time=1000000: eigenvalue 0\.\d+ of axis 2 .* as good as 0"),
+        (all_pairs, graph, r"time=1: eigenvalue \S+ of axis 1 is rounding of 0; give other neighbours"),
+    ):
+        with pytest.raises(ScalemaniError, match=message) as caught:
+            LaplacianEigenmaps(**given).fit(X)
+        assert "\n" not in str(caught.value)
+        if "give a time of" in str(caught.value):
+            most = float(str(caught.value).split()[-3])
+            squares = pdist(LaplacianEigenmaps(**{**given, "time": most}).fit(X).embedding_) ** 2
+            assert squares.min() > 0
+    still = LaplacianEigenmaps(**{**many, "time": 0}).fit(few)
+    assert np.isfinite(still.embedding_).all() and np.ptp(still.embedding_, axis=0).min() > 0.1
+    assert np.isfinite(LaplacianEigenmaps(**graph, time=0).fit(all_pairs).embedding_).all()
 
 
 @pytest.mark.parametrize("given", [{"reg": 1e-15}, {"reg": 1e-9, "landmarks": 300}])
