@@ -215,12 +215,15 @@ class Run:
         With `kept`, finished blocks are kept and found there (not those of a lazy result).
 
         Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
+        Warns by OutOfReachWarning: Once, if rows lie so far from all training points that coordinates say little.
         """
         T = self._test_set(T)
         if hasattr(T, "rechunk"):
             return self._lazy(T)
         with self._cluster(scheduler, T) as cluster:
-            pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
+            placing = Placing(self._key, T, cluster, kept, report)
+            pieces = [rows for _, rows in placing.groups()]
+        placing.warn()
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         self._warn_of_lost(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
@@ -253,6 +256,7 @@ class Run:
                 lost += int(np.isnan(rows).any(axis=1).sum())
             kept.check()
             array.finish(out)
+        placing.warn()
         self._warn_of_lost(lost, total)
         return open_output(out)
 

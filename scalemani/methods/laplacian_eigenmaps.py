@@ -12,7 +12,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.laplacian import Resistances, degrees
 from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
-from scalemani.methods.lle import span_of
+from scalemani.methods.lle import span_of, tell_of_far_rows
 from scalemani.methods.sibling_arguments import LaplacianParameters
 from scalemani.methods.sibling_words import LaplacianWords
 from scalemani.parameters import Parameters
@@ -64,6 +64,7 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
     )
     found = Projector(store, trained(store), placer)
     found.lost = "no weights to the training points by which they could be placed"
+    tell_of_far_rows(found, store)
     return found
 
 

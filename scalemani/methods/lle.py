@@ -4,21 +4,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
 from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
-from scalemani.projection.by_neighbors import BySpan, Rebuilt
+from scalemani.projection.by_neighbors import MOST_WEIGHT, BySpan, Rebuilt
+from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.listed import KernelSearch, ListedRows, searched_by
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
-from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
+from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, longest_edge, weights_of_landmarks
 from scalemani.steps.records import DataRecord, NeighborsRecord
 from scalemani.steps.weights import Weights, found_weights, rows_in
 from scalemani.storage.run import RunStore
+
+FAR = 2.0  # times how far training rows are apart, beyond which new rows are told of
 
 
 class LLEMethod(Method):
@@ -50,7 +55,15 @@ def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
     rows = rows_in(store)
     kernel = searched_by(rows, state.fields)
     search = None if kernel is None else KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
-    return Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"), search)
+    found = Rebuilt(store, trained(store), find, store.read_array(COORDINATES), store.read_array("order"), search)
+    tell_of_far_rows(found, store, f", or rebuilt from some by weights above {MOST_WEIGHT:g}")
+    return found
+
+
+def tell_of_far_rows(found: Projector, store: RunStore, more: str = "") -> None:
+    """Have a projector tell of rows that are far from all training rows, beside how far these are apart."""
+    found.reach = FAR * longest_edge(store) or np.inf
+    found.far = f"more than {found.reach:.3g} away from all training rows, twice the graph's longest edge{more}"
 
 
 def _weights(rows: Any, targets: Any, listed: Any, *, fields: Any, gamma: float) -> Any:
@@ -62,4 +75,6 @@ def span_of(store: RunStore) -> BySpan:
     chosen, metric = store.read_array(LANDMARKS), store.needed(NeighborsRecord).fields.metric
     check = None if is_function_name(metric) else domain_check(metric)
     weigh = partial(weights_of_landmarks, store, chosen)
-    return BySpan(store.needed(DataRecord).fields.n_features, rows_in(store), weigh, store.read_array(MAP), check)
+    within, n_features = store.needed(PairsRecord).reach, store.needed(DataRecord).fields.n_features
+    reach = np.inf if within is None else FAR * max(within, longest_edge(store))
+    return BySpan(n_features, rows_in(store), weigh, store.read_array(MAP), check, reach)

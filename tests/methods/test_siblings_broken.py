@@ -1,15 +1,19 @@
 """What went wrong once in methods that read neighbours and no distances, each with its right value."""
 
+import re
+import warnings
+
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from data import ring, roll
-from scipy.spatial.distance import pdist
 
 from scalemani import LLE, LaplacianEigenmaps
 from scalemani.embedding.reconstruction import reconstruction
-from scalemani.errors import ScalemaniError, ScalemaniWarning, SolverError, StoreMismatchError
+from scalemani.errors import OutOfReachWarning, ScalemaniError, ScalemaniWarning, SolverError, StoreMismatchError
 from scalemani.integrity import repair, verify
+from scalemani.projection import long
 
 pytestmark = pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")
 X = roll(300)
@@ -95,8 +99,8 @@ def test_powers_of_eigenvalues_that_are_no_lengths_are_refused_with_what_helps()
         assert "\n" not in str(caught.value)
         if "give a time of" in str(caught.value):
             most = float(str(caught.value).split()[-3])
-            squares = pdist(LaplacianEigenmaps(**{**given, "time": most}).fit(X).embedding_) ** 2
-            assert squares.min() > 0
+            model = LaplacianEigenmaps(**{**given, "time": most}).fit(X)
+            assert (model.embedding_**2).max(axis=0).min() > 0
     still = LaplacianEigenmaps(**{**many, "time": 0}).fit(few)
     assert np.isfinite(still.embedding_).all() and np.ptp(still.embedding_, axis=0).min() > 0.1
     assert np.isfinite(LaplacianEigenmaps(**graph, time=0).fit(all_pairs).embedding_).all()
@@ -117,3 +121,50 @@ def test_small_things():
         LLE(kernel="poly", metric="cosine").fit(X)
     sparse = sp.random(300, 50, density=0.2, random_state=0, format="csr")
     assert np.isfinite(LLE(kernel="poly", degree=2).fit(sparse).eigenvalues_).all()
+
+
+FORMS = {
+    "lle": (LLE, {}),
+    "kernel": (LLE, {"kernel": "poly"}),
+    "lle by landmarks": (LLE, {"landmarks": 60}),
+    "laplacian": (LaplacianEigenmaps, {}),
+    "laplacian by landmarks": (LaplacianEigenmaps, {"landmarks": 60}),
+    "all are landmarks": (LaplacianEigenmaps, {"landmarks": 300}),
+}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("form", FORMS)
+def test_new_rows_far_from_all_training_rows_are_told_of_once(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(long, "ROWS_A_PIECE", 16)  # rows in many tasks
+    kind, given = FORMS[form]
+    model = kind(10, 2, **given).fit(X)
+    near, far = roll(100, seed=1), X[:7] + 1e3 * np.arange(1, 8)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.transform(np.vstack([X, near]))
+    T = np.vstack([near[:40], far, near[40:]])
+    said = r"^7 of 107 rows of X \(40, 41, 42, 43, 44 and 2 more\) are more than \S+ away from all (training|landm)"
+    for place in (model.transform, lambda rows: model.transform_to(rows, str(tmp_path / "out.zarr"))):
+        with pytest.warns(OutOfReachWarning, match=said) as caught:
+            place(T)
+        assert len(caught) == 1 and "\n" not in str(caught[0].message)
+    lazy = model.transform(da.from_array(T, chunks=(45, 3)))
+    with pytest.warns(OutOfReachWarning, match=r"^5 of 45 rows of X \(40, 41, 42, 43, 44\)"):
+        lazy.compute(scheduler="synchronous")
+
+
+@pytest.mark.filterwarnings("default")
+def test_rows_that_are_extrapolated_by_large_weights_are_told_of():
+    steps = np.concatenate([np.full(20, 0.05), np.full(6, 1e-3)]).cumsum()
+    line = np.c_[steps, steps**2]
+    model = LLE(2, 1, reg=1e-9).fit(line)
+    for beyond, said in (
+        (1e-3, ""),
+        (0.05, r"1 of 1 rows of X \(0\) are .*, or rebuilt from some by weights above 10"),
+    ):
+        new = np.array([[steps[-1] + beyond, (steps[-1] + beyond) ** 2]])  # nearer than the longest edge
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.transform(new)
+        assert len(caught) == bool(said) and all(re.match(said, str(one.message)) for one in caught)
