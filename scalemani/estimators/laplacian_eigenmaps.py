@@ -33,7 +33,7 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     time : float, default 1
         Steps of the diffusion: axis a is multiplied by its eigenvalue to this power.
     landmarks : int or array-like of int, optional
-        The map in the span of so many points' weights.
+        The map in the span of so many points' weights, which are Euclidean: no other metric goes with it.
 
     Attributes
     ----------

@@ -215,7 +215,7 @@ def longest_edge(store: RunStore) -> float:
 
 
 def weights_of_landmarks(store: RunStore, chosen: I64, targets: Any = None) -> tuple[csr_array, F64]:
-    """Z: weights of the training points, or of `targets`, of the landmarks nearest to them; and how near the first is."""
+    """Z: weights of the training points, or of `targets`, of the landmarks nearest to them; and how near one is."""
     rows, order = rows_in(store), store.read_array("order")
     of = rows[order[chosen]]
     known = targets is None

@@ -168,3 +168,32 @@ def test_rows_that_are_extrapolated_by_large_weights_are_told_of():
             warnings.simplefilter("always")
             model.transform(new)
         assert len(caught) == bool(said) and all(re.match(said, str(one.message)) for one in caught)
+
+
+@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps])
+def test_landmarks_go_with_the_euclidean_metric_alone(kind, tmp_path):
+    def city(x, y):
+        return np.abs(x - y).sum()
+
+    for metric in ("manhattan", "cosine", "sqeuclidean", ("minkowski", {"p": 3}), city):
+        name, params = metric if isinstance(metric, tuple) else (metric, None)
+        with pytest.raises(ScalemaniError, match=r"landmarks with metric='.*Euclidean geometry; use metric=") as caught:
+            kind(10, 2, landmarks=60, metric=name, metric_params=params, store=tmp_path / "run").fit(X)
+        assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+    expected = kind(10, 2, landmarks=60).fit(X).embedding_
+    for params in (None, {"p": 2}):
+        found = kind(10, 2, landmarks=60, metric="minkowski", metric_params=params).fit(X).embedding_
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_weights_are_euclidean_among_the_neighbours_of_any_metric():
+    """As the docstring says."""
+    model = LLE(6, 2, metric="manhattan").fit(X)
+    order, idx = model._run.store.read_array("order"), model._run.store.read_array("weights_indices")
+    for vertex in (0, 17):
+        listed, own = order[idx[6 * vertex : 6 * vertex + 6]], order[vertex]
+        assert set(listed) == set(np.argsort(np.abs(X - X[own]).sum(axis=1))[1:7])
+        C = (X[listed] - X[own]) @ (X[listed] - X[own]).T
+        expected = np.linalg.solve(C + 1e-3 * np.trace(C) * np.eye(6), np.ones(6))
+        found = model._run.store.read_array("weights_values")[6 * vertex : 6 * vertex + 6]
+        np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-9)
