@@ -197,3 +197,20 @@ def test_weights_are_euclidean_among_the_neighbours_of_any_metric():
         expected = np.linalg.solve(C + 1e-3 * np.trace(C) * np.eye(6), np.ones(6))
         found = model._run.store.read_array("weights_values")[6 * vertex : 6 * vertex + 6]
         np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps])
+def test_data_arrays_go_in_and_come_out(kind, tmp_path):
+    xr = pytest.importorskip("xarray")
+    import scalemani.xarray as wrapped
+
+    da = xr.DataArray(X, dims=("row", "axis"), coords={"row": np.arange(300) * 2})
+    name, tells = {LLE: ("lle", {"reg"}), LaplacianEigenmaps: ("laplacian_eigenmaps", {"sigma", "alpha"})}[kind]
+    found = getattr(wrapped, name)(da.T, "row", n_neighbors=8, store=str(tmp_path / "run"))
+    model = kind(8).fit(X)
+    assert (
+        found.name == name and found.dims == ("row", "component") and {*found.attrs} == {*tells, "eigenvalues", "store"}
+    )
+    np.testing.assert_array_equal(found.values, model.embedding_)
+    np.testing.assert_array_equal(found["row"], da["row"])
+    np.testing.assert_array_equal(wrapped.transform(str(tmp_path / "run"), da[:5]).values, model.transform(X[:5]))
