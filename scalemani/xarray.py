@@ -77,7 +77,7 @@ def laplacian_eigenmaps(da: Any, dim: str | None = None, **parameters: Any) -> A
     """Embed the samples of a DataArray by Laplacian eigenmaps, or with `alpha` by a diffusion map.
 
     Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.LaplacianEigenmaps`; the result is
-    named "laplacian_eigenmaps" and has "sigma" and "alpha" in the place of the constant.
+    named "laplacian_eigenmaps" and has "sigma" and "alpha", where there are any, in the place of the constant.
     """
     return _embed(LaplacianEigenmaps, da, dim, parameters)
 
@@ -90,7 +90,11 @@ def _embed(estimator: Any, da: Any, dim: str | None, parameters: dict[str, Any],
     told = "additive_constant", "correction", "ridge", "reg", "sigma", "alpha"
     found.attrs = {
         "eigenvalues": model.eigenvalues_,
-        **{name: str(value) if value is None else value for name, value in model.spectrum_.items() if name in told},
+        **{
+            name: str(value) if value is None else value
+            for name, value in model.spectrum_.items()
+            if name in told and (value is not None or name not in ("sigma", "alpha"))
+        },
         **({} if model.store is None else {"store": str(model.store_)}),
     }
     return found

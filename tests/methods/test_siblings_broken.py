@@ -205,9 +205,9 @@ def test_data_arrays_go_in_and_come_out(kind, tmp_path):
     import scalemani.xarray as wrapped
 
     da = xr.DataArray(X, dims=("row", "axis"), coords={"row": np.arange(300) * 2})
-    name, tells = {LLE: ("lle", {"reg"}), LaplacianEigenmaps: ("laplacian_eigenmaps", {"sigma", "alpha"})}[kind]
-    found = getattr(wrapped, name)(da.T, "row", n_neighbors=8, store=str(tmp_path / "run"))
-    model = kind(8).fit(X)
+    name, tells = {LLE: ("lle", {"reg": 1e-2}), LaplacianEigenmaps: ("laplacian_eigenmaps", {"alpha": 1.0})}[kind]
+    found = getattr(wrapped, name)(da.T, "row", n_neighbors=8, **tells, store=str(tmp_path / "run"))
+    model = kind(8, **tells).fit(X)
     assert (
         found.name == name and found.dims == ("row", "component") and {*found.attrs} == {*tells, "eigenvalues", "store"}
     )
