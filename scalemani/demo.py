@@ -24,6 +24,7 @@ from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.report.drawing import COLOURS, GREY, NEGATIVE, POSITIVE, Figure, new_figure, png
 from scalemani.report.page import Picture, Section, Table, page
 from scalemani.storage.files import named
+from scalemani.words import aligned as aligned
 from scalemani.words import two_digits
 
 
@@ -326,19 +327,6 @@ def _n_negative(outcome: Outcome) -> int:
     """Negative eigenvalues of the kernel matrix; D is kept in float32, so that the least are rounding."""
     values = outcome.kernel_eigenvalues
     return int((values < -RANK_TOLERANCE * values[-1]).sum())
-
-
-def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
-    """A table as lines of text, the first column to the left and the others to the right.
-
-    >>> aligned(["", "a"], [["x", "10"], ["long", "2"]])
-    ['       a', 'x     10', 'long   2']
-    """
-    widths = [max(len(row[j]) for row in [headings, *rows]) for j in range(len(headings))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(row[j].rjust(widths[j]) for j in range(1, len(row)))])
-        for row in [headings, *rows]
-    ]
 
 
 def _pictures(train: Manifold, test: Manifold, outcomes: dict[str, Outcome]) -> dict[str, Picture]:

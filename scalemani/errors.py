@@ -149,7 +149,7 @@ class UnreachableWarning(ScalemaniWarning):
 
 
 class OutOfReachWarning(ScalemaniWarning):
-    """Rows lie beyond the reach of a Gaussian kernel: where they land says little."""
+    """Rows lie far beyond the training rows, by their edges, weights or kernel: where they land says little."""
 
 
 _BETWEEN = ("scalemani", "sklearn", "joblib", "importlib")  # what may stand between a caller's line and a warning

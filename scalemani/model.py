@@ -130,7 +130,7 @@ class Run:
         """
         if names != self.feature_names:
             with Writer(self.store.path, beats=not self.folder.temporary) as writer:
-                self._check_current()
+                self.check_current()
                 named = NamesRecord(features=names)
                 RunStore(self.store.path).guarded(writer.check).finish(named)
             self._names = named
@@ -155,7 +155,7 @@ class Run:
 
         Raises ScalemaniError: If rows are not row numbers, or D was given and these rows of it are not kept.
         """
-        self._check_current()
+        self.check_current()
         total = len(self.vertex)
         vertices = self.vertex[row_numbers(rows, total)]
         known = vertices >= 0
@@ -181,7 +181,7 @@ class Run:
     @property
     def _key(self) -> ModelKey:
         """What names this fitted model in any process: path, run, solution, projection, a function's module."""
-        self._check_current()
+        self.check_current()
         module = module_of(self._function) if self._function else ""
         form = self.fitted.fields["projection"]
         return (self.store.path, self._id, self._revision, form, module, self.method.projector)
@@ -192,7 +192,7 @@ class Run:
         asked = self.store.needed(NeighborsRecord).fields.metric, self.parameters.get("kernel")
         return next((str(name) for name in asked if is_function_name(name)), "")
 
-    def _check_current(self) -> None:
+    def check_current(self) -> None:
         """Refuse to answer from a store that is gone, or holds another fit by now."""
         if not open_location(self.store.path).is_dir():
             raise ScalemaniError(
@@ -216,12 +216,15 @@ class Run:
         With `kept`, finished blocks are kept and found there (not those of a lazy result).
 
         Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
+        Warns by OutOfReachWarning: Once, if rows lie so far from all training points that coordinates say little.
         """
         T = self._test_set(T)
         if hasattr(T, "rechunk"):
             return self._lazy(T)
         with self._cluster(scheduler, T) as cluster:
-            pieces = [rows for _, rows in Placing(self._key, T, cluster, kept, report).groups()]
+            placing = Placing(self._key, T, cluster, kept, report)
+            pieces = [rows for _, rows in placing.groups()]
+        placing.warn()
         coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
         self._warn_of_lost(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
         return coordinates
@@ -254,6 +257,7 @@ class Run:
                 lost += int(np.isnan(rows).any(axis=1).sum())
             kept.check()
             array.finish(out)
+        placing.warn()
         self._warn_of_lost(lost, total)
         return open_output(out)
 
@@ -297,7 +301,7 @@ class Run:
         Raises ScalemaniError: If something is at `path`.
         """
         path = named(path, "path")
-        self._check_current()
+        self.check_current()
 
         def more(folder: Any) -> None:
             for step in self.steps:

@@ -53,7 +53,7 @@ def parameter(
         check = _one_of(choices)
     if option is not None and option.metavar is None and choices:
         option = option._replace(metavar="|".join(choices))
-    return field(default=default, metadata={"option": option, "check": check, "recorded": recorded})
+    return field(default=default, metadata={"option": option, "check": check, "choices": choices, "recorded": recorded})
 
 
 def _one_of(choices: tuple[str, ...]) -> Check:

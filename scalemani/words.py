@@ -165,3 +165,16 @@ def one_line(error: BaseException, most: int = 200) -> str:
     ('a b', 'EOFError')
     """
     return printable(" ".join(str(error).split())[:most]) or type(error).__name__
+
+
+def aligned(headings: list[str], rows: list[list[str]]) -> list[str]:
+    """A table as lines of text, the first column to the left and the others to the right.
+
+    >>> aligned(["", "a"], [["x", "10"], ["long", "2"]])
+    ['       a', 'x     10', 'long   2']
+    """
+    widths = [max(len(row[j]) for row in [headings, *rows]) for j in range(len(headings))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(row[j].rjust(widths[j]) for j in range(1, len(row)))])
+        for row in [headings, *rows]
+    ]

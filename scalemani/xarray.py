@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from scalemani.errors import ScalemaniError, naming_columns, needed
-from scalemani.estimators import Isomap, IsometricProjection, KernelIsomap, load
+from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods import word_of
 from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
 
-__all__ = ["isomap", "isometric_projection", "kernel_isomap", "transform"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "transform"]
 
 _COMPONENT = "component"
 
@@ -65,15 +65,36 @@ def isometric_projection(da: Any, dim: str | None = None, labels: Any = None, **
     return _embed(IsometricProjection, da, dim, parameters, labels)
 
 
+def lle(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray by locally linear embedding, with the parameters of :class:`scalemani.LLE`.
+
+    Everything else is as in :func:`isomap`; the result is named "lle" and has "reg" in the place of the constant.
+    """
+    return _embed(LLE, da, dim, parameters)
+
+
+def laplacian_eigenmaps(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray by Laplacian eigenmaps, or with `alpha` by a diffusion map.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.LaplacianEigenmaps`; the result is
+    named "laplacian_eigenmaps" and has "sigma" and "alpha", where there are any, in the place of the constant.
+    """
+    return _embed(LaplacianEigenmaps, da, dim, parameters)
+
+
 def _embed(estimator: Any, da: Any, dim: str | None, parameters: dict[str, Any], labels: Any = None) -> Any:
     """All methods: see :func:`isomap`."""
     da = _samples_first(da, dim)
     model = estimator(**parameters).fit(da, labels)
     found = _labelled(da, model.embedding_, model)
-    told = "additive_constant", "correction", "ridge"
+    told = "additive_constant", "correction", "ridge", "reg", "sigma", "alpha"
     found.attrs = {
         "eigenvalues": model.eigenvalues_,
-        **{name: str(value) if value is None else value for name, value in model.spectrum_.items() if name in told},
+        **{
+            name: str(value) if value is None else value
+            for name, value in model.spectrum_.items()
+            if name in told and (value is not None or name not in ("sigma", "alpha"))
+        },
         **({} if model.store is None else {"store": str(model.store_)}),
     }
     return found

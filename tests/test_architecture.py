@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 36_470  # raised by kernel values and kernel functions for LLE, and checks of them
+MOST_LINES_IN_ALL = 36_650  # raised by kernel values and functions for LLE, and by rows beyond reach
 
 
 def test_the_package_does_not_grow():

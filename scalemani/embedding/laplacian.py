@@ -24,6 +24,8 @@ from scalemani.kernel.graph_pairs import GroundedFactor, Pairs, bottom_pairs
 
 WEIGHTS = ("binary", "gaussian")
 SCALES = ("resistance", "ham", "walk")
+LEAST_LENGTH = 1e-150  # of an axis: the squares that distances are made of are 0 below
+ROUNDING = 1e-13  # of the walk's largest eigenvalue, which is 1
 
 
 def degrees(affinity: sp.csr_array) -> F64:
@@ -112,9 +114,12 @@ def diffusion(
 
     affinity (n, n): A with its diagonal (1, for Gaussian weights).
     alpha: How much of the density is divided out: A_ij / (q_i q_j)^α, q = A 1; 1 leaves the geometry alone.
-    time: t.
+    time: t; 0 leaves ψ as it is.
 
     The walk's pairs are 1 - μ of the Laplacian's with the row sums as masses: the same solvers serve.
+
+    Raises ScalemaniError: λ^t is no length of an axis: it is 0 in floating point, or λ is rounding, or negative where t
+        is not whole.
     """
     sums = degrees(affinity) ** -alpha
     rows = np.repeat(sums, np.diff(affinity.indptr))
@@ -123,8 +128,29 @@ def diffusion(
     masses = degrees(even)
     pairs = bottom_pairs(even, masses, n_components, solver, seed, tol)
     values = 1 - pairs.values
+    _check_lengths(values, time)
     psi = fixed_signs(pairs.vectors * np.sqrt(masses.sum() / masses)[:, None])
     return Pairs(values, psi * values**time, 1 - pairs.next_value)
+
+
+def _check_lengths(values: F64, time: float) -> None:
+    """Refuse λ^t that are no lengths of axes."""
+    sizes = np.abs(values)
+    with np.errstate(under="ignore"):
+        short = sizes**time < LEAST_LENGTH
+    lost, rooted = (sizes < ROUNDING) & (time > 0), (values < 0) & (time % 1 != 0)
+    if not (short | lost | rooted).any():
+        return
+    axis = int((lost | rooted).argmax() if (lost | rooted).any() else sizes.argmin())
+    fewer = f"ask for {axis} axes or fewer" if axis else "give other neighbours or weights"
+    if lost[axis]:
+        why, remedy = "is rounding of 0", fewer
+    elif rooted[axis]:
+        why, remedy = "is negative and has no such power", f"give a whole time, or {fewer}"
+    else:
+        most = int(np.log(LEAST_LENGTH) / np.log(sizes[axis]))
+        why, remedy = "to this power is as good as 0", f"give a time of {most} or less"
+    raise ScalemaniError(f"time={time:.15g}: eigenvalue {values[axis]:.3g} of axis {axis + 1} {why}; {remedy}")
 
 
 class Resistances:

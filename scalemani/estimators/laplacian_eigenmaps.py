@@ -33,7 +33,7 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
     time : float, default 1
         Steps of the diffusion: axis a is multiplied by its eigenvalue to this power.
     landmarks : int or array-like of int, optional
-        The map in the span of so many points' weights.
+        The map in the span of so many points' weights, which are Euclidean: no other metric goes with it.
 
     Attributes
     ----------
@@ -69,6 +69,8 @@ class LaplacianEigenmaps(LaplacianArguments, Embedder):
 
     def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
         """Commute times between rows of X, by solves with the graph's Laplacian; exact.
+
+        The first call makes a sparse factor, which stays in memory as long as the model.
 
         Parameters
         ----------

@@ -34,6 +34,9 @@ class LLE(LLEArguments, Embedder):
         What is done where the neighbour lists lead into several sets of points that no list leaves.
     landmarks : int or array-like of int, optional
         The map in the span of so many points' weights: another, smoother map, for clouds whose factor does not fit.
+        Only with the Euclidean metric.
+    metric : str or callable, default "euclidean"
+        Chooses the neighbours, of new points too. Weights that rebuild a point from them are Euclidean with any metric.
 
     Attributes
     ----------

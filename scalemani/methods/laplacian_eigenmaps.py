@@ -1,7 +1,9 @@
 """Laplacian eigenmaps as kernel PCA, the normalised form and diffusion maps."""
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +12,7 @@ from scalemani.aliases import F64, I64
 from scalemani.embedding.laplacian import Resistances, degrees
 from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
-from scalemani.methods.lle import span_of
+from scalemani.methods.lle import span_of, tell_of_far_rows
 from scalemani.methods.sibling_arguments import LaplacianParameters
 from scalemani.methods.sibling_words import LaplacianWords
 from scalemani.parameters import Parameters
@@ -62,7 +64,22 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
     )
     found = Projector(store, trained(store), placer)
     found.lost = "no weights to the training points by which they could be placed"
+    tell_of_far_rows(found, store)
     return found
+
+
+_made: WeakKeyDictionary[Any, Resistances] = WeakKeyDictionary()  # of models, as long as these live
+_making = Lock()
+
+
+def _resistances(run: Any) -> Resistances:
+    """Those of a model, with the factor that the first call makes."""
+    with _making:
+        if run not in _made:
+            found = Resistances(weighted(run.store, run.store.needed(PairsRecord).fields)[0])
+            _ = found.factor
+            _made[run] = found
+        return _made[run]
 
 
 def commute_times(run: Any, rows: ArrayLike, columns: ArrayLike, scale: str) -> F64:
@@ -77,6 +94,6 @@ def commute_times(run: Any, rows: ArrayLike, columns: ArrayLike, scale: str) -> 
         ) from None
     i, j = (run.vertex[part] for part in pairs)
     known, out = (i >= 0) & (j >= 0), np.full(np.shape(i), np.nan)
-    resistances = Resistances(weighted(run.store, run.store.needed(PairsRecord).fields)[0])
-    out[known] = resistances.commute_times(i[known], j[known], scale)
+    run.check_current()
+    out[known] = _resistances(run).commute_times(i[known], j[known], scale)
     return out

@@ -4,28 +4,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from scalemani.embedding.kernel_functions import FunctionKernel
-from scalemani.errors import OutOfReachWarning, warn
+import numpy as np
+
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
 from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
-from scalemani.projection.by_neighbors import BySpan, Rebuilt, RebuiltByKernel
+from scalemani.projection.by_neighbors import MOST_WEIGHT, BySpan, Rebuilt, RebuiltByKernel
+from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.listed import KernelSearch, ListedKernel, ListedRows, searched_by
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
-from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, weights_of_landmarks
+from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, longest_edge, weights_of_landmarks
 from scalemani.steps.records import DataRecord, NeighborsRecord
-from scalemani.steps.weights import GIVEN, Weights, found_weights, is_faint, kernel_of, near_values, rows_in
+from scalemani.steps.weights import GIVEN, Weights, found_weights, kernel_of, rows_in
 from scalemani.storage.run import RunStore
 
-BEYOND = (
-    "some rows have kernel values next to 0 to all training rows, which are equally far by them: which of these are "
-    "neighbours is chance; fit with a wider kernel"
-)
+FAR = 2.0  # times how far training rows are apart, beyond which new rows are told of
 
 
 class LLEMethod(Method):
@@ -56,21 +54,22 @@ def projector(store: RunStore, form: str) -> Rebuilt | BySpan:
     if store.needed(PairsRecord).n_landmarks is not None:
         return span_of(store)
     state = store.needed(WeightsRecord)
-    find = partial(_weights, kernel=kernel_of(state.fields, state.gamma), reg=state.fields.reg)
+    find = partial(found_weights, kernel=kernel_of(state.fields, state.gamma), reg=state.fields.reg)
     rows, coordinates, order = rows_in(store), store.read_array(COORDINATES), store.read_array("order")
     if state.fields.kernel == GIVEN:
-        return RebuiltByKernel(store, trained(store), find, coordinates, order, rows)
-    kernel = searched_by(rows, state.fields)
-    search = None if kernel is None else KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
-    return Rebuilt(store, trained(store), find, coordinates, order, search)
+        found: Rebuilt = RebuiltByKernel(store, trained(store), find, coordinates, order, rows)
+    else:
+        kernel = searched_by(rows, state.fields)
+        search = None if kernel is None else KernelSearch(rows, kernel, content_rank(store.read_array("digests")))
+        found = Rebuilt(store, trained(store), find, coordinates, order, search)
+    tell_of_far_rows(found, store, f", or rebuilt from some by weights above {MOST_WEIGHT:g}")
+    return found
 
 
-def _weights(rows: Any, targets: Any, listed: Any, *, kernel: Any, reg: float) -> Any:
-    if kernel == GIVEN or isinstance(kernel, FunctionKernel):
-        values, own = near_values(rows, targets, listed, kernel)
-        if is_faint(values, own).any():
-            warn(BEYOND, OutOfReachWarning)
-    return found_weights(rows, targets, listed, kernel, reg)
+def tell_of_far_rows(found: Projector, store: RunStore, more: str = "") -> None:
+    """Have a projector tell of rows that are far from all training rows, beside how far these are apart."""
+    found.reach = FAR * longest_edge(store) or np.inf
+    found.far = f"more than {found.reach:.3g} away from all training rows, twice the graph's longest edge{more}"
 
 
 def span_of(store: RunStore) -> BySpan:
@@ -78,4 +77,6 @@ def span_of(store: RunStore) -> BySpan:
     chosen, metric = store.read_array(LANDMARKS), store.needed(NeighborsRecord).fields.metric
     check = None if is_function_name(metric) else domain_check(metric)
     weigh = partial(weights_of_landmarks, store, chosen)
-    return BySpan(store.needed(DataRecord).fields.n_features, rows_in(store), weigh, store.read_array(MAP), check)
+    within, n_features = store.needed(PairsRecord).reach, store.needed(DataRecord).fields.n_features
+    reach = np.inf if within is None else FAR * max(within, longest_edge(store))
+    return BySpan(n_features, rows_in(store), weigh, store.read_array(MAP), check, reach)

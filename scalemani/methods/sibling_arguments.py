@@ -5,7 +5,7 @@ from typing import Any
 
 from scalemani.errors import ScalemaniError
 from scalemani.methods.isometric_arguments import positive, positive_or_none
-from scalemani.parameters import Arguments, Option, Parameters, is_number, parameter, plain
+from scalemani.parameters import Arguments, Option, Parameters, is_number, metric_name, parameter, plain
 
 KERNELS = ("linear", "rbf", "poly")
 
@@ -35,6 +35,19 @@ def _yes_or_no(name: str, value: Any) -> None:
         raise ScalemaniError(f"{name}={value!r}: True or False is needed")
 
 
+def _check_landmarks(asked: Parameters) -> None:
+    """Refuse landmarks with a metric of rows that is not the Euclidean one."""
+    from scalemani.neighbors.metrics import GIVEN_METRICS
+
+    metric, p = asked.metric, (asked.metric_params or {}).get("p", 2)
+    euclidean = metric in ("euclidean", "l2", *GIVEN_METRICS) or (metric == "minkowski" and p == 2)
+    if asked.landmarks is not None and not euclidean:
+        raise ScalemaniError(
+            f"landmarks with metric={metric_name(metric)!r}: points are rebuilt from landmarks by their Euclidean "
+            "geometry; use metric='euclidean', or leave landmarks out"
+        )
+
+
 @dataclass(eq=False, repr=False)
 class LLEArguments(Arguments):
     """The parameters that other methods lack."""
@@ -59,6 +72,7 @@ class LLEParameters(LLEArguments, Parameters):
         Raises ScalemaniError: One line: what was given, what is allowed.
         """
         super().check()
+        _check_landmarks(self)
         if self.radius is not None:
             raise ScalemaniError(f"radius={self.radius}: weights are of so many neighbours; give n_neighbors instead")
         if self.kernel not in (None, "linear") and (self.metric != "euclidean" or self.metric_params):
@@ -115,6 +129,7 @@ class LaplacianParameters(LaplacianArguments, Parameters):
         Raises ScalemaniError: One line: what was given, what is allowed.
         """
         super().check()
+        _check_landmarks(self)
         if self.sigma is not None and self.weights == "binary":
             raise ScalemaniError(f"sigma={self.sigma} with weights='binary': it is for 'gaussian'; leave it out")
         if self.alpha is not None and (self.normalized or self.landmarks is not None or self.scale != "resistance"):

@@ -67,7 +67,9 @@ def read_labels(y: Any) -> Labels:
     names = [str(int(label) if values.dtype.kind == "f" else label) for label in found.tolist()]
     if len(names) < 2:
         said = f"is {names[0]!r:.60} in all {len(values)} rows" if names else "is empty"
-        raise ScalemaniError(f"y {said}; two classes or more are needed: give their labels, or leave y out")
+        raise ScalemaniError(
+            f"y {said}; two classes or more are needed, not one class: give their labels, or leave y out"
+        )
     return Labels(codes.astype(np.int64), names)
 
 

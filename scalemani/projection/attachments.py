@@ -39,6 +39,13 @@ class Attachments:
         chosen = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
         return Attachments(indptr, self.vertices[chosen], self.lengths[chosen], self.own[rows])
 
+    def nearest(self) -> F64:
+        """How far each row is from what it touches first; 0 where it touches nothing."""
+        out, touched = np.zeros(len(self.own)), np.flatnonzero(np.diff(self.indptr))
+        if len(touched):
+            out[touched] = np.minimum.reduceat(self.lengths, self.indptr[touched])
+        return out
+
     def by_place(self) -> I64:
         """The rows by the first vertex that each touches: near in number is near in space."""
         return np.argsort(first_seeds(self.indptr, self.vertices), kind="stable")

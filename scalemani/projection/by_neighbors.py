@@ -17,6 +17,8 @@ from scalemani.projection.attachments import Attachments
 from scalemani.projection.projector import Projector, Trained
 from scalemani.storage.run import RunStore
 
+MOST_WEIGHT = 10.0  # by which a row is rebuilt: with more it is extrapolated
+
 
 def by_count(found: Attachments) -> Iterator[tuple[I64, I64]]:
     """Rows that touch equally many training points, and where these stand (m, k) in `found.vertices`."""
@@ -50,9 +52,10 @@ class Rebuilt(Projector):
             self.search = QuerySearch(search, trained.n_neighbors, None, approximate=False)
         self.direct, self._find, self._known, self._order = True, find, coordinates, order
 
-    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
-        """Coordinates (l, p) of a validated block of rows."""
+    def placed(self, block: Any, way: str = SearchStrategy.EXACT) -> tuple[F64, I64]:
+        """Coordinates (l, p) of a validated block of rows, and the numbers of those beyond reach."""
         found = self.attach(block, way)
+        far = [self.beyond(found)]
         out = np.full((len(found.own), self.width), np.nan)
         own = found.own >= 0
         out[own] = self._known[found.own[own]]
@@ -60,7 +63,8 @@ class Rebuilt(Projector):
             vertices = found.vertices[places]
             weights = self._find(self._rows, block[here], self._order[vertices])
             out[here] = placed(vertices, weights, self._known)
-        return out
+            far.append(here[np.abs(weights).max(axis=1) > MOST_WEIGHT])
+        return out, np.unique(np.concatenate(far))
 
 
 class RebuiltByKernel(Rebuilt):
@@ -121,15 +125,19 @@ class NystromPlacer:
 class BySpan:
     """By a row's weights of the landmarks nearest to it; in the place of a :class:`Projector`.
 
-    weigh: rows -> Z (l, m).
+    weigh: rows -> Z (l, m), and how far each row is from its nearest landmark.
     map (m, p)
+    reach: From the nearest landmark, beyond which a row's coordinates say little.
     """
 
     direct, n, seeds_a_row, spare = True, 1, 1, 0
     lost = "no landmarks near them"
 
-    def __init__(self, n_features: int, rows: Any, weigh: Callable[[Any], Any], map: F64, check: Any) -> None:
-        self.n_features, self.width = n_features, map.shape[1]
+    def __init__(
+        self, n_features: int, rows: Any, weigh: Callable[[Any], Any], map: F64, check: Any, reach: float
+    ) -> None:
+        self.n_features, self.width, self.reach = n_features, map.shape[1], reach
+        self.far = f"more than {reach:.3g} away from all landmarks, twice as far as any training row"
         self._rows, self._weigh, self._map, self._check = rows, weigh, map, check
 
     def blocks(self, T: Any, name: str, first: int = 0) -> Iterator[tuple[int, Any]]:
@@ -145,7 +153,7 @@ class BySpan:
         """Exact."""
         return SearchStrategy.EXACT
 
-    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
-        """Coordinates (l, p) of a validated block of rows."""
-        found: F64 = np.asarray(blas.product(self._weigh(block), self._map))
-        return found
+    def placed(self, block: Any, way: str = SearchStrategy.EXACT) -> tuple[F64, I64]:
+        """Coordinates (l, p) of a validated block of rows, and the numbers of those beyond reach."""
+        weights, nearest = self._weigh(block)
+        return np.asarray(blas.product(weights, self._map)), np.flatnonzero(nearest > self.reach)

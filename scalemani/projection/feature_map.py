@@ -8,18 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.aliases import F64
+from scalemani.aliases import F64, I64
 from scalemani.embedding.isometric import panels
 from scalemani.embedding.kernel_functions import Kernel, row_products
-from scalemani.errors import OutOfReachWarning, warn
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.points.reading import row_blocks
 
 LEAST_REACH = 1e-3  # a Gaussian kernel's largest value of a row, below which all such rows land on one point
-BEYOND = (
-    "some rows are so far from the training rows that the Gaussian kernel is below "
-    f"{LEAST_REACH:g} to all of them: such rows land near one point, wherever they are; fit with a smaller gamma"
-)
 
 
 class FeatureMap:
@@ -32,6 +27,7 @@ class FeatureMap:
 
     direct, n, seeds_a_row, spare = True, 1, 1, 0
     lost = "kernel values that are not finite"
+    far = f"so far that the Gaussian kernel is below {LEAST_REACH:g} to all training rows (fit with a smaller gamma)"
 
     def __init__(
         self,
@@ -64,14 +60,14 @@ class FeatureMap:
         """Of searching, if there were any."""
         return SearchStrategy.EXACT
 
-    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
-        """Coordinates (l, d) of a validated block of rows."""
+    def placed(self, block: Any, way: str = SearchStrategy.EXACT) -> tuple[F64, I64]:
+        """Coordinates (l, d) of a validated block of rows, and the numbers of those beyond the kernel's reach."""
+        far = np.zeros(block.shape[0], bool)
         if self._kernel is None:
-            return row_products(block, self._mean, self._weights)
-        out = np.empty((block.shape[0], self.width))
+            return row_products(block, self._mean, self._weights), np.flatnonzero(far)
+        out = np.empty((len(far), self.width))
         for here in panels(len(out), len(self._mean)):
             values = self._kernel.values(block[here], self._others)
-            if self._kernel.name == "rbf" and values.max(axis=1).min() < LEAST_REACH:
-                warn(BEYOND, OutOfReachWarning)
+            far[here] = self._kernel.name == "rbf" and values.max(axis=1) < LEAST_REACH
             out[here] = row_products(values, self._mean, self._weights)
-        return out
+        return out, np.flatnonzero(far)

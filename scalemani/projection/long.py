@@ -30,9 +30,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from scalemani import __version__
-from scalemani.aliases import F64
+from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
-from scalemani.errors import LowRecallWarning, warn
+from scalemani.errors import LowRecallWarning, OutOfReachWarning, warn
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.neighbors.functions import import_for
 from scalemani.neighbors.lists import LEAST_RECALL
@@ -61,8 +61,11 @@ class LazyProjection:
     def __call__(self, block: Any, block_info: Any = None) -> F64:
         start = block_info[0]["array-location"][0][0] if block_info else 0
         with doing(FIT):
-            rows = validated(self._key, block, 0 if np.isnan(start) else int(start))
-            return project(self._key, rows, shared_projector(*self._key).way(self._total))
+            start = 0 if np.isnan(start) else int(start)
+            rows = validated(self._key, block, start)
+            found, far = project(self._key, rows, shared_projector(*self._key).way(self._total))
+            warn_of_far(self._key, len(far), start + far, len(found))
+            return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_key": self._key, "_total": self._total, "_folder": None}
@@ -108,9 +111,18 @@ def place(key: ModelKey, found: Attachments) -> F64:
     return shared_projector(*key).place(found)
 
 
-def project(key: ModelKey, block: Any, way: str) -> F64:
-    """One task: coordinates of a validated block."""
-    return shared_projector(*key).coordinates(block, way)
+def project(key: ModelKey, block: Any, way: str) -> tuple[F64, I64]:
+    """One task: coordinates of a validated block, and the numbers of its rows that lie beyond reach."""
+    return shared_projector(*key).placed(block, way)
+
+
+def warn_of_far(key: ModelKey, count: int, rows: Any, total: int) -> None:
+    """Warn of so many rows beyond reach, if there are any; the first of them are named."""
+    if count:
+        shown = ", ".join(map(str, rows[:SHOWN])) + (f" and {count - SHOWN:,} more" if count > SHOWN else "")
+        where = shared_projector(*key).far
+        what = f"{count:,} of {total:,} rows of X ({shown}) are {where}: their coordinates say little"
+        warn(what, OutOfReachWarning)
 
 
 Part = tuple[int, Any]
@@ -120,6 +132,7 @@ PART_BYTES = 8 << 20  # of a part's rows as float64: a task's input
 WIDE_BYTES = 32 << 20  # where queries that ask the same rows ask them together: the more of them, the better
 MOST_ROWS, SHARED = 8192, 8  # of these, at most; and as many parts at least, so that cores share them
 LEAST_ROWS = 256
+SHOWN = 5  # rows beyond reach
 CHUNK_BYTES = 8 << 20  # of the output
 SAMPLES, SAMPLED = 8, 25  # runs of rows, for an index's recall, and rows in each
 
@@ -206,6 +219,8 @@ class Placing:
     T (l, n_features): Anything with a shape that :meth:`Projector.blocks` reads.
     kept: Where results are kept and looked for; none are without.
     report: Called with the rows that are placed.
+
+    beyond, far: How many rows lie beyond reach, and the first of them; not of groups that were finished before.
     """
 
     def __init__(
@@ -219,6 +234,7 @@ class Placing:
         self._model = (*key[1:], __version__, np.__version__)
         self._digests: list[str] = []  # of the parts of the group in work
         self._names: list[str] = []  # of what is kept for it
+        self.beyond, self.far = 0, list[int]()
 
     @cached_property
     def way(self) -> str:
@@ -303,12 +319,25 @@ class Placing:
         named = ((start, f"{self._name}-{start}", rows) for start, rows in parts)
         if self._projector.direct:
             placed = {}
-            for start, (rows,) in self._made(project, named, self._digests, self.way):
-                placed[start] = rows
+            for start, (rows, far) in self._made(project, named, self._digests, self.way):
+                placed[start] = rows, start + far
                 self._count(len(rows))
-            return np.concatenate([placed[start] for start in sorted(placed)])
+            every, beyond = (np.concatenate([placed[start][at] for start in sorted(placed)]) for at in (0, 1))
+            self._note(beyond)
+            return every
         found = dict(self._made(attach, named, self._digests, self.way))
-        return self._placed(min(found), Attachments.joined([Attachments(*found[at]) for at in sorted(found)]))
+        attached = Attachments.joined([Attachments(*found[at]) for at in sorted(found)])
+        self._note(min(found) + self._projector.beyond(attached))
+        return self._placed(min(found), attached)
+
+    def _note(self, far: I64) -> None:
+        """Rows that lie beyond reach."""
+        self.beyond += len(far)
+        self.far += far[: SHOWN - len(self.far)].tolist()
+
+    def warn(self) -> None:
+        """Warn of them."""
+        warn_of_far(self._key, self.beyond, self.far, self._total)
 
     @property
     def _name(self) -> str:
@@ -396,7 +425,9 @@ def _piece_rows(rows: int) -> int:
 
 
 def _arrays(inputs: Any) -> list[NDArray[Any]]:
-    """The arrays that a part's rows, or attachments, consist of."""
+    """The arrays that a part's rows, its coordinates or attachments consist of."""
+    if isinstance(inputs, tuple):
+        return list(inputs)
     if isinstance(inputs, Attachments):
         # in the kinds that are kept: what is found has to give the same digest as what was made
         return [

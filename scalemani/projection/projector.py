@@ -133,10 +133,12 @@ class Projector:
     direct: Whether rows are placed by what they hold, and not by where they touch the training points.
     lost: Why a row has no coordinates, in words.
     spare: Columns that a test set may have besides the features.
+    reach, far: From the nearest training point, beyond which a row's coordinates say little; and where it is then.
     """
 
     lost = "no finite path to the training points"
     spare = 0
+    reach, far = np.inf, ""
 
     def __init__(self, store: RunStore, trained: Trained, placer: Placer) -> None:
         self.kind, self.n_features = trained.kind, trained.n_features
@@ -182,15 +184,23 @@ class Projector:
         """The way to search for the neighbours of a test set of so many rows (:mod:`scalemani.neighbors.choice`)."""
         return self.search.choose(total) if self.is_long(total) else SearchStrategy.EXACT
 
-    def coordinates(self, block: Any, way: str = SearchStrategy.EXACT) -> F64:
-        """Coordinates (l, p) of a validated block of test rows; NaN where no path leads to the training points."""
+    def placed(self, block: Any, way: str = SearchStrategy.EXACT) -> tuple[F64, I64]:
+        """Coordinates (l, p) of a validated block of test rows, and the numbers of those that lie beyond reach.
+
+        Coordinates are NaN where no path leads to the training points.
+        """
         if self.kind == "geodesic":
             out = np.empty((block.shape[0], self.width))
             step = max(1, BATCH_BYTES // (8 * self.n))
             for at in range(0, len(out), step):
                 out[at : at + step] = self._place_rows(_dense(block[at : at + step]))
-            return out
-        return self.place(self.attach(block, way))
+            return out, np.empty(0, np.int64)
+        found = self.attach(block, way)
+        return self.place(found), self.beyond(found)
+
+    def beyond(self, found: Attachments) -> I64:
+        """Numbers of the attached rows that lie beyond reach."""
+        return np.flatnonzero(found.nearest() > self.reach)
 
     def order(self, found: Attachments) -> I64:
         """The order in which attached rows cost least to place."""

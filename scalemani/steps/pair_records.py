@@ -64,6 +64,7 @@ class PairsRecord(StepRecord, frozen=True, kw_only=True):
     sigma: Width of the Gaussian weights that was used; 0 where there is none.
     trace, trace_error: Of the kernel; None where it was not estimated.
     forgotten: Correlation of resistances with what degrees alone say; None where it was not looked at.
+    reach: No point's features are farther from its nearest landmark.
     """
 
     STEP: ClassVar[str] = "pairs"
@@ -82,6 +83,7 @@ class PairsRecord(StepRecord, frozen=True, kw_only=True):
     trace_error: Sized | None = None
     forgotten: Sized | None = None
     n_landmarks: Count | None = None
+    reach: NotNegative | None = None
     warnings: Warnings = msgspec.field(default_factory=list)
 
     @property

@@ -120,7 +120,8 @@ class Axes(Step):
 
     def _make(self, store: RunStore, fields: PairsFields) -> None:
         chosen = None if fields.landmarks is None else store.read_array(LANDMARKS)
-        found = self.solved(store, fields, None if chosen is None else weights_of_landmarks(store, chosen))
+        Z, near = (None, None) if chosen is None else weights_of_landmarks(store, chosen)
+        found = self.solved(store, fields, Z)
         said, p = list(found.said), fields.n_components
         size = abs(found.following) if fields.alpha is None else 1 - found.following
         if abs(found.following - found.eigenvalues[-1]) < LEAST_GAP * size:
@@ -129,10 +130,7 @@ class Axes(Step):
                 f"({found.eigenvalues[-1]:.4g}): which of the two is shown is chance; try another number of axes"
             )
         if not np.isfinite(found.coordinates).all():
-            what = f"time={fields.time}: an eigenvalue is negative; give a whole time, or fewer axes"
-            raise ScalemaniError(
-                what if fields.alpha is not None else "axes of eigenvalue 0 have no length; ask for fewer"
-            )
+            raise ScalemaniError("axes of eigenvalue 0 have no length; ask for fewer")
         for sentence in said:
             warn(sentence, ScalemaniWarning)
         store.write_array(COORDINATES, found.coordinates)
@@ -144,6 +142,7 @@ class Axes(Step):
                 eigenvalues=found.eigenvalues[:p].tolist(),
                 next_eigenvalue=None if np.isnan(found.following) else float(found.following),
                 n_landmarks=None if chosen is None else len(chosen),
+                reach=None if near is None else float(near.max()),
                 warnings=said,
                 **found.numbers,
             )
@@ -210,15 +209,20 @@ class Axes(Step):
         )
 
 
-def weights_of_landmarks(store: RunStore, chosen: I64, targets: Any = None) -> csr_array:
-    """Z: weights of the training points, or of `targets`, of the landmarks nearest to them."""
+def longest_edge(store: RunStore) -> float:
+    """Of the graph, in the user's unit."""
+    return float(shared_graph(store.path, store.identity).data.max()) * store.needed(GraphRecord).scale
+
+
+def weights_of_landmarks(store: RunStore, chosen: I64, targets: Any = None) -> tuple[csr_array, F64]:
+    """Z: weights of the training points, or of `targets`, of the landmarks nearest to them; and how near one is."""
     rows, order = rows_in(store), store.read_array("order")
     of = rows[order[chosen]]
     known = targets is None
     targets = rows[order] if known else targets
     idx, far = ExactSearch(of).nearest(targets, min(NEAREST, len(chosen)))
     weights = weights_of(local_grams(of, targets, idx), REG, far == 0)
-    return landmark_weights(idx, weights, len(chosen), chosen if known else None)
+    return landmark_weights(idx, weights, len(chosen), chosen if known else None), far[:, 0]
 
 
 # ---- locally linear embedding ------------------------------------------------------------------------
@@ -303,8 +307,7 @@ class LaplacianAxes(Axes):
         p, seed, degree = fields.n_components, fields.random_state, degrees(affinity)
         numbers: dict[str, Any] = {"sigma": sigma or 0.0}
         if fields.alpha is not None:
-            with np.errstate(invalid="ignore"):  # roots of negative eigenvalues are refused
-                pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
+            pairs = diffusion(affinity, p, fields.alpha, fields.time or 0.0, seed=seed)
             return Found(pairs.values, pairs.next_value, pairs.vectors, None, numbers)
         if Z is not None:
             mass = degree if fields.normalized else None

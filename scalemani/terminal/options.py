@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from scalemani.errors import IN_A_SEARCH, nearest
+from scalemani.errors import IN_A_SEARCH, ScalemaniError, nearest, unknown
 from scalemani.methods import REGISTRY, Entry, is_known, named
 from scalemani.parameters import SCANNED, Arguments, Option
 
@@ -140,8 +140,8 @@ _ESTIMATOR = [
         metavar="|".join(REGISTRY),
         callback=_method,
         help=f"{next(iter(REGISTRY))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
-        "of them; isometric-projection is a linear map of the features. An option that only one method has, such as "
-        "--correction, --ridge or --labels, takes that method by itself.",
+        "of them; isometric-projection is a linear map of the features. An option, or a value of it, that only one "
+        "method has, such as --correction, --ridge or --scale whitened, takes that method by itself.",
     ),
     *map(option_of, _parameters_with_options()),
     click.option(
@@ -199,10 +199,10 @@ def chosen(parameters: Mapping[str, Any], labels: str | None) -> tuple[Entry, di
 
     labels: Where they are, if there are any.
 
-    Without ``--method`` it is the first that has all options that were given. As in scikit-learn a radius takes the
-    place of a number of neighbours.
+    Without ``--method`` it is the one that has all options that were given, with these values; the first of several
+    that have no options of their own. As in scikit-learn a radius takes the place of a number of neighbours.
 
-    Raises click.UsageError: The method has no such option.
+    Raises click.UsageError: The method has no such option, or several methods have it.
     """
     found = dict(parameters)
     if found["radius"] is not None and not _given("n_neighbors"):
@@ -210,8 +210,7 @@ def chosen(parameters: Mapping[str, Any], labels: str | None) -> tuple[Entry, di
     some = {name for method in REGISTRY.values() for name in method.own}
     asked = [name for name in found if name in some and _given(name) and found[name] is not None]
     taking = [name for name, method in REGISTRY.items() if labels is None or method.takes_labels]
-    first, *_ = [name for name in taking if {*asked} <= {*REGISTRY[name].own}] or taking or REGISTRY
-    name = found.pop("method") or first
+    name = found.pop("method") or _meant(taking, {one: found[one] for one in asked})
     method = REGISTRY[name]
     foreign = [parameter for parameter in asked if parameter not in method.own]
     foreign += [parameter for parameter in method.lacks if _given(parameter)]
@@ -232,6 +231,46 @@ def chosen(parameters: Mapping[str, Any], labels: str | None) -> tuple[Entry, di
         for key, value in found.items()
         if (_given(key) or key == "n_neighbors") and (key not in some or key in method.own)
     }
+
+
+def _meant(taking: Sequence[str], asked: Mapping[str, Any]) -> str:
+    """The method that has these parameters, with these values; the first of those it may be where it has none of them.
+
+    Raises click.UsageError: No method has such a value, or several have all of them.
+    """
+    having = [name for name in taking if {*asked} <= {*REGISTRY[name].own}]
+    if not asked or len(having) < 2:
+        return [*having, *taking, *REGISTRY][0]
+    context, own = click.get_current_context(), {name: _own(REGISTRY[name]) for name in having}
+    fitting = having
+    for one, value in asked.items():
+        refusals = {name: _refusal(own[name][one], value) for name in having}
+        if all(refusals.values()):
+            words = dict.fromkeys(word for name in having for word in own[name][one].metadata["choices"])
+            said = str(unknown(f"{one}=", value, words)) if words else str(refusals[having[0]])
+            raise click.UsageError(in_options(said), context)
+        fitting = [name for name in fitting if not refusals[name]]
+    if len(fitting) != 1:
+        options = " and ".join(_name(_options()[one]) for one in asked)
+        what = f"several methods have {options}" if fitting else f"no method has these values of {options}"
+        raise click.UsageError(f"{what}: give --method {' or '.join(fitting or having)}", context)
+    return fitting[0]
+
+
+def _own(method: Entry) -> dict[str, Field[Any]]:
+    """The parameters of a method."""
+    return {one.name: one for one in fields(named(method.arguments) if method.arguments else method.load())}
+
+
+def _refusal(parameter: Field[Any], value: Any) -> str:
+    """Why a parameter can't have a value; nothing if it can."""
+    check = parameter.metadata["check"]
+    try:
+        if check is not None:
+            check(parameter.name, value)
+    except ScalemaniError as error:
+        return str(error)
+    return ""
 
 
 def in_options(message: str) -> str:

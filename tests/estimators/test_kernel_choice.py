@@ -151,7 +151,7 @@ def no_fit(monkeypatch):
         ({"kernels": []}, "kernels is empty"),
         ({"n_neighbors": []}, "n_neighbors is empty"),
         ({"n_neighbors": 0}, "n_neighbors=0"),
-        ({"n_neighbors": [8, 150]}, "without a fold there are 150 rows"),
+        ({"n_neighbors": [160, 150]}, "n_neighbors=150: without a fold there are 150 rows"),
         ({"kernels": {"kernel": "rbf", "gama": 3}}, "did you mean 'gamma'"),
         ({"kernels": {"kernel": "rbf", "gamma": -3}}, "gamma=-3"),
         ({"kernels": {"scale": "kernel"}}, "a parameter to try: 'scale'"),
@@ -178,10 +178,11 @@ def test_what_can_not_be_is_refused_in_one_line_before_any_fit(given, said, no_f
 
 def test_numbers_of_neighbours_that_give_no_plane_are_told_of_and_left_out():
     rows, y = load_iris(return_X_y=True)
-    choice = choose_kernel(rows, y, "linear", [5, 30], folds=3)
+    choice = choose_kernel(rows, y, "linear", [5, 30, 120], folds=3)
+    assert "n_neighbors=120 needs at least" in choice.tried[2].failure
     assert choice.best is choice.tried[1] and "2 components" in choice.tried[0].failure
     assert "no plane" in str(choice) and "No plane with linear, k = 5: the neighbour graph" in str(choice)
-    assert len(choice.draw().axes) == 2
+    assert len(choice.draw().axes) == 3
     with pytest.raises(ScalemaniError, match="no plane can be made; with 5 neighbours"):
         choose_kernel(rows, y, "linear", 5, folds=3)
 

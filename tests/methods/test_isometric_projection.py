@@ -120,7 +120,7 @@ def test_the_usual_width_of_a_gaussian_kernel_is_the_median_distance():
 
 def test_rows_beyond_the_kernels_reach_are_told_of():
     model = IsometricProjection(14, 2, kernel="rbf").fit(DIGITS[:200])
-    with pytest.warns(OutOfReachWarning, match="some rows are so far"):
+    with pytest.warns(OutOfReachWarning, match=r"2 of 3 rows of X \(1, 2\) are so far"):
         model.transform(np.vstack([DIGITS[200:201], DIGITS[201:203] + 1000]))
 
 
@@ -339,7 +339,7 @@ def test_a_copy_places_rows_without_the_graph(given, tmp_path):
     from scalemani.methods.isometric_projection import projector
     from scalemani.storage.run import RunStore
 
-    placed = projector(RunStore(tmp_path / "copy"), "continuous").coordinates(T)
+    placed = projector(RunStore(tmp_path / "copy"), "continuous").placed(T)[0]
     assert np.array_equal(placed, expected)
 
 

@@ -8,7 +8,12 @@ Landmarks against the full map, of 1,500 points of a roll, k = 10: the sine of t
     Gaussian         0.95   0.89   0.094  0.024  0.008  0
 """
 
+import copy
+import gc
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from weakref import ref
 
 import dask.array as da
 import numpy as np
@@ -284,6 +289,28 @@ def test_two_closed_classes_of_lists_are_nothing_to_a_graph():
     X = np.vstack([rng.normal(size=(30, 3)), rng.normal(size=(30, 3)) + [20, 0, 0], [[8, 0, 0], [12, 0, 0]]])
     model = LaplacianEigenmaps(8, 1).fit(X)
     assert len(model.kept_) == 62 and (np.sign(model.embedding_[:30]) != np.sign(model.embedding_[30:60])).all()
+
+
+def test_commute_times_are_of_one_factor_for_the_life_of_a_model(monkeypatch, tmp_path):
+    made = []
+    factor = graph_pairs.GroundedFactor.__init__
+    monkeypatch.setattr(
+        graph_pairs.GroundedFactor, "__init__", lambda self, A: (made.append(ref(self)), factor(self, A))[1]
+    )
+    model = load(LaplacianEigenmaps(8, 2, store=tmp_path / "run").fit(ROLL).store_)
+    made.clear()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(model.commute_times, [0] * 8, range(1, 9)))
+    assert len(made) == 1 and found == [model.commute_times(0, column) for column in range(1, 9)]
+    assert copy.deepcopy(model).commute_times(0, 1) == found[0] and len(made) == 1
+    assert pickle.loads(pickle.dumps(model)).commute_times(0, 1) == found[0] and len(made) == 2  # it is not pickled
+    del model
+    gc.collect()
+    assert [one() for one in made] == [None, None]
+    old = load(tmp_path / "run")
+    LaplacianEigenmaps(9, 2, store=tmp_path / "run", overwrite=True).fit(ROLL)
+    with pytest.raises(ScalemaniError, match="was fitted again"):
+        old.commute_times(0, 1)
 
 
 def test_rows_of_commute_times_are_broadcast_and_checked():

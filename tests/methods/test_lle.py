@@ -594,7 +594,7 @@ def test_rows_beyond_the_reach_of_a_kernel_are_told_of():
         (LLE(8, 2, kernel=rbf).fit(SHEET), far),
         (LLE(8, 2, kernel="precomputed").fit(rbf(SHEET, SHEET)), rbf(far, SHEET)),
     ):
-        with pytest.warns(OutOfReachWarning, match="which of these are neighbours is chance"):
+        with pytest.warns(OutOfReachWarning, match="2 of 2 rows .* away from all training rows"):
             model.transform(T)
     with pytest.warns(ScalemaniWarning, match="which points are neighbours is chance; give a wider kernel"):
         LLE(8, 2, kernel=lambda x, y: rbf(1e3 * x, 1e3 * y), disconnected="largest").fit(SHEET[:60])

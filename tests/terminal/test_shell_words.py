@@ -14,7 +14,8 @@ import scalemani
 from scalemani import Isomap, IsometricProjection, KernelIsomap, load
 from scalemani.formats.points import open_points
 from scalemani.methods import REGISTRY
-from scalemani.terminal.options import in_options
+from scalemani.terminal.commands import cli
+from scalemani.terminal.options import chosen, in_options
 
 PASSING = {"progress", "store"}  # an option of its own, and an argument
 
@@ -44,6 +45,22 @@ def test_the_method_is_isomap_unless_it_or_a_correction_says_otherwise(files, pr
     assert f"method           {method}\n" in out and f"method           {method}\n" in program("info run.zarr")[1]
 
 
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ("--scale whitened", "lle"),
+        ("--scale kernel --kernel rbf", "lle"),
+        ("--kernel rbf --reg 0.01", "lle"),
+        ("--scale unit", "isometric-projection"),
+        ("--kernel cosine", "isometric-projection"),
+        ("--scale walk", "laplacian-eigenmaps"),
+    ],
+)
+def test_a_value_that_one_method_has_asks_for_that_method(options, method):
+    with cli.commands["plan"].make_context("plan", ["absent.npy", *options.split()]) as context:
+        assert chosen(context.params, None)[0] is REGISTRY[method]
+
+
 def test_one_method_takes_the_place_of_the_other_with_its_distances(files, program):
     assert program("fit train.npy run.zarr -k 8")[0] == 0
     made = {path: path.stat().st_mtime_ns for path in (files / "run.zarr" / "ledger").iterdir()}
@@ -65,6 +82,16 @@ def test_one_method_takes_the_place_of_the_other_with_its_distances(files, progr
         ("--method isomap --constant-solver ritz", "--method isomap has no --constant-solver"),
         ("--method kernal-isomap", "did you mean kernel-isomap?"),
         ("--metod isomap", "'--method'"),
+        (
+            "--scale whitned",
+            "--scale whitned: did you mean 'whitened'? Allowed are 'lstsq', 'unit', 'whitened', 'kernel',",
+        ),
+        ("--kernel rbf", "several methods have --kernel: give --method isometric-projection or lle"),
+        ("--gamma -2", "--gamma -2.0: a positive number is needed"),
+        (
+            "--scale kernel --kernel cosine",
+            "no method has these values of --scale and --kernel: give --method isometric",
+        ),
     ],
 )
 def test_a_method_that_contradicts_another_option_is_refused_before_anything_is_read(
