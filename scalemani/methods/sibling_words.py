@@ -13,7 +13,6 @@ from scalemani.words import count, number, percent, plain_number, two_digits
 
 MOST_SHOWN = 10  # eigenvalues after a fit
 REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
-DEGREE = 4  # of these at least
 _ABOUT = {
     "whitened": "Weights W rebuild each point from its neighbours, and the map is where they do so best for all. "
     "Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the mean square of what is "
@@ -35,9 +34,9 @@ _SQUARES = {  # of distances, by the scale
 
 
 class SpectralWords(Words):
-    """Of both; `matrix` is the kernel that shares are of."""
+    """Of both; `matrix` is what shares are of."""
 
-    matrix = ""
+    matrix: str
 
     def _by(self, s: Account) -> str:
         return f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
@@ -51,14 +50,12 @@ class SpectralWords(Words):
         """Landmarks and facts."""
         return [*super().rows(s), *self.facts(s)]
 
-    def columns(self, s: Account, say: Callable[[float], str]) -> list[tuple[str, list[str]]]:
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """What there is of each axis; each share as well as the trace is known."""
         found = [("eigenvalues", list(map(say, s["eigenvalues"])))]
         if s["trace"] is not None:
             shares, off = [1 / value / s["trace"] for value in s["eigenvalues"]], s["trace_error"] / s["trace"]
-            found.append(
-                ("shares", [percent(a) + (f" ± {say(float(f'{100 * a * off:.2g}'))} %" if off else "") for a in shares])
-            )
+            found.append(("shares", [f"{percent(a)} ± {say(100 * a * off, 2)} %" for a in shares]))
         return found
 
     def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
@@ -76,8 +73,8 @@ class SpectralWords(Words):
         last, following = abs(s["eigenvalues"][-1] - start), abs((s["next_eigenvalue"] or 0.0) - start)
         if not last > 0:
             return ""
-        far = "as far from 1 as" if start else "as large as"
-        return f"; it is {plain_number(following / last)} times {far} that of axis {len(s['eigenvalues'])}"
+        far = plain_number(following / last) + (" times as far from 1 as" if start else " times")
+        return f"; it is {far} that of axis {len(s['eigenvalues'])}"
 
     def compared(self, s: Account) -> Compared:
         """Distances on the map are not those along the data."""
@@ -87,13 +84,13 @@ class SpectralWords(Words):
         """The tolerance of other solvers, and parameters of other forms."""
         given, diffused = parameters.get, parameters.get("alpha") is not None
         unused = {"tol", "normalized" if diffused else "time", "scale" if diffused or given("normalized") else "tol"}
-        unused |= {"landmark_method"} if given("landmarks") is None else set()
-        return unused | (set() if given("kernel") == "poly" else {"degree", "coef0"})
+        unused.update(() if given("landmarks") is not None else ["landmark_method"])
+        return unused.union(() if given("kernel") == "poly" else ["degree", "coef0"])
 
     def of_map(self, coordinates: F64) -> Iterator[Notice]:
         """Axes that are polynomials of the first, as a string's overtones are of its first tone."""
         x, others = coordinates[:, 0], coordinates[:, 1:] - coordinates[:, 1:].mean(axis=0)
-        degree, width = min(max(coordinates.shape[1], DEGREE), 3 * DEGREE), float(np.ptp(x))
+        degree, width = min(max(coordinates.shape[1], 4), 12), float(np.ptp(x))
         if not others.size or not width or len(x) <= 10 * degree:
             return
         left = chebfit(2 * (x - x.min()) / width - 1, others, degree, full=True)[1][0]
@@ -107,14 +104,11 @@ class SpectralWords(Words):
         """What the numbers are, and a table of them."""
         words, columns = [_ABOUT[about].format(_SQUARES.get(s["scale"]))], self.columns(s, number)
         if by_landmarks(s):
-            m = f"{s['n_landmarks']:,} landmarks"
             words.append(
-                f"The map is one that {m} span: eigenvalues are larger than without, and shares are not known."
+                f"{s['n_landmarks']:,} landmarks span it: eigenvalues are larger than without, shares unknown."
             )
         if (following := s["next_eigenvalue"]) is not None:
-            words.append(
-                f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}. Axes end best at a jump."
-            )
+            words.append(f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}.")
         rows = [[f"{a}", *cells] for a, cells in enumerate(zip(*(cells for _, cells in columns), strict=True), 1)]
         table = Table(["axis", *(name.removesuffix("s") for name, _ in columns)], rows)
         return Section(heading, words, [table])
@@ -139,9 +133,10 @@ class LLEWords(SpectralWords):
         kernel = "" if s["kernel"] is None else f" in the features of an {s['kernel']} kernel"
         kernel += "" if s["gamma"] is None else f" (gamma {plain_number(s['gamma'])})"
         weights = ("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")
-        return [weights, ("error", f"{plain_number(sum(s['eigenvalues']))}, sum of the eigenvalues"), *super().facts(s)]
+        error = f"error {plain_number(sum(s['eigenvalues']))}, the sum of the eigenvalues"
+        return [weights, ("reconstruction", error), *super().facts(s)]
 
-    def columns(self, s: Account, say: Callable[[float], str]) -> list[tuple[str, list[str]]]:
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Singular values of I - W, and their squares."""
         return [("singular values", [say(sqrt(value)) for value in s["eigenvalues"]]), *super().columns(s, say)]
 
@@ -161,10 +156,8 @@ class LaplacianWords(SpectralWords):
 
     def title(self, s: Account, what: str) -> str:
         """With the form and the number of landmarks."""
-        form = ("Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map") + ", normalised" * bool(
-            s["normalized"]
-        )
-        return f"{form}: {what}{self._by(s)}"
+        form = "Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map"
+        return f"{form}{', normalised' if s['normalized'] else ''}: {what}{self._by(s)}"
 
     def facts(self, s: Account) -> list[Row]:
         """What edges weigh, and what commute times say."""
@@ -175,7 +168,7 @@ class LaplacianWords(SpectralWords):
             rows.append(("commute times", said + (": the map says little else" if r > FORGOTTEN else "")))
         return rows
 
-    def columns(self, s: Account, say: Callable[[float], str]) -> list[tuple[str, list[str]]]:
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Of a diffusion also what eigenvalues come to in its time."""
         power = [] if s["alpha"] is None else [say(value ** s["time"]) for value in s["eigenvalues"]]
         return super().columns(s, say) + ([(f"to the power {plain_number(s['time'])}", power)] if power else [])

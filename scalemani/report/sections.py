@@ -153,8 +153,7 @@ def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Se
     yield from _leaps(findings)
     yield _distances(findings)
     yield from _axes(findings)
-    own = (*findings.words.sections(findings.spectrum), *findings.measured)
-    yield from (section.drawn(_drawn) for section in own)
+    yield from (one.drawn(_drawn) for one in (*findings.words.sections(findings.spectrum), *findings.measured))
     yield _run(findings)
 
 
