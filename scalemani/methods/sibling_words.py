@@ -105,7 +105,7 @@ class SpectralWords(Words):
         words, columns = [_ABOUT[about].format(_SQUARES.get(s["scale"]))], self.columns(s, number)
         if by_landmarks(s):
             words.append(
-                f"{s['n_landmarks']:,} landmarks span it: eigenvalues are larger than without, shares unknown."
+                f"{s['n_landmarks']:,} landmarks span the map: eigenvalues are larger than without, shares unknown."
             )
         if (following := s["next_eigenvalue"]) is not None:
             words.append(f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}.")

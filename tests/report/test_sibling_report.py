@@ -115,7 +115,7 @@ def test_a_square_has_two_axes_of_its_own(said):
 def test_landmarks_are_named_and_shares_are_not(said, method):
     page, info, _ = said(method(10, 2, landmarks=60), roll(300))
     assert "by 60 landmarks" in page
-    assert "60 landmarks span it: eigenvalues are larger" in page
+    assert "60 landmarks span the map: eigenvalues are larger" in page
     assert "landmarks 60 by maxmin" in " ".join(info.split())
     assert "Commute times" not in page
     assert "trace" not in page
