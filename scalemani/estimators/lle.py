@@ -43,8 +43,8 @@ class LLE(LLEArguments, Embedder):
     embedding_ : ndarray, shape (n_samples, n_components)
     eigenvalues_ : ndarray, shape (n_components,)
     spectrum_ : dict
-        `eigenvalues` (rising), `next_eigenvalue`, `kernel`, `gamma`, `reg`, `factor_nonzeros`, `warnings`; and of the
-        graph as in `KernelIsomap`.
+        `eigenvalues` (rising), `next_eigenvalue`, `kernel`, `gamma`, `reg`, `factor_nonzeros`, `warnings`, with scale
+        "kernel" `trace` and `trace_error`; and of the graph as in `KernelIsomap`.
 
     Notes
     -----

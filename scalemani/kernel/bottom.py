@@ -13,7 +13,7 @@ All that it costs is the factor. The order of elimination is METIS's nested diss
 pymetis is installed: in three and more dimensions it has half the nonzeros of SuperLU's own order, or fewer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,7 @@ class BottomPairs:
     iterations: Steps.
     left_null: |z'A| of the left null vector: what is wrong with the factor.
     nonzeros: Of the factor.
+    trace: `trace` of (A'A)⁺ and `trace_error`, its standard error; nothing where no vectors were drawn for it.
     """
 
     sigma: F64
@@ -105,15 +106,17 @@ class BottomPairs:
     iterations: int
     left_null: float
     nonzeros: int
+    trace: dict[str, float] = field(default_factory=dict)
 
 
 def bottom_pairs(
-    A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60, closed: I64 | None = None
+    A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60, closed: I64 | None = None, probes: int = 0
 ) -> BottomPairs:
     """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
 
     closed: Points of that class, where it is not all: the left null vector is 0 at the others.
     most: Steps; 3 to 7 are usual.
+    probes: Vectors of random signs, by which the trace of (A'A)⁺ is estimated (Hutchinson 1990) behind the p pairs.
     Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
 
     Lists with more closed classes than one may pass: their further null vectors come first, with σ of rounding.
@@ -134,11 +137,12 @@ def bottom_pairs(
     if not wrong <= MOST_LEFT:
         raise SolverError(f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class?")
 
+    def half(block: F64) -> F64:
+        block = factor.solve(np.vstack([block, np.zeros((1, block.shape[1]))]), "T")[:n]
+        return np.asarray(block - left[:, None] * blas.product(left, block))
+
     def inverse(block: F64) -> F64:
-        border = np.zeros((1, block.shape[1]))
-        block = factor.solve(np.vstack([block, border]), "T")[:n]
-        block -= left[:, None] * blas.product(left, block)
-        return factor.solve(np.vstack([block, border]))[:n]
+        return factor.solve(np.vstack([half(block), np.zeros((1, block.shape[1]))]))[:n]
 
     block, turn = rng.standard_normal((n, min(p + GUARDS, n - 1))), np.inf
     before = np.empty((n, 0))
@@ -154,4 +158,11 @@ def bottom_pairs(
         if turn <= tol:
             break
         before = wanted.copy()
-    return BottomPairs(sigma[::-1][: p + 1], fixed_signs(wanted), turn, step, wrong, factor.nonzeros)
+    sigma, trace = sigma[::-1][: p + 1], dict[str, float]()
+    if probes:
+        signs = rng.choice([-1.0, 1.0], (n, probes))
+        signs -= signs.mean(axis=0) + blas.product(wanted, blas.product(wanted.T, signs))
+        forms = (half(signs) ** 2).sum(axis=0)
+        trace["trace"] = float((1 / np.maximum(sigma[:p], 1e-150) ** 2).sum() + forms.mean())
+        trace["trace_error"] = float(forms.std(ddof=1) / np.sqrt(probes))
+    return BottomPairs(sigma, fixed_signs(wanted), turn, step, wrong, factor.nonzeros, trace)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scalemani.aliases import I64
 from scalemani.errors import IN_A_SEARCH, StoreMismatchError
 from scalemani.methods import entry_of, named, word_of
-from scalemani.methods.words import Words
+from scalemani.methods.words import Section, Words
 from scalemani.parameters import Parameters
 from scalemani.steps.base import Step
 from scalemani.steps.records import MethodRecord
@@ -38,6 +39,10 @@ class Method:
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """What a fit makes, in this order."""
         raise NotImplementedError
+
+    def measured(self, run: Any, rows: I64) -> Sequence[Section]:
+        """Sections of the page about the map of a fitted run, measured on some of the user's rows that are in it."""
+        return ()
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The steps of a run, finished or not; those of any parameters unless the method says otherwise."""

@@ -118,7 +118,7 @@ class IsomapWords(Words):
             added=float(s["additive_constant"]),
             caption=" On the dashed line are distances with the constant, which is what the correction asks for.",
             stress="; the constant makes it large" if s["shift"] else "",
-            **({"missing": _NOT_KEPT} if by_landmarks(s) else {}),
+            missing=_NOT_KEPT if by_landmarks(s) else Compared.missing,
         )
 
     def axes(self, s: Account) -> Section:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Chart, Notice, Row, Section, Table, Words, by_landmarks
+from scalemani.methods.words import Account, Chart, Row, Section, Table, Words, by_landmarks
 from scalemani.words import count, number, plain_number
 
 MOST_TABLES = 5  # axes with a table of features
@@ -36,10 +36,6 @@ class IsometricWords(Words):
             chosen = f", chosen by leave-one-out (error {plain_number(error)}{end})"
         of = f"{self._kernel(s)}, {count(s['rank'], 'direction')}"
         return [("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
-
-    def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
-        """What the fit warned of."""
-        yield from (Notice(said) for said in s["warnings"])
 
     def loose(self, s: Account) -> str:
         """The map may be too stiff; with labels it is not made to keep the distances of all."""

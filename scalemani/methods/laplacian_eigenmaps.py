@@ -14,7 +14,8 @@ from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.lle import span_of, tell_of_far_rows
 from scalemani.methods.sibling_arguments import LaplacianParameters
-from scalemani.methods.sibling_words import LaplacianWords
+from scalemani.methods.sibling_words import LaplacianWords, of_resistances
+from scalemani.methods.words import Section
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.projection.by_neighbors import BySpan, NystromPlacer
@@ -24,6 +25,8 @@ from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.pair_records import PairsRecord
 from scalemani.steps.pairs import COORDINATES, LaplacianAxes, weighted
 from scalemani.storage.run import RunStore
+
+MOST_SOLVES = 100  # for commute times on the page: as many points
 
 
 class LaplacianMethod(Method):
@@ -36,6 +39,16 @@ class LaplacianMethod(Method):
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The graph, and the axes."""
         return NeighborsStep(), GraphStep(), LaplacianAxes()
+
+    def measured(self, run: Any, rows: I64) -> Sequence[Section]:
+        """Squared distances on the map against commute times, where the fit could make the factor that they need."""
+        state = run.store.needed(PairsRecord)
+        if state.trace is None:
+            return ()
+        rows = rows[:: -(-len(rows) // MOST_SOLVES)]
+        i, j = np.triu_indices(len(rows), 1)
+        known, on_map = commute_times(run, rows[i], rows[j], state.fields.scale), run.embedding()[rows]
+        return (of_resistances(known, ((on_map[i] - on_map[j]) ** 2).sum(axis=1), state.fields.scale),)
 
 
 def projector(store: RunStore, form: str) -> Projector | BySpan:

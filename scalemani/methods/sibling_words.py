@@ -1,37 +1,117 @@
-"""What is said of locally linear embeddings and Laplacian eigenmaps."""
+"""What is said of locally linear embeddings and Laplacian eigenmaps, which keep no distances along the data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import sqrt
 
-from scalemani.methods.words import Account, Notice, Row, Section, Table, Words, by_landmarks
-from scalemani.words import count, number, plain_number
+import numpy as np
+from numpy.polynomial.chebyshev import chebfit
+
+from scalemani.aliases import F64
+from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words, by_landmarks
+from scalemani.steps.pairs import FORGOTTEN
+from scalemani.words import count, number, percent, plain_number, two_digits
 
 MOST_SHOWN = 10  # eigenvalues after a fit
+REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
+_ABOUT = {
+    "whitened": "Weights W rebuild each point from its neighbours, and the map is where they do so best for all. "
+    "Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the mean square of what is "
+    "left on the axis. Axes are all of one length: distances on the map have no unit.",
+    "kernel": "Weights W rebuild each point from its neighbours. Axes are those of kernel PCA with M+, the "
+    "pseudo-inverse of M = (I − W)'(I − W): the variance of an axis is as 1 over its eigenvalue.",
+    "laplacian": "Axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian: the variance of "
+    "an axis is as 1 over its eigenvalue. Squared distances over all axes would be {}.",
+    "normalised": "Axes are slow motions of a random walk along the graph's edges: a step lessens each by its "
+    "eigenvalue. Axes are all of one length: distances on the map have no unit.",
+    "diffusion": "Points are near each other on the map if a random walk along the graph's edges spreads alike from "
+    "both. A step leaves of each axis its eigenvalue, and the fit's time that to a power.",
+}
+_SQUARES = {  # of distances, by the scale
+    "resistance": "effective resistances between points",
+    "ham": "commute times of a chain in continuous time, n times the effective resistances",
+    "walk": "commute times of the random walk along the graph's edges",
+}
 
 
 class SpectralWords(Words):
-    """Of both."""
+    """Of both; `matrix` is what shares are of."""
+
+    matrix: str
 
     def _by(self, s: Account) -> str:
         return f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
 
+    def facts(self, s: Account) -> list[Row]:
+        """The trace, where it is known; a method adds what the map is of."""
+        error = f" ± {s['trace_error']:.2g}, estimated" if s["trace_error"] else ""
+        return [] if s["trace"] is None else [("trace", f"of {self.matrix}: {s['trace']:.4g}{error}")]
+
+    def rows(self, s: Account) -> Sequence[Row]:
+        """Landmarks and facts."""
+        return [*super().rows(s), *self.facts(s)]
+
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
+        """What there is of each axis; each share as well as the trace is known."""
+        found = [("eigenvalues", list(map(say, s["eigenvalues"])))]
+        if s["trace"] is not None:
+            shares, off = [1 / value / s["trace"] for value in s["eigenvalues"]], s["trace_error"] / s["trace"]
+            found.append(("shares", [f"{percent(a)} ± {say(100 * a * off, 2)} %" for a in shares]))
+        return found
+
     def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
-        """What it is of, and eigenvalues."""
-        shown = s["eigenvalues"] if everything else s["eigenvalues"][:MOST_SHOWN]
-        more = f", and {len(s['eigenvalues']) - len(shown)} more" if len(shown) < len(s["eigenvalues"]) else ""
-        lines = [*self.rows(s), ("eigenvalues", ", ".join(f"{value:.4g}" for value in shown) + more)]
-        following = s["next_eigenvalue"]
-        return lines if following is None else [*lines, ("next", f"{following:.4g}, which has no axis")]
+        """Facts, numbers of the axes, and the gap behind them."""
+        p, lines = len(s["eigenvalues"]), self.facts(s)
+        most = p if everything else MOST_SHOWN
+        more = f", and {p - most} more" if p > most else ""
+        lines += [(name, ", ".join(cells[:most]) + more) for name, cells in self.columns(s, plain_number)]
+        following, gap = s["next_eigenvalue"], self._gap(s)
+        return lines if following is None else [*lines, ("next", f"{plain_number(following)} has no axis{gap}")]
 
-    def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
-        """What the fit warned of."""
-        yield from (Notice(said) for said in s["warnings"])
+    def _gap(self, s: Account) -> str:
+        """How far the next eigenvalue is from the last axis'; those of a diffusion fall from 1."""
+        start = 0 if s["alpha"] is None else 1
+        last, following = abs(s["eigenvalues"][-1] - start), abs((s["next_eigenvalue"] or 0.0) - start)
+        if not last > 0:
+            return ""
+        far = plain_number(following / last) + (" times as far from 1 as" if start else " times")
+        return f"; it is {far} that of axis {len(s['eigenvalues'])}"
 
-    def loose(self, s: Account) -> str:
-        """Nothing: it is no map of distances."""
-        return ""
+    def compared(self, s: Account) -> Compared:
+        """Distances on the map are not those along the data."""
+        return Compared(distances=False)
 
-    def _table(self, s: Account) -> Table:
-        return Table(["axis", "eigenvalue"], [[f"{a}", number(value)] for a, value in enumerate(s["eigenvalues"], 1)])
+    def unused(self, parameters: Account) -> set[str]:
+        """The tolerance of other solvers, and parameters of other forms."""
+        given, diffused = parameters.get, parameters.get("alpha") is not None
+        unused = {"tol", "normalized" if diffused else "time", "scale" if diffused or given("normalized") else "tol"}
+        unused.update(() if given("landmarks") is not None else ["landmark_method"])
+        return unused.union(() if given("kernel") == "poly" else ["degree", "coef0"])
+
+    def of_map(self, coordinates: F64) -> Iterator[Notice]:
+        """Axes that are polynomials of the first, as a string's overtones are of its first tone."""
+        x, others = coordinates[:, 0], coordinates[:, 1:] - coordinates[:, 1:].mean(axis=0)
+        degree, width = min(max(coordinates.shape[1], 4), 12), float(np.ptp(x))
+        if not others.size or not width or len(x) <= 10 * degree:
+            return
+        left = chebfit(2 * (x - x.min()) / width - 1, others, degree, full=True)[1][0]
+        same = np.flatnonzero(left < (1 - REPEATED) * (others**2).sum(axis=0)) + 2 if left.size else left
+        if same.size:
+            axes = f"Axis {same[0]} repeats" if same.size == 1 else f"Axes {', '.join(map(str, same))} repeat"
+            words = "Long data shows its length on several axes, as a string has overtones; later ones may show more."
+            yield Notice(f"{axes} axis 1.", [words], warning=False)
+
+    def _section(self, s: Account, heading: str, about: str) -> Section:
+        """What the numbers are, and a table of them."""
+        words, columns = [_ABOUT[about].format(_SQUARES.get(s["scale"]))], self.columns(s, number)
+        if by_landmarks(s):
+            words.append(
+                f"{s['n_landmarks']:,} landmarks span the map: eigenvalues are larger than without, shares unknown."
+            )
+        if (following := s["next_eigenvalue"]) is not None:
+            words.append(f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}.")
+        rows = [[f"{a}", *cells] for a, cells in enumerate(zip(*(cells for _, cells in columns), strict=True), 1)]
+        table = Table(["axis", *(name.removesuffix("s") for name, _ in columns)], rows)
+        return Section(heading, words, [table])
 
 
 def _named(kernel: str) -> str:
@@ -42,6 +122,8 @@ def _named(kernel: str) -> str:
 class LLEWords(SpectralWords):
     """Of a locally linear embedding."""
 
+    matrix = "M+"
+
     def keeps(self, s: Account) -> str:
         """Weights."""
         return "how each point lies among its neighbours, and no distances"
@@ -51,49 +133,61 @@ class LLEWords(SpectralWords):
         kernel = "" if s["kernel"] is None else f", {_named(s['kernel'])} kernel"
         return f"Locally linear embedding{kernel}: {what}{self._by(s)}"
 
-    def rows(self, s: Account) -> Sequence[Row]:
-        """How weights were found."""
+    def facts(self, s: Account) -> list[Row]:
+        """How weights were found, and what is left."""
         kernel = "" if s["kernel"] is None else f" in the features of the {_named(s['kernel'])} kernel"
         kernel += "" if s["gamma"] is None else f" (gamma {plain_number(s['gamma'])})"
-        return [("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")]
+        weights = ("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")
+        error = f"error {plain_number(sum(s['eigenvalues']))}, the sum of the eigenvalues"
+        return [weights, ("reconstruction", error), *super().facts(s)]
+
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
+        """Singular values of I - W, and their squares."""
+        return [("singular values", [say(sqrt(value)) for value in s["eigenvalues"]]), *super().columns(s, say)]
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are."""
-        words = (
-            "Each point is rebuilt from its neighbours by weights that add up to 1, and the map is where the same "
-            "weights rebuild all points best. The eigenvalue of an axis is the mean square of what is left on it. Axes "
-            "are all of one length: distances on the map have no unit, and measures of distances say little of it."
-        )
-        yield Section("Locally linear embedding", [words], [self._table(s)])
+        yield self._section(s, "Locally linear embedding", s["scale"])
 
 
 class LaplacianWords(SpectralWords):
     """Of Laplacian eigenmaps and diffusion maps."""
+
+    matrix = "L+"
 
     def keeps(self, s: Account) -> str:
         """Edges."""
         return "neighbours near one another, and no distances along the data"
 
     def title(self, s: Account, what: str) -> str:
-        """With the number of landmarks."""
-        name = "Laplacian eigenmaps" if s.get("alpha") is None else "Diffusion map"
-        return f"{name}: {what}{self._by(s)}"
+        """With the form and the number of landmarks."""
+        form = "Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map"
+        return f"{form}{', normalised' if s['normalized'] else ''}: {what}{self._by(s)}"
 
-    def rows(self, s: Account) -> Sequence[Row]:
-        """What edges weigh."""
+    def facts(self, s: Account) -> list[Row]:
+        """What edges weigh, and what commute times say."""
         weights = "1" if s["sigma"] is None else f"exp(-d²/(2 sigma²)), sigma {plain_number(s['sigma'])}"
-        rows = [("edges weigh", weights)]
-        if s["trace"] is not None:
-            shares = ", ".join(f"{100 / value / s['trace']:.2g} %" for value in s["eigenvalues"][:MOST_SHOWN])
-            rows.append(("shares", f"{shares} of the kernel's trace, {s['trace']:.4g} ± {s['trace_error']:.2g}"))
-        if s["forgotten"] is not None:
-            rows.append(("commute times", f"correlation with the degrees' alone: {s['forgotten']:.2f}"))
+        rows, r = [("edges weigh", weights), *super().facts(s)], s["forgotten"]
+        if r is not None:
+            said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
+            rows.append(("commute times", said + (": the map says little else" if r > FORGOTTEN else "")))
         return rows
+
+    def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
+        """Of a diffusion also what eigenvalues come to in its time."""
+        power = [] if s["alpha"] is None else [say(value ** s["time"]) for value in s["eigenvalues"]]
+        return super().columns(s, say) + ([(f"to the power {plain_number(s['time'])}", power)] if power else [])
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are."""
-        words = (
-            "The map puts points near each other that a random walk along the graph's edges goes between quickly. "
-            "Small eigenvalues are slow motions. Long data shows its length on several axes: axis 2 may repeat axis 1."
-        )
-        yield Section("Laplacian eigenmaps", [words], [self._table(s)])
+        form = "laplacian" if s["alpha"] is None else "diffusion"
+        yield self._section(s, form.capitalize(), "normalised" if s["normalized"] else form)
+
+
+def of_resistances(known: F64, on_map: F64, scale: str) -> Section:
+    """What there is on the map of squared distances over all axes, by pairs of points."""
+    shown = two_digits(100 * float(on_map.sum() / max(known.sum(), 1e-300)))
+    words = f"Squared distances on the map are {shown} % of the {_SQUARES[scale]}; the rest is on axes that it lacks."
+    caption = f"Squared distances of {count(len(known), 'sampled pair')} on the map and over all axes."
+    chart = Chart("pairs", [known, on_map, "over all axes", "squared distance on the map"], caption, caption)
+    return Section("Commute times", [words], pictures=[chart])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scalemani.aliases import I64
+from scalemani.aliases import F64, I64
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
 from scalemani.words import count, plain_number, two_digits
@@ -135,6 +135,7 @@ class Compared:
     caption: Of that line.
     stress: What makes stress large, after the best value of it.
     missing: Why there is nothing to compare, where D was given and is gone.
+    distances: Whether they are meant to be alike: else stress and residual variance say nothing.
     """
 
     added: float = 0.0
@@ -144,6 +145,7 @@ class Compared:
         "The geodesic distances were given, not computed, and are no longer in the store: distances in the map can't "
         "be compared with them. Fit with --keep-distances to have them compared."
     )
+    distances: bool = True
 
 
 class Words:
@@ -172,11 +174,19 @@ class Words:
 
     def rows(self, s: Account) -> Sequence[Row]:
         """The same in short, for the head of the page."""
-        return []
+        return landmark_rows_of(s)
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         """What a reader of the map has to know; `idle` says that an axis has every point at 0."""
+        yield from (Notice(said) for said in s.get("warnings", []))
+
+    def of_map(self, coordinates: F64) -> Iterator[Notice]:
+        """The same, as the coordinates (n, p) show it."""
         return iter(())
+
+    def unused(self, parameters: Account) -> set[str]:
+        """Parameters that mean nothing beside the others."""
+        return set()
 
     def compared(self, s: Account) -> Compared:
         """Of distances in the map and geodesic ones."""

@@ -23,8 +23,8 @@ from scalemani.report.drawing import (
 )
 
 __all__ = [
-    *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "residual_chart"),
-    *("scan_panels", "share_chart"),
+    *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "pairs_chart"),
+    *("residual_chart", "scan_panels", "share_chart"),
 ]
 
 Pairs = tuple[F64, F64]
@@ -146,8 +146,7 @@ def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping
     left.stairs(histogram.counts / np.diff(histogram.edges), histogram.edges, fill=True, color=POSITIVE)
     left.set_xlim(0, float(histogram.edges[-1]))
     powers_of_ten(left.xaxis, left.yaxis)
-    left.set_xlabel("geodesic distance")
-    left.set_ylabel("pairs for a unit of distance")
+    left.set(xlabel="geodesic distance", ylabel="pairs for a unit of distance")
     left.set_title(f"all {histogram.n_pairs:,} pairs", fontsize=11)
     right: Any = figure.add_subplot(1, 2, 2)
     known = histogram.nearer[1:] >= FEWEST_NEAR
@@ -163,8 +162,7 @@ def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping
     if not known.any():  # equal distances have one bin and no slope: matplotlib finds no limits of its own
         right.set_xlim(float(histogram.edges[0]), float(histogram.edges[-1]))
     plain_numbers(right.xaxis)
-    right.set_xlabel("distance r")
-    right.set_ylabel("slope of log(pairs nearer than r)")
+    right.set(xlabel="distance r", ylabel="slope of log(pairs nearer than r)")
     right.set_title("correlation dimension by scale", fontsize=11)
     right.legend(fontsize=9, loc="lower left")
     return figure
@@ -186,8 +184,7 @@ def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
     axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 1e-9))
     axes.set_xlim(0.5, max(p, 3) + 0.5)
     whole_ticks(axes.xaxis)
-    axes.set_xlabel("axes used")
-    axes.set_ylabel("residual variance, 1 − r²")
+    axes.set(xlabel="axes used", ylabel="residual variance, 1 − r²")
     return figure
 
 
@@ -203,8 +200,16 @@ def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) 
         axes: Any = figure.add_subplot(1, 2, place)
         _compare(figure, axes, geodesic, embedded, constant)
         axes.set_title(f"{name}: {geodesic.size:,} pairs", fontsize=11)
-        axes.set_xlabel("geodesic distance")
-        axes.set_ylabel("distance in the embedding")
+        axes.set(xlabel="geodesic distance", ylabel="distance in the embedding")
+    return figure
+
+
+def pairs_chart(across: F64, up: F64, name: str, other: str) -> Figure:
+    """One number of pairs of points against another that it should equal."""
+    figure = new_figure(7.0, 4.9)
+    axes: Any = figure.add_subplot()
+    _compare(figure, axes, across, up, 0.0)
+    axes.set(xlabel=name, ylabel=other)
     return figure
 
 
@@ -221,8 +226,7 @@ def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: 
         axes.plot(line, line + constant, color=NEGATIVE, linewidth=1, linestyle="--", label="equal, with the constant")
     across, up = _medians(geodesic, embedded)
     axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
-    axes.set_xlim(0, right)
-    axes.set_ylim(0, top)
+    axes.set(xlim=(0, right), ylim=(0, top))
     powers_of_ten(axes.xaxis, axes.yaxis)
     # Where the pairs are not: they bend to one side of the diagonal.
     bent_up = across.size and up.mean() / top > across.mean() / right
@@ -292,4 +296,5 @@ CHARTS: dict[str, Callable[..., Figure]] = {
     "eigenvalues": eigenvalue_chart,
     "shares": share_chart,
     "arrows": feature_arrows,
+    "pairs": pairs_chart,
 }

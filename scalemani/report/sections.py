@@ -102,6 +102,7 @@ class Findings:
     words: Of the method.
     marks: What some rows of `coordinates` are, and these; None of a method that marks none.
     leaps: What some pairs of them (c, 2) are, and these; None of a graph in which no edge leaps.
+    measured: Of the sample, by the method.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Findings:
     words: Words
     marks: tuple[str, I64] | None = None
     leaps: tuple[str, I64] | None = None
+    measured: Sequence[Section] = ()
 
     @property
     def n_axes(self) -> int:
@@ -125,8 +127,9 @@ class Findings:
 
     @property
     def residual_variances(self) -> list[float | None]:
-        """With the first 1, 2, ... p axes; None where distances are all equal."""
-        return [None] * self.n_axes if self.quality is None else list(self.quality["residual_variance"])
+        """With the first 1, 2, ... p axes; None where they say nothing."""
+        said = self.quality if self.words.compared(self.spectrum).distances else None
+        return [None] * self.n_axes if said is None else list(said["residual_variance"])
 
 
 def lead(findings: Findings) -> str:
@@ -139,7 +142,8 @@ def lead(findings: Findings) -> str:
     if findings.spectrum.get("n_classes"):
         which += "; those between two classes are all set to ten times the longest within one"
     begun = f"A map that keeps {what}: what it shows, how far it can be trusted, and how it was made."
-    return f"{begun} Geodesic distances are {which}."
+    kept = findings.words.compared(findings.spectrum).distances
+    return f"{begun} Geodesic distances are {which}." if kept else begun
 
 
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
@@ -149,7 +153,7 @@ def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Se
     yield from _leaps(findings)
     yield _distances(findings)
     yield from _axes(findings)
-    yield from (section.drawn(_drawn) for section in findings.words.sections(findings.spectrum))
+    yield from (one.drawn(_drawn) for one in (*findings.words.sections(findings.spectrum), *findings.measured))
     yield _run(findings)
 
 
@@ -171,6 +175,7 @@ def _in_short(f: Findings) -> Section:
     rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
     found = notices(f.words, s, float(f.parameters["tol"]), f.residual_variances[-1], idle, f.n_axes)
+    found += f.words.of_map(f.coordinates)
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
 
 
@@ -179,8 +184,8 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
     if f.quality is None:
         return []
     q, k = f.quality, f.quality["n_neighbors"]
-    none, all_ = "0 is best", "1 is best"
-    longer = none + f.words.compared(f.spectrum).stress
+    none, all_, said = "0 is best", "1 is best", f.words.compared(f.spectrum)
+    longer = none + said.stress
     found = [
         ("residual variance", q["residual_variance"][-1], "1 − r² of geodesic with embedded distances", none),
         ("normalised stress", q["normalised_stress"], "differences of the two, relative to geodesic ones", longer),
@@ -188,13 +193,20 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
         ("trustworthiness", q["trustworthiness"], f"whether the {k} nearest in the map are near along the data", all_),
         ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map", all_),
     ]
+    found = found if said.distances else found[3:]
     return [(name, number(value), words, best) for name, value, words, best in found if value is not None]
 
 
 def _distances(f: Findings) -> Section:
-    heading, said = "How well distances are kept", f.words.compared(f.spectrum)
+    said = f.words.compared(f.spectrum)
+    heading = f"How well {'distances' if said.distances else 'neighbours'} are kept"
     if f.sample is None or f.quality is None:
         return Section(heading, [said.missing if len(f.coordinates) > 2 else "Too few points to compare distances."])
+    meanings = [[name, value, f"{what}; {best}"] for name, value, what, best in _measures(f)]
+    table = Table(["measure", "value", "what it is"], meanings, words=True)
+    if not said.distances:
+        of = f"Measured on the neighbours of {_whom(f)}. Points are near along the data if a path from neighbour to "
+        return Section(heading, [of + "neighbour between them is short."], [table])
     k = min(int(f.parameters.get("n_neighbors") or NEAREST), len(f.sample.points) - 1)
     few = f.sample.among_fewer()
     every, near = few.pairs(), f.sample.near_pairs(k)
@@ -212,8 +224,6 @@ def _distances(f: Findings) -> Section:
         f"Measured on {count(f.quality['n_pairs'], 'pair')}, of {_whom(f)} with all others. The left picture shows "
         "whether the whole is kept, the right one whether neighbours stay as near as they were.",
     ]
-    meanings = [[name, value, f"{what}; {best}"] for name, value, what, best in _measures(f)]
-    table = Table(["measure", "value", "what it is"], meanings, words=True)
     return Section(heading, words, [table], [Picture(png(figure), caption, alt)])
 
 
@@ -272,7 +282,8 @@ def _leaps(f: Findings) -> Iterator[Section]:
 
 def _run(f: Findings) -> Section:
     s = f.spectrum
-    given = {name: value for name, value in f.parameters.items() if value is not None and name != "keep_distances"}
+    unsaid = {"keep_distances"} | f.words.unused(f.parameters)
+    given = {name: value for name, value in f.parameters.items() if value is not None and name not in unsaid}
     parameters = [[name, setting(value)] for name, value in given.items()]
     counted = [
         ["edges of the neighbour graph", f"{s['n_edges']:,}"],
@@ -309,6 +320,7 @@ def run_page(
     marks = run.method.words.marks(run.store)
     known = run.store.has_distances or not run.data.given
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
+    sample = None if quality is None else recorder.sample()
     histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
     findings = Findings(
         name=run.store.path if name is None else name,
@@ -317,13 +329,14 @@ def run_page(
         versions=run.store.document.versions,
         coordinates=recorder.embedding_[kept],
         n_dropped_rows=len(run.vertex) - len(kept),
-        sample=None if quality is None else recorder.sample(),
+        sample=sample,
         quality=quality,
         histogram=histogram,
         dimension={} if histogram is None else suggested_dimension(histogram),
         words=run.method.words,
         marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
         leaps=_leaping(run.spectrum, kept),
+        measured=() if sample is None else run.method.measured(run, kept[sample.rows]),
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []

@@ -76,7 +76,7 @@ def _about_the_graph(s: Account) -> Iterator[Notice]:
             f"{count(dropped, 'point')} of {s['n_distinct']:,} {'is' if dropped == 1 else 'are'} not in the map.",
             [
                 "The neighbour graph is in several parts, and only the largest is embedded. More neighbours, or "
-                "--disconnected join, bring the others in.",
+                "--disconnected join where a method takes it, bring the others in.",
             ],
         )
     if s.get("n_bridges") and s.get("n_classes"):

@@ -62,7 +62,7 @@ class PairsRecord(StepRecord, frozen=True, kw_only=True):
     next_eigenvalue: Of the axis that was not asked for; None if there is none.
     factor_nonzeros: Of the factor; 0 where there was none, or nobody counted.
     sigma: Width of the Gaussian weights that was used; 0 where there is none.
-    trace, trace_error: Of the kernel; None where it was not estimated.
+    trace, trace_error: Of L+ or M+; None where it was not estimated.
     forgotten: Correlation of resistances with what degrees alone say; None where it was not looked at.
     reach: No point's features are farther from its nearest landmark.
     """

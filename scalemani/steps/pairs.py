@@ -177,7 +177,8 @@ class Axes(Step):
         state = store.needed(PairsRecord)
         names = "eigenvalues", "next_eigenvalue", "factor_nonzeros", "trace", "trace_error", "forgotten", "warnings"
         found = {name: getattr(state, name) for name in names}
-        found |= {"scale": state.fields.scale, "sigma": state.sigma or None, "alpha": state.fields.alpha}
+        found |= {name: getattr(state.fields, name) for name in ("scale", "normalized", "alpha", "time")}
+        found["sigma"] = state.sigma or None
         if state.n_landmarks is not None:
             found |= {"n_landmarks": state.n_landmarks, "landmark_method": state.fields.landmark_method}
         return found
@@ -236,7 +237,8 @@ class LocalAxes(Axes):
         p, A = fields.n_components, residuals(store)
         if Z is None:
             classes, _ = closed_classes(store.read_array(INDPTR), store.read_array(INDICES))
-            pairs = bottom_pairs(A, p, fields.random_state, closed=np.flatnonzero(classes == 0))
+            closed, probes = np.flatnonzero(classes == 0), PROBES if fields.scale == "kernel" else 0
+            pairs = bottom_pairs(A, p, fields.random_state, closed=closed, probes=probes)
             apart = len(pairs.sigma) == p or pairs.sigma[p] > (1 + LEAST_GAP) * pairs.sigma[p - 1]
             if pairs.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
                 raise SolverError(
@@ -244,7 +246,7 @@ class LocalAxes(Axes):
                     "give more neighbours, or a larger reg"
                 )
             sigma, vectors, turned = pairs.sigma, pairs.vectors, None
-            numbers = {"factor_nonzeros": pairs.nonzeros}
+            numbers: dict[str, Any] = {"factor_nonzeros": pairs.nonzeros, **pairs.trace}
         else:
             inside = blas.product(A, Z)
             values, vectors, turned = ritz_in_span(blas.product(inside.T, inside), Z, p)

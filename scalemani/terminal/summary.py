@@ -102,8 +102,9 @@ def _command(*words: str) -> str:
 
 def info_lines(model: Any) -> list[str]:
     """The lines of ``scalemani info``."""
-    given = info_record(model)["parameters"].items()
-    listed = ", ".join(f"{name}={value}" for name, value in given if value is not None and name != "supervised")
+    given = info_record(model)["parameters"]
+    unsaid = {"supervised"} | words_of(model).unused(given)
+    listed = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None and name not in unsaid)
     named = [f"store            {model.store_}", f"options          {in_options(listed)}"]
     return [*named, *_spectrum_lines(model, all_shares=True)]
 
