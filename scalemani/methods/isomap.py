@@ -2,14 +2,22 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from scalemani.aliases import F32, I64
+from scalemani.cluster.machine import parse_memory
+from scalemani.embedding.isometric import panels
+from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
+from scalemani.projection.kernel_values import GeodesicKernel, GeodesicKernelPlacer, TrainingRows, signs_of
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import Step
-from scalemani.steps.distances import TileDistances
+from scalemani.steps.distances import NOT_KEPT, TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
@@ -32,6 +40,7 @@ class IsomapMethod(Method):
     """
 
     projector = "scalemani.methods.isomap:projector"
+    kernel = "scalemani.methods.isomap:kernel_of_new_rows", "scalemani.methods.isomap:kernel_of_training_rows"
     words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
@@ -58,3 +67,54 @@ def projector(store: RunStore, form: str) -> Projector:
     given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
     return Projector(store, trained(store), GraphPlacer(graph, embedding, form))
+
+
+def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
+    """What gives values of K of new rows with all training rows."""
+    kernel, vertex = _kernel(store), store.read_array("vertex")
+    given = store.needed(DataRecord).given
+    graph = None if given else shared_paths(store.path, store.identity)
+    return Projector(store, trained(store), GeodesicKernelPlacer(graph, kernel, form, vertex))
+
+
+def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
+    """What gives values of K of training rows with all of them, from D, or from the graph where D is gone."""
+    kernel = _kernel(store)
+    if store.needed(DataRecord).given and not store.has_distances:
+        raise ScalemaniError(NOT_KEPT)
+    return TrainingRows(store.read_array("vertex"), lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+
+
+def _rows(store: RunStore, vertices: I64) -> F32:
+    """Rows of D (l, n)."""
+    found = TileDistances().rows(store, vertices)
+    return geodesic_rows(shared_paths(store.path, store.identity), vertices) if found is None else found
+
+
+def _kernel(store: RunStore) -> GeodesicKernel:
+    """K of a finished run; of "flip" from all of its eigenpairs.
+
+    Raises ScalemaniError: By landmarks, or of "flip" without D.
+    Raises DoesNotFitError: If the eigenpairs of "flip" don't fit in memory.
+    """
+    if has_landmarks(store):
+        raise ScalemaniError(
+            "landmarks: the fit has no distances between all training rows, and no kernel of them: fit without "
+            "landmarks, or take the inner products of coordinates"
+        )
+    embedding = stored_embedding(store)
+    kernel = GeodesicKernel(embedding)
+    if not embedding.flipped:
+        return kernel
+    if store.needed(DataRecord).given and not store.has_distances:
+        raise ScalemaniError(NOT_KEPT)
+    n, free = len(embedding.vectors), parse_memory(None)
+    if 5 * 8 * n * n > free:
+        raise DoesNotFitError(
+            f"the kernel of correction='flip' takes all {n:,} eigenpairs, with {5 * 8 * n * n:,} bytes, and half of "
+            f"the free memory is {free:,}: fit with correction='cailliez' or 'lingoes'"
+        )
+    whole, every = np.empty((n, n)), np.arange(n)
+    for here in panels(n, n):
+        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
+    return GeodesicKernel(embedding, signs_of(whole, embedding.tolerance))
