@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
-from scalemani.cluster import machine
+from scalemani.cluster import choice, machine
 from scalemani.errors import DoesNotFitError, ScalemaniError, UnreachableWarning
 from scalemani.projection import long
 
@@ -113,7 +113,9 @@ def test_values_are_the_same_bits_in_memory_in_zarr_lazily_by_rows_and_in_groups
     made = model.kernel_to(tmp_path / "K")
     assert made.chunks[0] <= 30
     np.testing.assert_array_equal(made[:], K)
+    monkeypatch.setattr(choice, "SMALL", 0)  # a cluster of threads, and not this thread alone
     np.testing.assert_array_equal(model.kernel(), K)
+    np.testing.assert_array_equal(model.kernel(T), of_new)
 
 
 def test_a_kernel_that_was_stopped_goes_on(model, tmp_path, monkeypatch):
