@@ -68,7 +68,7 @@ class Run:
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
         self.method = method_of(store)
         self.steps = self.method.steps_in(store)
-        self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), store.revision
+        self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), _solution(store)
         self._names = store.record(NamesRecord)
         for step in self.steps:
             store.needed(step.record)
@@ -209,7 +209,7 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        again = self.store.record(FitRecord) is None or self.store.revision != self._revision
+        again = self.store.record(FitRecord) is None or _solution(self.store) != self._revision
         if again or self.store.document.id != self._id:
             raise _fitted_again(self.store.path)
 
@@ -361,6 +361,11 @@ class Run:
                 step.copy(self.store, folder)
 
         self.store.copy_without_distances(path, more)
+
+
+def _solution(store: RunStore) -> str:
+    """A name of the solution in a finished run: corrections may have the same axes, and kernels of their own."""
+    return f"{store.revision} {store.needed(FitRecord).fields['correction']}"
 
 
 def _fitted_again(path: str) -> ScalemaniError:

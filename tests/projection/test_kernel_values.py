@@ -151,6 +151,17 @@ def test_given_distances_have_the_same_kernel(model, metric):
     assert_same(given.kernel(D[:9]), model.kernel(X[:9]), 1e-5)
 
 
+def test_corrections_with_the_same_axes_have_kernels_of_their_own(stores):
+    flip = fitted(stores / "same.zarr", n_components=1, correction="flip")
+    flipped = flip.kernel()
+    none = fitted(stores / "same.zarr", n_components=1, correction=None)
+    np.testing.assert_array_equal(none.embedding_, flip.embedding_)
+    assert_same(none.kernel(), expected(none))
+    assert np.abs(none.kernel() - flipped).max() > 0.01 * np.abs(flipped).max()
+    with pytest.raises(ScalemaniError, match="fitted again"):
+        flip.kernel()
+
+
 def test_conformal_edges_and_a_kernel_without_a_constant():
     model = Isomap(n_neighbors=8, edge_weights="conformal").fit(X)
     assert_same(model.kernel(), expected(model))
