@@ -188,8 +188,8 @@ def table(draws: list[dict[str, Found]], n: int, of_all: float) -> str:
         f"The constant makes the training kernel positive semidefinite, and at {constant:.0f} median distances it is "
         f"most of it: {nugget:.0%} of the mean diagonal is nugget, which tells no two digits apart. {support:.0f} of "
         f"{n} training digits become support vectors, and the machine is right in "
-        f"{right('Cailliez', by_machine)}: flip {right('flip', by_machine)}, one median {right(MEDIAN, by_machine)}, no correction "
-        f"{right('none', by_machine)}, RBF {right(RBF, by_machine)}.",
+        f"{right('Cailliez', by_machine)}: flip {right('flip', by_machine)}, one median {right(MEDIAN, by_machine)}, "
+        f"no correction {right('none', by_machine)}, RBF {right(RBF, by_machine)}.",
         f"It holds for the training digits alone: with the others they have a constant of {of_all:.0f} median "
         "distances. A process whose noise is small beside the nugget trusts directions in which the training kernel "
         "is 0 and that of new digits is not.",
