@@ -65,15 +65,15 @@ class GeodesicKernel:
         return np.asarray(values * self.embedding.scale**2)
 
 
-def signs_of(kernel: F64, tolerance: float) -> F64:
-    """S = V sign(Λ) V' of a symmetric matrix V Λ V' (n, n), without eigenvalues up to `tolerance` of the largest.
+def by_eigenvalues(kernel: F64, function: Callable[[F64], F64], tolerance: float) -> F64:
+    """V f(Λ) V' of a symmetric matrix V Λ V' (n, n); eigenvalues up to `tolerance` of the largest count as 0.
 
-    >>> signs_of(np.diag([4.0, -1.0, 1e-9]), 1e-6).tolist()
+    >>> by_eigenvalues(np.diag([4.0, -1.0, 1e-9]), np.sign, 1e-6).tolist()
     [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     values, vectors = np.linalg.eigh((kernel + kernel.T) / 2)
-    signs = np.where(np.abs(values) > tolerance * np.abs(values).max(), np.sign(values), 0.0)
-    return np.asarray(blas.product(vectors * signs, blas.by_rows(vectors.T)))
+    values[np.abs(values) <= tolerance * np.abs(values).max()] = 0.0
+    return np.asarray(blas.product(vectors * function(values), blas.by_rows(vectors.T)))
 
 
 class GeodesicKernelPlacer:
