@@ -240,7 +240,6 @@ class Run:
         scheduler: Any = None,
         report: Progress | None = None,
         memory_limit: Any = None,
-        kept: Pieces | None = None,
     ) -> Any:
         """Values of the method's kernel: of A, or of all training rows, with B, or all training rows.
 
@@ -261,7 +260,7 @@ class Run:
                 f"a kernel of {shape[0]:,} by {shape[1]:,} rows has {8 * shape[0] * shape[1]:,} bytes and memory_limit "
                 f"allows {limit:,}: write it by blocks (kernel_to; in the shell to a .zarr), or raise memory_limit"
             )
-        values = self._placed(key, T, name, scheduler, report, kept)
+        values = self._placed(key, T, name, scheduler, report)
         return values if B is None else values.T
 
     def kernel_to(self, out: Any, A: Any = None, scheduler: Any = None, report: Progress | None = None) -> Any:
@@ -281,7 +280,7 @@ class Run:
         return key, self._test_set(key, T, name), name
 
     def _placed(
-        self, key: ModelKey, T: Any, name: str, scheduler: Any, report: Progress | None, kept: Pieces | None
+        self, key: ModelKey, T: Any, name: str, scheduler: Any, report: Progress | None, kept: Pieces | None = None
     ) -> Any:
         """What a projector gives for the rows of T, a test set, which messages call by `name`."""
         if hasattr(T, "rechunk"):

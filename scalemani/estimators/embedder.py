@@ -275,7 +275,8 @@ class KernelEmbedder(Embedder):
     def kernel_to(self, out: str, A: Any = None) -> Any:
         """The kernel's values of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
 
-        As `transform_to` writes coordinates: the same call goes on where it was stopped.
+        As `transform_to` writes coordinates: the same call goes on where it was stopped. 256 MiB of values are in
+        memory at a time, with copies of them.
 
         Parameters
         ----------
