@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 36_685  # lower it when the sum falls; a change that raises it says what for (566: model.kernel)
+MOST_LINES_IN_ALL = 36_687  # lower it when the sum falls; a change that raises it says what for (568: model.kernel)
 
 
 def test_the_package_does_not_grow():

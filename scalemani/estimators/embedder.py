@@ -234,6 +234,7 @@ class KernelEmbedder(Embedder):
 
         Kernel Isomap has K(c), by equations 8 to 10 of Choi & Choi, or the kernel of its correction. It is positive
         semidefinite to rounding on the training rows, but for correction=None and numbers below the least constant.
+        (Training rows and new rows together have a larger least constant: a Gaussian process needs noise beside it.)
         The model's eigenpairs are those of K. A new row that equals a training row has that row's values where the
         correction adds no nugget or projection="paper"; else the nugget is left out of them, as the noise of a
         Gaussian process is (:mod:`scalemani.projection.kernel_values`). Laplacian eigenmaps have L+, the pseudo-inverse
