@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from scalemani.aliases import F64, I64
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
+from scalemani.cluster.machine import parse_memory
 from scalemani.embedding.dimension import DistanceHistogram
-from scalemani.errors import ScalemaniError, UnreachableWarning, warn
+from scalemani.errors import DoesNotFitError, ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import method_of
@@ -29,8 +30,16 @@ from scalemani.neighbors.metrics import is_function_name
 from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
-from scalemani.steps.distances import stored_histogram
-from scalemani.steps.records import DataRecord, DistancesRecord, FitRecord, GraphRecord, NamesRecord, NeighborsRecord
+from scalemani.steps.distances import NOT_KEPT, stored_histogram
+from scalemani.steps.records import (
+    DataRecord,
+    DistancesRecord,
+    FitRecord,
+    GraphRecord,
+    MethodRecord,
+    NamesRecord,
+    NeighborsRecord,
+)
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.pieces import Pieces, drop_finished, kept_results
@@ -59,7 +68,7 @@ class Run:
             raise ScalemaniError(f"the fit in {store.path!r} is not finished (done: {done or 'nothing'}): {what}")
         self.method = method_of(store)
         self.steps = self.method.steps_in(store)
-        self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), store.revision
+        self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), _solution(store)
         self._names = store.record(NamesRecord)
         for step in self.steps:
             store.needed(step.record)
@@ -163,10 +172,7 @@ class Run:
         every = (step.rows(self.store, vertices[known]) for step in self.steps) if stored or given else ()
         found = next((rows for rows in every if rows is not None), None)
         if found is None and given:
-            raise ScalemaniError(
-                "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what "
-                "you gave"
-            )
+            raise ScalemaniError(NOT_KEPT)
         if found is None:
             found = geodesic_rows(shared_paths(self.store.path, self.store.identity), vertices[known])
             state = self.store.record(DistancesRecord)
@@ -180,11 +186,16 @@ class Run:
 
     @property
     def _key(self) -> ModelKey:
-        """What names this fitted model in any process: path, run, solution, projection, a function's module."""
+        """The key of what places new points."""
+        return self._key_of(self.method.projector)
+
+    def _key_of(self, maker: str) -> ModelKey:
+        """What names this fitted model in any process: path, run, solution, projection, a function's module, and which
+        function makes what is asked of it.
+        """
         self.check_current()
         module = module_of(self._function) if self._function else ""
-        form = self.fitted.fields["projection"]
-        return (self.store.path, self._id, self._revision, form, module, self.method.projector)
+        return (self.store.path, self._id, self._revision, self.fitted.fields["projection"], module, maker)
 
     @property
     def _function(self) -> str:
@@ -199,14 +210,9 @@ class Run:
                 f"the store {self.store.path!r} is gone: a model fitted with store=None lives no longer than "
                 "the object that fitted it; give fit a store path"
             )
-        again = self.store.record(FitRecord) is None or self.store.revision != self._revision
+        again = self.store.record(FitRecord) is None or _solution(self.store) != self._revision
         if again or self.store.document.id != self._id:
             raise _fitted_again(self.store.path)
-
-    @property
-    def n_components(self) -> int:
-        """Axes."""
-        return int(self.fitted.fields["n_components"])
 
     def transform(
         self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: Pieces | None = None
@@ -218,16 +224,7 @@ class Run:
         Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
         Warns by OutOfReachWarning: Once, if rows lie so far from all training points that coordinates say little.
         """
-        T = self._test_set(T)
-        if hasattr(T, "rechunk"):
-            return self._lazy(T)
-        with self._cluster(scheduler, T) as cluster:
-            placing = Placing(self._key, T, cluster, kept, report)
-            pieces = [rows for _, rows in placing.groups()]
-        placing.warn()
-        coordinates = np.concatenate(pieces) if pieces else np.empty((0, self.n_components))
-        self._warn_of_lost(int(np.isnan(coordinates).any(axis=1).sum()), len(coordinates))
-        return coordinates
+        return self._placed(self._key, self._test_set(self._key, T, "X"), "X", scheduler, report, kept)
 
     def transform_to(self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None) -> Any:
         """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
@@ -236,62 +233,127 @@ class Run:
         the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
+        return self._placed_to(self._key, self._test_set(self._key, T, "X"), "X", out, scheduler, report)
+
+    def kernel(
+        self,
+        A: Any = None,
+        B: Any = None,
+        scheduler: Any = None,
+        report: Progress | None = None,
+        memory_limit: Any = None,
+    ) -> Any:
+        """Values of the method's kernel: of A, or of all training rows, with B, or all training rows.
+
+        None stands for the training rows, N of them: (N, N), (l, N) or (N, l).
+
+        Raises ScalemaniError: If A and B are given, or the method has no kernel that is known between rows.
+        Raises DoesNotFitError: If the values don't fit in memory.
+        """
+        if A is not None and B is not None:
+            raise ScalemaniError(
+                "A and B are given, and the kernel of new rows with new rows is not defined (the paper's equations 8 "
+                "to 10 have a training row in each pair): give one of them"
+            )
+        key, T, name = self._kernel_rows(B if A is None else A, "A" if B is None else "B")
+        shape, limit = (T.shape[0], len(self.vertex)), parse_memory(memory_limit)
+        if not hasattr(T, "rechunk") and 8 * shape[0] * shape[1] > limit:
+            raise DoesNotFitError(
+                f"a kernel of {shape[0]:,} by {shape[1]:,} rows has {8 * shape[0] * shape[1]:,} bytes and memory_limit "
+                f"allows {limit:,}: write it by blocks (kernel_to; in the shell to a .zarr), or raise memory_limit"
+            )
+        values = self._placed(key, T, name, scheduler, report)
+        return values if B is None else values.T
+
+    def kernel_to(self, out: Any, A: Any = None, scheduler: Any = None, report: Progress | None = None) -> Any:
+        """The same values of A's rows, or of the training rows, by blocks as `transform_to` writes coordinates."""
+        return self._placed_to(*self._kernel_rows(A, "A"), out, scheduler, report)
+
+    def _kernel_rows(self, T: Any, name: str) -> tuple[ModelKey, Any, str]:
+        """What gives kernel values of which rows: T's, or those of the training rows by their numbers."""
+        if self.method.kernel is None:
+            raise ScalemaniError(
+                f"{self.store.needed(MethodRecord).name} gives no kernel (isomap, kernel-isomap and "
+                "laplacian-eigenmaps do): take the inner products of its coordinates"
+            )
+        of_new, of_training = self.method.kernel
+        key = self._key_of(of_training if T is None else of_new)
+        T = np.arange(len(self.vertex))[:, None] if T is None else T
+        return key, self._test_set(key, T, name), name
+
+    def _placed(
+        self, key: ModelKey, T: Any, name: str, scheduler: Any, report: Progress | None, kept: Pieces | None = None
+    ) -> Any:
+        """What a projector gives for the rows of T, a test set, which messages call by `name`."""
+        if hasattr(T, "rechunk"):
+            return self._lazy(key, T, name)
+        out = np.empty((int(T.shape[0]), shared_projector(*key).width))
+        with self._cluster(key, scheduler, T) as cluster:
+            placing = Placing(key, T, cluster, kept, report, name)
+            for start, rows in placing.groups():
+                out[start : start + len(rows)] = rows
+        placing.warn()
+        self._warn_of_lost(key, int(np.isnan(out).all(axis=1).sum()), len(out))
+        return out
+
+    def _placed_to(self, key: ModelKey, T: Any, name: str, out: Any, scheduler: Any, report: Progress | None) -> Any:
+        """The same, by blocks into a new Zarr array."""
         from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing  # here only: Zarr comes along
 
-        T = self._test_set(T)
         out = named(out, "out")
         if np.isnan(T.shape[0]):
             raise ScalemaniError(
-                "X has rows that nobody has counted: call X.compute_chunk_sizes() first, or give "
-                "X.to_dask_array(lengths=True) of a data frame"
+                f"{name} has rows that nobody has counted: call {name}.compute_chunk_sizes() first, or give "
+                f"{name}.to_dask_array(lengths=True) of a data frame"
             )
         total = int(T.shape[0])
         drop_finished(out)
         refuse_existing(out)
         check_writable(out)
         lost = 0
-        with kept_results(out) as kept, self._cluster(scheduler, T) as cluster:
-            placing = Placing(self._key, T, cluster, kept, report)
-            array = NewOutput(kept.folder, (total, self.n_components), min(placing.chunk_rows, max(1, total)))
+        with kept_results(out) as kept, self._cluster(key, scheduler, T) as cluster:
+            placing = Placing(key, T, cluster, kept, report, name)
+            shape = total, shared_projector(*key).width
+            array = NewOutput(kept.folder, shape, min(placing.chunk_rows, max(1, total)))
             for _, rows in placing.groups(array):
-                lost += int(np.isnan(rows).any(axis=1).sum())
+                lost += int(np.isnan(rows).all(axis=1).sum())
             kept.check()
             array.finish(out)
         placing.warn()
-        self._warn_of_lost(lost, total)
+        self._warn_of_lost(key, lost, total)
         return open_output(out)
 
     @contextmanager
-    def _cluster(self, scheduler: Any, T: Any) -> Iterator[Cluster]:
+    def _cluster(self, key: ModelKey, scheduler: Any, T: Any) -> Iterator[Cluster]:
         """Where a test set is placed: by its distances to the training points, each of a row's features and edges."""
-        graph, projector = self.store.needed(GraphRecord), shared_projector(*self._key)
+        graph, projector = self.store.needed(GraphRecord), shared_projector(*key)
         edges = 0 if projector.direct else 2 * graph.n_edges / graph.n_vertices
         with open_cluster(scheduler, T.shape[0] * projector.n, T.shape[1] + edges) as cluster:
             cluster.check_shared(self.store.path, writing=False)
             yield cluster
 
-    def _warn_of_lost(self, lost: int, total: int) -> None:
+    def _warn_of_lost(self, key: ModelKey, lost: int, total: int) -> None:
         if lost:
-            why = shared_projector(*self._key).lost
-            warn(f"{lost} of {total} rows have {why}: their coordinates are NaN", UnreachableWarning)
+            why, what = shared_projector(*key).lost, "coordinates" if key == self._key else "kernel values"
+            warn(f"{lost} of {total} rows have {why}: their {what} are NaN", UnreachableWarning)
 
     @property
     def spare(self) -> int:
         """Columns that a test set may have besides the features."""
         return int(shared_projector(*self._key).spare)
 
-    def _test_set(self, T: Any) -> Any:
+    def _test_set(self, key: ModelKey, T: Any, name: str) -> Any:
         """T as a source of rows, unless its kind, shape or number of features is wrong; no row is read."""
-        source = as_source(T, "X")
-        check_shape(tuple(source.shape), "X", shared_projector(*self._key).n_features, self.spare)
+        source, projector = as_source(T, name), shared_projector(*key)
+        check_shape(tuple(source.shape), name, projector.n_features, projector.spare)
         return T if sp.issparse(T) else source  # sparse rows of distances keep their stored zeros
 
-    def _lazy(self, T: Any) -> Any:
+    def _lazy(self, key: ModelKey, T: Any, name: str) -> Any:
         whole = T.rechunk({1: -1})
         return whole.map_blocks(
-            LazyProjection(self._key, 0 if np.isnan(T.shape[0]) else int(T.shape[0]), self.folder),
+            LazyProjection(key, 0 if np.isnan(T.shape[0]) else int(T.shape[0]), self.folder, name),
             dtype=np.float64,
-            chunks=(whole.chunks[0], (self.n_components,)),
+            chunks=(whole.chunks[0], (shared_projector(*key).width,)),
             meta=np.empty((0, 0)),
         )
 
@@ -308,6 +370,11 @@ class Run:
                 step.copy(self.store, folder)
 
         self.store.copy_without_distances(path, more)
+
+
+def _solution(store: RunStore) -> str:
+    """A name of the solution in a finished run: corrections may have the same axes, and kernels of their own."""
+    return f"{store.revision} {store.needed(FitRecord).fields['correction']}"
 
 
 def _fitted_again(path: str) -> ScalemaniError:

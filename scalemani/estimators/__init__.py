@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalemani.estimators.embedder import Embedder as Embedder
+    from scalemani.estimators.embedder import KernelEmbedder as KernelEmbedder
     from scalemani.estimators.embedder import load as load
     from scalemani.estimators.isomap import Isomap as Isomap
     from scalemani.estimators.isomap import KernelIsomap as KernelIsomap
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from scalemani.estimators.lle import LLE as LLE
 
 _OF = {
-    "embedder": ("Embedder", "load"),
+    "embedder": ("Embedder", "KernelEmbedder", "load"),
     "isomap": ("Isomap", "KernelIsomap"),
     "isometric_projection": ("IsometricProjection",),
     "kernel_choice": ("Choice", "KernelChoice", "choose_kernel"),

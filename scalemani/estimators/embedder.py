@@ -227,6 +227,79 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         return hasattr(self, "_run")
 
 
+class KernelEmbedder(Embedder):
+    """An estimator whose method has a kernel between rows."""
+
+    def kernel(self, A: Any = None, B: Any = None) -> Any:
+        """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
+
+        Kernel Isomap has K(c), by equations 8 to 10 of Choi & Choi, or the kernel of its correction. It is positive
+        semidefinite to rounding on the training rows, but for correction=None and numbers below the least constant.
+        (Training rows and new rows together have a larger least constant: a Gaussian process needs noise beside it.)
+        The model's eigenpairs are those of K. A new row that equals a training row has that row's values where the
+        correction adds no nugget or projection="paper"; else the nugget is left out of them, as the noise of a
+        Gaussian process is (:mod:`scalemani.projection.kernel_values`). Laplacian eigenmaps have L+, the pseudo-inverse
+        of the graph's Laplacian, times what `scale` says.
+
+        Parameters
+        ----------
+        A, B : array-like, shape (l, n_features), optional
+            New rows, as `transform` takes them; None stands for the training rows. Not both are new.
+
+        Returns
+        -------
+        ndarray or dask.array.Array, shape (n_samples, n_samples), (l, n_samples) of A or (n_samples, l) of B
+            In the square of the unit of X. Dask in, lazy Dask out. NaN for training rows that are not in the graph,
+            and for rows that no path leads to, with one warning.
+
+        Raises
+        ------
+        ScalemaniError
+            A and B are both given; a fit by landmarks, which has no distances between all rows; and what `transform`
+            refuses.
+        DoesNotFitError
+            Larger than `memory_limit`; `kernel_to` writes it by blocks. correction="flip" takes all eigenpairs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scalemani import KernelIsomap
+        >>> angle = np.linspace(0, 3, 60)
+        >>> model = KernelIsomap(n_neighbors=4, n_components=1).fit(np.c_[np.cos(angle), np.sin(angle)])
+        >>> K = model.kernel()
+        >>> K.shape, bool(np.isclose(np.linalg.eigvalsh(K)[-1], model.eigenvalues_[0]))
+        ((60, 60), True)
+        """
+        names = [self._names_of(rows, name) for rows, name in ((A, "A"), (B, "B"))]
+        with naming_columns(names[A is None]), reporting(self.progress) as report:
+            return self._run.kernel(A, B, self.scheduler, report, self.memory_limit)
+
+    def kernel_to(self, out: str, A: Any = None) -> Any:
+        """The kernel's values of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
+
+        As `transform_to` writes coordinates: the same call goes on where it was stopped. 256 MiB of values are in
+        memory at a time, with copies of them.
+
+        Parameters
+        ----------
+        out : path or URL
+            Nothing may be there yet.
+        A : array-like, shape (l, n_features), optional
+            New rows; None stands for the training rows.
+
+        Returns
+        -------
+        zarr.Array, shape (l, n_samples)
+        """
+        with naming_columns(self._names_of(A, "A")), reporting(self.progress) as report:
+            return self._run.kernel_to(out, A, self.scheduler, report)
+
+    def _names_of(self, rows: Any, name: str) -> list[str] | None:
+        """Names of the features of new rows, held against those of the fit."""
+        check_is_fitted(self)
+        return None if rows is None else self._check_features(feature_labels(rows), name)
+
+
 def load(path: Any) -> Any:
     """The fitted estimator that a store holds.
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalemani.estimators.embedder import Embedder
+from scalemani.estimators.embedder import KernelEmbedder
 
 if TYPE_CHECKING:
     from scalemani.model import Run
 
 
-class KernelIsomap(Embedder):
+class KernelIsomap(KernelEmbedder):
     """Kernel Isomap out of core.
 
     Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the

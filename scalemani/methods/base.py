@@ -17,12 +17,16 @@ class Method:
     """What is made of a point set.
 
     projector: The function (store, form) that makes what places new points, as "module:name"; in any process.
+    kernel: The functions (store, form) that make what gives kernel values of new rows with all training rows, and of
+        training rows by their numbers (:mod:`scalemani.projection.kernel_values`), as "module:name"; None of a method
+        that has no kernel between rows.
     words: What is said of a fitted model, on the terminal and the page.
     parameters: The class of what a fit works with; one with more fields is derived from it.
     takes_labels: Whether y, where it is given, holds labels, and edges are made within classes alone.
     """
 
     projector = ""
+    kernel: tuple[str, str] | None = None
     words = Words()
     parameters: type[Parameters] = Parameters
     takes_labels = False

@@ -1,15 +1,24 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from scalemani.aliases import F32, F64, I64
+from scalemani.cluster.machine import parse_memory
+from scalemani.embedding.coordinates import Embedding
+from scalemani.embedding.isometric import panels
+from scalemani.errors import DoesNotFitError, ScalemaniError
+from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
+from scalemani.projection.kernel_values import GeodesicKernel, GeodesicKernelPlacer, TrainingRows, by_eigenvalues
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import Step
-from scalemani.steps.distances import TileDistances
+from scalemani.steps.distances import NOT_KEPT, TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
@@ -32,6 +41,7 @@ class IsomapMethod(Method):
     """
 
     projector = "scalemani.methods.isomap:projector"
+    kernel = "scalemani.methods.isomap:kernel_of_new_rows", "scalemani.methods.isomap:kernel_of_training_rows"
     words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
@@ -58,3 +68,66 @@ def projector(store: RunStore, form: str) -> Projector:
     given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
     return Projector(store, trained(store), GraphPlacer(graph, embedding, form))
+
+
+def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
+    """What gives values of K of new rows with all training rows."""
+    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
+    turn = _by_eigenvalues(store, embedding, np.sign) if embedding.flipped else None
+    graph = None if store.needed(DataRecord).given else shared_paths(store.path, store.identity)
+    placer = GeodesicKernelPlacer(graph, GeodesicKernel(embedding, turn), form, vertex)
+    return Projector(store, trained(store), placer)
+
+
+def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
+    """What gives values of K of training rows with all of them, from D, or from the graph where D is gone."""
+    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
+    if embedding.flipped:
+        whole = _by_eigenvalues(store, embedding, np.abs)
+        return TrainingRows(vertex, lambda vertices: whole[vertices])
+    _check_rows(store)
+    kernel = GeodesicKernel(embedding)
+    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+
+
+def _of_all_rows(store: RunStore) -> Embedding:
+    """The model of a finished run on all points.
+
+    Raises ScalemaniError: By landmarks.
+    """
+    if has_landmarks(store):
+        raise ScalemaniError(
+            "landmarks: the fit has no distances between all training rows, and no kernel of them: fit without "
+            "landmarks, or take the inner products of coordinates"
+        )
+    return stored_embedding(store)
+
+
+def _check_rows(store: RunStore) -> None:
+    """Refuse where rows of D are neither kept nor found again."""
+    if store.needed(DataRecord).given and not store.has_distances:
+        raise ScalemaniError(NOT_KEPT)
+
+
+def _rows(store: RunStore, vertices: I64) -> F32:
+    """Rows of D (l, n)."""
+    found = TileDistances().rows(store, vertices)
+    return geodesic_rows(shared_paths(store.path, store.identity), vertices) if found is None else found
+
+
+def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F64], F64]) -> F64:
+    """A function of K's eigenvalues, as a matrix (n, n), from all eigenpairs.
+
+    Raises DoesNotFitError: If they don't fit in memory.
+    """
+    _check_rows(store)
+    n, free = len(embedding.vectors), parse_memory(None)
+    if 6 * 8 * n * n > free:
+        raise DoesNotFitError(
+            f"the kernel of correction='flip' takes all {n:,} eigenpairs, with {6 * 8 * n * n:,} bytes, and half of "
+            f"the free memory is {free:,}: fit with correction='cailliez' or 'lingoes'"
+        )
+    kernel, whole, every = GeodesicKernel(embedding), np.empty((n, n)), np.arange(n)
+    for here in panels(n, n):
+        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
+    return by_eigenvalues(whole, function, embedding.tolerance)

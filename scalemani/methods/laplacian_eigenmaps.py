@@ -1,6 +1,6 @@
 """Laplacian eigenmaps as kernel PCA, the normalised form and diffusion maps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.laplacian import Resistances, degrees
+from scalemani.embedding.laplacian import Resistances, degrees, scale_of
 from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.lle import span_of, tell_of_far_rows
@@ -18,12 +18,14 @@ from scalemani.methods.sibling_words import LaplacianWords, of_resistances
 from scalemani.methods.words import Section
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
-from scalemani.projection.by_neighbors import BySpan, NystromPlacer
+from scalemani.projection.by_neighbors import BySpan, MeanPlacer, NystromPlacer
+from scalemani.projection.kernel_values import TrainingRows
 from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.pair_records import PairsRecord
 from scalemani.steps.pairs import COORDINATES, LaplacianAxes, weighted
+from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 
 MOST_SOLVES = 100  # for commute times on the page: as many points
@@ -33,6 +35,10 @@ class LaplacianMethod(Method):
     """Sources: Belkin & Niyogi 2003; Ham, Lee, Mika & Schölkopf 2004; Coifman & Lafon 2006."""
 
     projector = "scalemani.methods.laplacian_eigenmaps:projector"
+    kernel = (
+        "scalemani.methods.laplacian_eigenmaps:kernel_of_new_rows",
+        "scalemani.methods.laplacian_eigenmaps:kernel_of_training_rows",
+    )
     words = LaplacianWords()
     parameters = LaplacianParameters
 
@@ -57,28 +63,71 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
     if state.n_landmarks is not None:
         return span_of(store)
     fields, walk = state.fields, bool(state.fields.normalized) or state.fields.alpha is not None
+    placer = NystromPlacer(
+        store.read_array(COORDINATES),
+        _weigh(store, fields),
+        # of a diffusion λ of the walk, which is 1 - μ of the normalised form
+        np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
+        walk,
+    )
+    found = Projector(store, trained(store), placer)
+    found.lost = LOST
+    tell_of_far_rows(found, store)
+    return found
+
+
+LOST = "no weights to the training points by which they could be placed"
+
+
+def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
+    """Weights of the edges of new points, with the density divided out for a diffusion."""
     affinity, sigma = weighted(store, fields)
     sums = degrees(affinity)
 
     def weigh(vertices: I64, lengths: F64) -> F64:
-        """Weights of the edges of new points, with the density divided out for a diffusion."""
         weights = np.ones_like(lengths) if sigma is None else np.exp(-0.5 * (lengths / sigma) ** 2)
         if fields.alpha is None:
             return weights
         own = weights.sum(axis=1, keepdims=True)
         return np.asarray(weights / (own * sums[vertices]) ** fields.alpha)
 
-    placer = NystromPlacer(
-        store.read_array(COORDINATES),
-        weigh,
-        # of a diffusion λ of the walk, which is 1 - μ of the normalised form
-        np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
-        walk,
-    )
+    return weigh
+
+
+def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
+    """What gives the kernel of new rows, each as the mean of the training points that it touches."""
+    placer = MeanPlacer(store.read_array("vertex"), _columns(store), _weigh(store, store.needed(PairsRecord).fields))
     found = Projector(store, trained(store), placer)
-    found.lost = "no weights to the training points by which they could be placed"
+    found.lost = LOST
     tell_of_far_rows(found, store)
     return found
+
+
+def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
+    """What gives rows of L+ of training rows."""
+    vertex, values = store.read_array("vertex"), _columns(store)
+    n = store.needed(GraphRecord).n_vertices
+    return TrainingRows(vertex, lambda vertices: values((np.arange(n)[:, None] == vertices).astype(np.float64)))
+
+
+def _columns(store: RunStore) -> Callable[[F64], F64]:
+    """L+ times columns (n, l), as rows (l, n), by the fit's scale; a solve for each, so that its bits are its own.
+
+    Raises ScalemaniError: Of the normalised form, a diffusion, or a fit by landmarks.
+    """
+    state = store.needed(PairsRecord)
+    if state.n_landmarks is not None or state.fields.normalized or state.fields.alpha is not None:
+        raise ScalemaniError(
+            "the kernel of Laplacian eigenmaps is L+ on all rows: fit without normalized, alpha and landmarks, or take "
+            "the inner products of coordinates"
+        )
+    resistances = Resistances(weighted(store, state.fields)[0])
+    multiple = scale_of(state.fields.scale, resistances.degree)
+
+    def values(columns: F64) -> F64:
+        return np.stack([multiple * resistances.pseudo_inverse(one[:, None])[:, 0] for one in columns.T])
+
+    return values
 
 
 _made: WeakKeyDictionary[Any, Resistances] = WeakKeyDictionary()  # of models, as long as these live

@@ -14,6 +14,7 @@ from scalemani.neighbors.exact import ExactSearch
 from scalemani.points.given_matrix import kernel_distances, kernel_rows
 from scalemani.points.reading import as_source, check_shape, row_blocks
 from scalemani.projection.attachments import Attachments
+from scalemani.projection.kernel_values import in_order
 from scalemani.projection.projector import Projector, Trained
 from scalemani.storage.run import RunStore
 
@@ -115,6 +116,44 @@ class NystromPlacer:
         for here, places in by_count(found):
             vertices = found.vertices[places]
             out[here] = place(self._weigh(vertices, found.lengths[places]), vertices, self._known, self._eigenvalues)
+        return out
+
+    def place_known(self, distances: F64) -> F64:
+        """No rows of D are asked for."""
+        raise NotImplementedError
+
+
+class MeanPlacer:
+    """Kernel values of rows as weighted means of the training points that they touch, in the feature space.
+
+    φ(t) = Σ a_j φ(j) / Σ a: harmonic at t, as a function on the graph is at a vertex where nothing enters. It is what
+    `NystromPlacer` gives less the eigenvalue in its divisor, and defined on all axes.
+
+    vertex (N,): Of each of the user's rows, -1 where it is none.
+    values: columns (n, l) -> the kernel's products with them, as rows (l, n).
+    weigh: (vertices (m, k), lengths) -> weights.
+    """
+
+    def __init__(self, vertex: I64, values: Callable[[F64], F64], weigh: Callable[[I64, F64], F64]) -> None:
+        self.width, self.scale = len(vertex), 1.0
+        self._vertex, self._values, self._weigh, self._n = vertex, values, weigh, int(vertex.max()) + 1
+
+    def order(self, found: Attachments) -> I64:
+        """As they come."""
+        return np.arange(len(found.own))
+
+    def place(self, found: Attachments) -> F64:
+        """Values (l, N); those of a training row where one is equal to it, NaN where a row has no weights."""
+        count, own = len(found.own), np.flatnonzero(found.own >= 0)
+        columns, out = np.zeros((self._n, count)), np.full((count, self.width), np.nan)
+        columns[found.own[own], own] = 1.0
+        for here, places in by_count(found):
+            weights = self._weigh(found.vertices[places], found.lengths[places])
+            sums = weights.sum(axis=1, keepdims=True)
+            columns[found.vertices[places], here[:, None]] = weights / np.where(sums > 0, sums, 1.0)
+        there = columns.any(axis=0)
+        if there.any():
+            out[there] = in_order(self._values(columns[:, there]), self._vertex)
         return out
 
     def place_known(self, distances: F64) -> F64:

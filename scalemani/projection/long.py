@@ -55,20 +55,20 @@ function that makes the projector, as "module:name"."""
 class LazyProjection:
     """The function of a lazy result; it keeps a temporary run's folder, and travels without it."""
 
-    def __init__(self, key: ModelKey, total: int, folder: Any) -> None:
-        self._key, self._total, self._folder = key, total, folder
+    def __init__(self, key: ModelKey, total: int, folder: Any, name: str = "X") -> None:
+        self._key, self._total, self._folder, self._name = key, total, folder, name
 
     def __call__(self, block: Any, block_info: Any = None) -> F64:
         start = block_info[0]["array-location"][0][0] if block_info else 0
         with doing(FIT):
             start = 0 if np.isnan(start) else int(start)
-            rows = validated(self._key, block, start)
+            rows = validated(self._key, block, start, self._name)
             found, far = project(self._key, rows, shared_projector(*self._key).way(self._total))
             warn_of_far(self._key, len(far), start + far, len(found))
             return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_key": self._key, "_total": self._total, "_folder": None}
+        return {**vars(self), "_folder": None}
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return *self._key, self._total
@@ -84,10 +84,10 @@ def shared_projector(path: str, identity: str, revision: str, form: str, module:
     return made
 
 
-def validated(key: ModelKey, block: Any, start: int = 0) -> Any:
+def validated(key: ModelKey, block: Any, start: int = 0, name: str = "X") -> Any:
     """A block checked as a test set; `start` is its first row's number."""
     projector = shared_projector(*key)
-    pieces = [piece for _, piece in projector.blocks(block, "X", start)]
+    pieces = [piece for _, piece in projector.blocks(block, name, start)]
     return joined(pieces) if pieces else np.empty((0, projector.n_features))
 
 
@@ -150,7 +150,7 @@ def sizes(total: int, piece: int, group: int, features: int, axes: int, way: str
     """
     part = min(piece, PART_BYTES // (8 * features))
     if way == SearchStrategy.CLUSTERS:
-        part = min(MOST_ROWS, WIDE_BYTES // (8 * features), max(LEAST_ROWS, -(-total // SHARED)))
+        part = min(MOST_ROWS, group, WIDE_BYTES // (8 * features), max(LEAST_ROWS, -(-total // SHARED)))
     part = max(1, part)
     parts = max(1, group // part)
     a_chunk = max(1, min(parts, CHUNK_BYTES // (8 * max(1, axes) * part)))
@@ -181,23 +181,23 @@ def cut(blocks: Iterable[Part], size: int) -> Iterator[Part]:
         yield first, joined(held)
 
 
-def again(projector: Projector, T: Any, start: int, stop: int, size: int) -> Iterator[Part]:
+def again(projector: Projector, T: Any, start: int, stop: int, size: int, name: str = "X") -> Iterator[Part]:
     """The parts between two rows, read once more; `start` is where one begins."""
     if sp.issparse(T):  # of any format, and in memory
-        for at, rows in cut(projector.blocks(T, "X"), size):
+        for at, rows in cut(projector.blocks(T, name), size):
             if start <= at < stop:
                 yield at, rows
         return
     for at in range(start, stop, size):
-        blocks = projector.blocks(T[at : min(at + size, stop)], "X", at)
+        blocks = projector.blocks(T[at : min(at + size, stop)], name, at)
         yield at, joined([block for _, block in blocks])
 
 
-def sample(projector: Projector, T: Any, total: int) -> Any:
+def sample(projector: Projector, T: Any, total: int, name: str = "X") -> Any:
     """Some rows of a test set, in runs that are evenly spread."""
     starts = sorted({total * run // SAMPLES for run in range(SAMPLES)})
     runs = [(at, min(at + SAMPLED, total)) for at in starts]
-    return joined([rows for at, stop in runs for _, rows in again(projector, T, at, stop, SAMPLED)])
+    return joined([rows for at, stop in runs for _, rows in again(projector, T, at, stop, SAMPLED, name)])
 
 
 def joined(blocks: list[Any]) -> Any:
@@ -209,6 +209,7 @@ def joined(blocks: list[Any]) -> Any:
 
 ROWS_A_GROUP = 1 << 18  # are sorted together; their attachments and coordinates are what the client holds
 SEEDS_A_GROUP = 1 << 23  # of them, about: a radius may attach a row to thousands
+GROUP_BYTES = 256 << 20  # of a group's coordinates, or kernel values to all training rows
 ROWS_A_PIECE = 2048
 PIECES = 32  # of a group, where that gives no less: few are lost when a run is stopped
 
@@ -219,14 +220,21 @@ class Placing:
     T (l, n_features): Anything with a shape that :meth:`Projector.blocks` reads.
     kept: Where results are kept and looked for; none are without.
     report: Called with the rows that are placed.
+    name: What T is called in messages.
 
     beyond, far: How many rows lie beyond reach, and the first of them; not of groups that were finished before.
     """
 
     def __init__(
-        self, key: ModelKey, T: Any, cluster: Cluster, kept: Pieces | None = None, report: Progress | None = None
+        self,
+        key: ModelKey,
+        T: Any,
+        cluster: Cluster,
+        kept: Pieces | None = None,
+        report: Progress | None = None,
+        name: str = "X",
     ) -> None:
-        self._key, self._T, self._cluster, self._kept = key, T, cluster, kept
+        self._key, self._T, self._cluster, self._kept, self._T_name = key, T, cluster, kept, name
         self._report, self._done = report, 0
         self._projector = shared_projector(*key)
         self._total = int(T.shape[0])
@@ -249,14 +257,14 @@ class Placing:
         if found is None:
             way, recall = self._one(way_for, self._total), 1.0
             if way == SearchStrategy.DESCENT:
-                recall = self._one(recall_of, sample(self._projector, self._T, self._total))
+                recall = self._one(recall_of, sample(self._projector, self._T, self._total, self._T_name))
             found = [np.array([list(SearchStrategy).index(SearchStrategy(way))]), np.array([recall])]
             if self._kept is not None:
                 self._kept.put("way", found, of, counts=0)
         if found[1][0] < LEAST_RECALL:
             warn(
-                f"NN-descent found {found[1][0]:.3f} of the true neighbours of some rows of X, and {LEAST_RECALL} is "
-                "expected: fit with knn='exact' for an exact search",
+                f"NN-descent found {found[1][0]:.3f} of the true neighbours of some rows of {self._T_name}, and "
+                f"{LEAST_RECALL} is expected: fit with knn='exact' for an exact search",
                 LowRecallWarning,
             )
         return list(SearchStrategy)[int(found[0][0])]
@@ -270,9 +278,10 @@ class Placing:
     def _sizes(self) -> tuple[int, int, int]:
         """Rows of a part, of a chunk and of a group."""
         projector = self._projector
-        rows = min(ROWS_A_GROUP, SEEDS_A_GROUP // projector.seeds_a_row)
         axes = projector.width
-        return sizes(self._total, _piece_rows(self._total), rows, projector.n_features, axes, self.way)
+        rows = max(1, min(ROWS_A_GROUP, SEEDS_A_GROUP // projector.seeds_a_row, GROUP_BYTES // (8 * max(1, axes))))
+        piece = min(_piece_rows(self._total), rows)
+        return sizes(self._total, piece, rows, projector.n_features, axes, self.way)
 
     def groups(self, output: NewOutput | None = None) -> Iterator[tuple[int, F64]]:
         """Yield ``(start, coordinates)`` of consecutive groups of rows, in order; they are in `output` by then."""
@@ -283,7 +292,7 @@ class Placing:
 
             of = digest(("groups", self.way, *self._model), np.array(self._sizes))
             groups = KeptGroups(self._kept, output, of)
-        every = cut(self._projector.blocks(self._T, "X"), part_rows)
+        every = cut(self._projector.blocks(self._T, self._T_name), part_rows)
         for number, parts in groupby(every, lambda part: part[0] // group_rows):
             first, left = number * group_rows, iter(parts)
             record = None if groups is None else groups.record(first)
@@ -312,7 +321,7 @@ class Placing:
         return coordinates, iter(()) if coordinates is not None else self._again(first, stop)
 
     def _again(self, start: int, stop: int) -> Iterator[Part]:
-        return again(self._projector, self._T, start, stop, self._sizes[0])
+        return again(self._projector, self._T, start, stop, self._sizes[0], self._T_name)
 
     def _coordinates(self, parts: Iterator[Part]) -> F64:
         """Coordinates of the rows of a group."""

@@ -162,6 +162,11 @@ def _median(work: Work) -> float:
     return float(np.median(sample)) / store.needed(GraphRecord).scale if len(sample) else 0.0
 
 
+NOT_KEPT = (
+    "D was given and is not kept here (keep_distances=False, an export or a pickle): its rows are in what you gave"
+)
+
+
 class TileDistances(Step):
     """D, square, in tiles, and what was taken of it while it was written."""
 

@@ -6,10 +6,8 @@ The library and NumPy are imported inside the commands, so that ``--help`` is qu
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -28,6 +26,7 @@ from scalemani.terminal.options import (
     reading_again,
     scan_options,
 )
+from scalemani.terminal.placing import kernel, project, say_notes
 from scalemani.words import printable
 
 
@@ -234,7 +233,7 @@ def fit(
     if embedding is not None:
         # Its message names the option that leaves the store alone.
         check_output(embedding, ids=source.ids is not None, overwrite=replace, option="--overwrite-output", store=store)
-    _say_notes(source.notes, quiet)
+    say_notes(source.notes, quiet)
     from scalemani.points.labels import unnumbered
     from scalemani.terminal.summary import begun_line, fit_lines, next_lines, result_in
 
@@ -287,7 +286,7 @@ def plan(
     method, arguments = chosen(parameters, labels)
     source = open_points(points, **how)
     y = None if labels is None else read_labels(labels, points, source, how)
-    _say_notes(source.notes, quiet)
+    say_notes(source.notes, quiet)
     from scalemani.terminal.summary import as_json_values
 
     with naming_columns(source.names), reporting(not quiet) as report:
@@ -347,7 +346,7 @@ def scan(
 
     path = None if out is None else check_page(out, overwrite=overwrite)
     source = open_points(points, **how)
-    _say_notes(source.notes, quiet)
+    say_notes(source.notes, quiet)
     from dataclasses import replace
 
     from scalemani.planning.scan import scan as look
@@ -360,69 +359,6 @@ def scan(
 
         write_page(path, scan_page(said, points))
     click.echo(json.dumps(found.record(), indent=2) if as_json else str(said))
-
-
-@cli.command()
-@click.argument("store")
-@click.argument("points")
-@click.argument("out")
-@click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
-@reading
-@manners
-def project(
-    store: str,
-    points: str,
-    out: str,
-    how: dict[str, Any],
-    allow_nan: bool,
-    overwrite: bool,
-    scheduler: str | None,
-    quiet: bool,
-) -> None:
-    """Place POINTS in the fit of STORE.
-
-    Coordinates go to OUT, a .npy, .csv, .zarr, .parquet or .h5, in the order of POINTS and with their ids. A
-    projection that was stopped goes on from its finished blocks when the same command is given again.
-
-    \b
-    scalemani project run.zarr new.csv coordinates.csv --id-column name
-    """
-    from scalemani.formats.csv_text import quoted
-    from scalemani.formats.outputs import check_output, write_coordinates
-    from scalemani.formats.points import open_points
-    from scalemani.storage.pieces import drop_finished, kept_results
-
-    drop_finished(out)
-    check_output(out, ids=how["id_column"] is not None, overwrite=overwrite, store=store)
-    from scalemani import load
-
-    model = load(store)
-    fitted = getattr(model, "feature_names_in_", None)
-    source = open_points(points, **how, like=None if fitted is None else tuple(fitted))
-    check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
-    _say_notes(source.notes, quiet)
-    width = source.values.shape[1] if len(source.values.shape) == 2 else 0
-    given = 0 <= width - model.n_features_in_ <= model._run.spare
-    if not given and (fitted is None or source.names is None):
-        raise ScalemaniError(f"{points} has {width} columns; {store} was fitted on {model.n_features_in_}: give those")
-    try:
-        model._check_features(source.names, points, store)
-    except ScalemaniError as error:
-        if fitted is None or sorted(fitted) != sorted(source.names or ()):
-            raise
-        raise ScalemaniError(f"{error}, as --columns {shlex.quote(','.join(map(quoted, fitted)))} does") from error
-    with naming_columns(source.names), kept_results(out) as kept, reporting(not quiet) as report:
-        coordinates = model._run.transform(source.values, scheduler, report, kept)
-        kept.check()
-        folder = Path(str(kept.folder))
-        write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=folder)
-    if not quiet:
-        resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
-        click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
-    if not allow_nan:
-        refuse_nan(coordinates, source.ids, f"{out} is written")
 
 
 @cli.command()
@@ -475,8 +411,8 @@ def demo(out: str, quiet: bool) -> None:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
 
 
-cli.add_command(report)
-cli.add_command(verify)
+for command in (report, verify, project, kernel):
+    cli.add_command(command)
 
 
 def _after_a_line(report: Progress, line: str | None, stages: list[str]) -> Progress:
@@ -492,8 +428,3 @@ def _after_a_line(report: Progress, line: str | None, stages: list[str]) -> Prog
         report(stage, done, total)
 
     return said
-
-
-def _say_notes(notes: Sequence[str], quiet: bool) -> None:
-    for note in () if quiet else notes:
-        click.echo(f"note: {printable(note)}", err=True)

@@ -261,7 +261,7 @@ def _one_line_warnings(*, everything: bool) -> Iterator[None]:
         yield
 
 
-def refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
+def refuse_nan(coordinates: Any, ids: list[str] | None, written: str, what: str = "coordinates") -> None:
     """Raise if a row isn't finite; the message names the first."""
     import numpy as np
 
@@ -269,6 +269,6 @@ def refuse_nan(coordinates: Any, ids: list[str] | None, written: str) -> None:
     if lost.size:
         first = f"row {lost[0]}" + (f", {ids[lost[0]]!r}" if ids else "")
         raise IncompleteResult(
-            f"{lost.size} of {len(coordinates)} rows have no coordinates (the first: {first}); "
+            f"{lost.size} of {len(coordinates)} rows have no {what} (the first: {first}); "
             f"{written} with NaN there, and --allow-nan accepts that"
         )

@@ -173,6 +173,10 @@ WRONG = [
     ("fit train.npy train.csv", "train.csv"),
     ("project absent.zarr test.npy new.npy", "absent.zarr"),
     ("project train.csv test.npy new.npy", "train.csv"),
+    ("kernel absent.zarr training K.zarr", "absent.zarr"),
+    ("kernel absent.zarr training K.csv", "a kernel is written to .zarr or .npy"),
+    ("kernel absent.zarr training nowhere/K.zarr", "there is no directory"),
+    ("kernel absent.zarr training train.npy", "train.npy' exists"),
     ("info absent.zarr", "absent.zarr"),
     ("export absent.zarr new.zarr", "absent.zarr"),
 ]
@@ -225,6 +229,25 @@ def test_rows_without_coordinates_are_code_1_unless_asked_for(files, program):
     assert program("project run.zarr apart.npy out.csv --quiet --overwrite --allow-nan")[0] == 0
     for written in (np.load("fit.npy"), open_points("out.csv").values):
         np.testing.assert_array_equal(np.flatnonzero(np.isnan(written).any(axis=1)), far)
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning")
+def test_kernel_writes_what_the_library_gives(files, program):
+    model = KernelIsomap(n_neighbors=8, store="run.zarr").fit(np.load("train.npy"))
+    code, out, _ = program("kernel run.zarr training K.zarr")
+    assert (code, "120 rows, with 120 points of the fit" in out) == (0, True)
+    np.testing.assert_array_equal(zarr.open_array("K.zarr")[:], model.kernel())
+    assert program("kernel run.zarr test.csv k.npy --id-column who --quiet")[0] == 0
+    np.testing.assert_array_equal(np.load("k.npy"), model.kernel(np.load("test.npy")))
+    before = sorted(files.iterdir())
+    for command, cause in (
+        ("kernel run.zarr training more.npy --memory-limit 1kB", "--memory-limit"),
+        ("kernel run.zarr training K.zarr", "'K.zarr' exists"),
+        ("kernel run.zarr K.zarr more.zarr", "120 columns"),
+    ):
+        code, _, err = program(f"{command} --quiet")
+        assert (code, cause in err, err.count("\n")) == (1 if "limit" in command else 2, True, 1), err
+    assert sorted(files.iterdir()) == before
 
 
 def test_another_failure_is_code_1_with_one_line_and_debug_shows_where(files, program, monkeypatch):
