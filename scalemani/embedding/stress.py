@@ -1,11 +1,11 @@
-"""Raw stress: coordinates whose distances are nearest to D in the sum of squares (Trosset & Büyükbaş 2020; Guttman 1968).
+"""Raw stress: coordinates whose distances are nearest to D in the sum of squares (Trosset & Büyükbaş; Guttman 1968).
 
 The raw stress of X (n, p) is s(X) = Σ_{i<j} (D_ij - d_ij)², d_ij = |x_i - x_j|. Guttman's transform
 
     G(X)_i = 1/n Σ_j D_ij / d_ij (x_i - x_j)    (0 where d_ij = 0)
 
 never raises it, and its gradient at a centred X is 2 n (X - G(X)). One read of D gives both. :func:`minimise` is
-limited-memory BFGS from the matrix I / 2n, so that its first step is Guttman's. Stress is summed of squared differences:
+limited-memory BFGS from the matrix I / 2n, so that its first step is Guttman's. Stress is a sum of squared differences:
 ΣD² - 2 ΣDd + Σd² would cancel four digits where it is small. Sums are in float64 whatever D is.
 
 Kernels add up in the order that the processor does fastest, which is the same for the same shapes.

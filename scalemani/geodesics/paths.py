@@ -24,6 +24,7 @@ __all__ = [
     "Work",
     "first_seeds",
     "geodesic_rows",
+    "near_rows_from_seeds",
     "products_from_seeds",
     "rows_from_seeds",
     "workspace_bytes",
@@ -108,18 +109,39 @@ def products_from_seeds(
     paths = _prepared(graph, precision)
     if axes.ndim != 2 or axes.shape[0] != paths.shape[0]:
         raise ValueError(f"axes of shape {axes.shape}: ({paths.shape[0]}, p) is needed")
+    sources, least = _nearer(paths, indptr, seeds, starts)
+    nearest, first, second = find_products(paths, sources, np.ascontiguousarray(axes), work or Work())
+    return nearest + least, first, second
+
+
+def near_rows_from_seeds(
+    graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike, *, precision: str | None = None
+) -> tuple[F32, F64]:
+    """The rows of :func:`rows_from_seeds` less what each has at the least, and that; however far a source is.
+
+    graph, indptr, seeds, starts, precision: As for :func:`rows_from_seeds`.
+    -> (l, n), (l,): A row is their sum.
+    Raises IndexError, TypeError, ValueError: As for :func:`rows_from_seeds`.
+    """
+    paths = _prepared(graph, precision)
+    sources, least = _nearer(paths, indptr, seeds, starts)
+    return find_rows(paths, sources, 0, Work()), least
+
+
+def _nearer(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> tuple[Sources, F64]:
+    """Sources brought nearer by their first edge, and the length of that.
+
+    A far source's first edge would drown in float32 what tells the vertices apart: it is added behind the search.
+    """
     lengths = np.asarray(starts, np.float64)
-    sources = _outside(paths, indptr, seeds, lengths)
-    # A far source's first edge would drown in float32 what tells the vertices apart: it is added behind the search.
+    sources = _outside(graph, indptr, seeds, lengths)
     least = np.zeros(len(sources.indptr) - 1)
     attached = np.diff(sources.indptr) > 0
     if attached.any():
         least[attached] = np.minimum.reduceat(lengths, sources.indptr[:-1][attached])
     with np.errstate(invalid="ignore"):  # inf - inf: no finite path, as it was
         beyond = lengths - np.repeat(least, np.diff(sources.indptr))
-    sources = sources._replace(starts=np.where(np.isnan(beyond), np.inf, beyond).astype(np.float32))
-    nearest, first, second = find_products(paths, sources, np.ascontiguousarray(axes), work or Work())
-    return nearest + least, first, second
+    return sources._replace(starts=np.where(np.isnan(beyond), np.inf, beyond).astype(np.float32)), least
 
 
 def _outside(graph: Any, indptr: ArrayLike, seeds: ArrayLike, starts: ArrayLike) -> Sources:
