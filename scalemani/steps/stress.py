@@ -32,7 +32,7 @@ from scalemani.steps.map_records import StressFields, StressRecord
 from scalemani.steps.placement import Placement
 from scalemani.steps.records import DistancesRecord, FitRecord, GraphRecord, PlacementRecord, SolveFields, SolveRecord
 from scalemani.steps.rows import given_rows
-from scalemani.steps.sources import has_landmarks, symmetric_square
+from scalemani.steps.sources import LANDMARKS, has_landmarks, symmetric_square
 from scalemani.storage.audit import Fault
 from scalemani.storage.pieces import digest
 from scalemani.storage.run import RunStore
@@ -77,8 +77,12 @@ class ClassicalLandmarks(_Classical, LandmarkAxes):
 
 
 class Stress(Step):
-    """The least stress of all distances, by reads of D."""
+    """The least stress of all distances, by reads of D.
 
+    checked: Arrays that its check is made of.
+    """
+
+    checked: tuple[str, ...] = ALL
     record, title = StressRecord, "least stress"
     late = True
     from_distances = False  # D is made again from the graph
@@ -204,7 +208,7 @@ class Stress(Step):
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """The stress of some points, of distances that are found again, is what was recorded."""
         store = work.store
-        if store.record(StressRecord) is None or broken & set(ALL):
+        if store.record(StressRecord) is None or broken & set(self.checked):
             return
         X, scale = store.read_array(COORDINATES), store.needed(GraphRecord).scale
         vertices = some_of(len(X), CHECKED)
@@ -301,6 +305,7 @@ class Stress(Step):
 class LandmarkStress(Stress):
     """The least stress of the landmarks' own distances, in memory."""
 
+    checked = (*ALL, LANDMARKS)
     from_points: tuple[str, ...] = ()
 
     def solved(self, work: Work, fields: StressFields) -> tuple[Minimum, Start, int, Callable[[F64], float]]:
