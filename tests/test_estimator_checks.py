@@ -21,7 +21,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scalemani import Isomap, KernelIsomap, load
+from scalemani import Isomap, KernelIsomap, StressIsomap, load
 from scalemani import model as run
 from scalemani.errors import ScalemaniError
 
@@ -59,6 +59,12 @@ def test_scikit_learns_own_checks(estimator, check):
 @pytest.mark.long  # the same code but for a parameter
 @checked(Isomap(n_neighbors=5, disconnected="join"))
 def test_scikit_learns_own_checks_of_isomap(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@checked(StressIsomap(n_neighbors=5, disconnected="join"))
+def test_scikit_learns_own_checks_of_raw_stress(estimator, check):
     check(estimator)
 
 
