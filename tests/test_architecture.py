@@ -214,7 +214,8 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 36_119  # lower it when the sum falls; a change that raises it says what for
+# Lower it when the sum falls; a change that raises it says what for. The last one: Isomap by raw stress.
+MOST_LINES_IN_ALL = 37_308
 
 
 def test_the_package_does_not_grow():

@@ -18,7 +18,7 @@ from scalemani.embedding.stress import MEMORY, SUMS, Minimum, minimise, place, s
 from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
-from scalemani.geodesics.rows import shared_graph
+from scalemani.geodesics.rows import again_bytes, graph_bytes, shared_graph
 from scalemani.kernel.constant import solve
 from scalemani.kernel.operators import DenseKernels
 from scalemani.projection.linear_map import Axes as PlacingAxes
@@ -49,7 +49,7 @@ USUAL_READS = 20
 class _Classical(Axes):
     """Of classical scaling, which is where it starts: to a moderate tolerance, and nobody is told of its spectrum."""
 
-    title, from_distances = "classical scaling, to start from", False
+    title, from_distances = "classical scaling", False
 
     def fields(self, parameters: Any, kind: str) -> SolveFields:
         """With a tolerance of its own."""
@@ -282,15 +282,18 @@ class Stress(Step):
         reading = waiting_bytes(n, 0, width, min(size.window, runs + 1)) + 3 * 8 * n * width
         task = 3 * 4 * cut.tile**2 + 8 * (n + 2 * cut.tile) * width
         kept = 0 if size.parameters.store is None else 8 * n * width * USUAL_READS
-        client = {"steps and gradients": 8 * n * p * (2 * MEMORY + 8), "a read": reading}
+        graph = {} if size.given else {"graph": graph_bytes(n, size.edges)}
+        steps = max(8 * n * p * (2 * MEMORY + 8), again_bytes(n, size.edges, 2 * CHECKED))  # then the check
+        client = {**graph, "steps and gradients": steps, "a read": reading}
         return Needs(
             client=client | ({"rows to start from": 12 * n * start + 12 * 8 * start**2} if start else {}),
-            worker={f"{size.threads} tasks": size.threads * task, "coordinates": 8 * n * p},
+            worker={**graph, f"{size.threads} tasks": size.threads * task, "coordinates": 8 * n * p},
+            remedies=["fewer start_points"] if start else [],
             disk=8 * n * (2 * p + 1),
             scratch=kept,
             tasks=USUAL_READS * runs,
             pieces=[f"{runs} a read for the stress"],
-            lines=[("reads for the stress", f"about {USUAL_READS}: as many steps")],
+            lines=[("stress", f"about {USUAL_READS} steps, each a read of D")],
             numbers={"stress_reads": USUAL_READS},
         )
 

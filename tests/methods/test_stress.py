@@ -183,7 +183,7 @@ def test_a_fit_that_is_stopped_twice_in_its_longest_step_goes_on_to_the_same_bit
     assert not verify(str(store)).faults and not list(store.glob("pieces_*"))
 
 
-def test_a_smaller_tol_goes_on_from_what_is_there_also_where_distances_are_gone(made, tmp_path):
+def test_another_tol_looks_again_also_where_distances_are_gone(made, tmp_path):
     store = tmp_path / "run"
     StressIsomap(K, store=store, keep_distances=False, tol=1e-2).fit(X)
     assert not (store / "distances").exists()
