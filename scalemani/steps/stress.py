@@ -88,7 +88,6 @@ class Stress(Step):
     from_distances = False  # D is made again from the graph
     arrays = {"stress_": "stress", "pieces_stress": "pieces"}
     mends = {"stress": "solves again", "pieces": "removes it"}
-    from_points: tuple[str, ...] = ("stress",)
 
     def fields(self, parameters: Any, kind: str) -> StressFields:
         """Axes, when it stops, and where it starts."""
@@ -309,7 +308,6 @@ class LandmarkStress(Stress):
     """The least stress of the landmarks' own distances, in memory."""
 
     checked = (*ALL, LANDMARKS)
-    from_points: tuple[str, ...] = ()
 
     def solved(self, work: Work, fields: StressFields) -> tuple[Minimum, Start, int, Callable[[F64], float]]:
         """From classical scaling of the landmarks."""

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from scalemani import Isomap, StressIsomap, load
 from scalemani.embedding.stress import minimise, turned
 from scalemani.errors import ConvergenceWarning, ScalemaniError
-from scalemani.integrity import verify
+from scalemani.integrity import repair, verify
 from scalemani.steps import stress as steps
 from scalemani.storage.tiles import Tiles
 
@@ -190,6 +190,22 @@ def test_another_tol_looks_again_also_where_distances_are_gone(made, tmp_path):
     model = StressIsomap(K, store=store, keep_distances=False).fit(X)  # D is made again from the graph
     np.testing.assert_array_equal(model.stress_, made.stress_)
     assert not (store / "distances").exists() and not verify(str(store)).faults
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_damaged_map_is_looked_for_again_and_without_distances_by_the_same_fit(given, kept, tmp_path):
+    store = tmp_path / "run"
+    model = StressIsomap(K, metric="geodesic" if given else "euclidean", store=store, keep_distances=kept)
+    rows = cdist(X[:80], X[:80]) if given else X
+    before = model.fit(rows).embedding_
+    for name in ("stress_coordinates", "vectors") if not kept else ("stress_coordinates",):
+        file = store / name / "c" / "0" / "0"
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    done, left = repair(str(store))
+    assert done and not left.damaged and left.finished == kept
+    assert np.array_equal((load(store) if kept else model.fit(rows)).embedding_, before)
+    assert not verify(str(store)).damaged
 
 
 def test_threads_of_a_cluster_do_not_change_a_bit(made, embedded, tmp_path):
