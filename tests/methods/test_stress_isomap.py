@@ -21,7 +21,10 @@ from scalemani import Isomap, StressIsomap, load
 from scalemani.embedding.stress import minimise, turned
 from scalemani.errors import ConvergenceWarning, ScalemaniError
 from scalemani.integrity import repair, verify
+from scalemani.projection.stress_map import Start
 from scalemani.steps import stress as steps
+from scalemani.steps.records import GraphRecord
+from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
 GIVEN = np.load(Path(__file__).parent.parent / "oracles" / "raw_stress.npz")
@@ -208,6 +211,16 @@ def test_a_damaged_map_is_looked_for_again_and_without_distances_by_the_same_fit
     assert not verify(str(store)).damaged
 
 
+@pytest.mark.parametrize("landmarks", [None, 60])
+def test_coordinates_that_are_not_those_of_the_stress_are_found(landmarks, tmp_path):
+    model = StressIsomap(K, landmarks=landmarks, store=tmp_path / "run").fit(X)
+    store = RunStore(model.store_)
+    store.write_array("stress_coordinates", store.read_array("stress_coordinates") * 1.01)
+    store.finish()
+    assert any("stress of points" in fault.problem for fault in verify(model.store_).faults)
+    assert repair(model.store_)[0] and np.array_equal(load(model.store_).embedding_, model.embedding_)
+
+
 def test_threads_of_a_cluster_do_not_change_a_bit(made, embedded, tmp_path):
     model = StressIsomap(K, store=tmp_path / "run").fit(X)
     assert np.array_equal(model.embedding_, made.embedding_)
@@ -233,6 +246,17 @@ def test_new_points_have_the_least_stress_and_the_spread_of_training_points(made
     moved, spread = np.sqrt(np.mean(apart[: len(X)] ** 2)), made.embedding_.std()
     assert np.sqrt(np.mean(apart[len(X) :] ** 2)) <= 3 * moved + 1e-3 * spread
     np.testing.assert_array_equal(made.transform(X), made.embedding_)
+
+
+def test_new_points_begin_where_classical_scaling_has_them_turned_into_the_map(made):
+    """Any start ends there on such data; where a map has folds, a wrong one would not."""
+    store, D = made._run.store, made.geodesics(np.arange(40))[:, made._run.store.read_array("order")]
+    scale = store.needed(GraphRecord).scale
+    start = Start(store.read_array("stress_start_weights"), store.read_array("stress_start_offset"))
+    classical = Isomap(K).fit(X).embedding_
+    turn, shift = turned(classical, made.embedding_)
+    apart = start.rows(D / scale) * scale - (classical[:40] @ turn + shift)
+    assert np.abs(apart).max() < 1e-3 * np.abs(made.embedding_).max()
 
 
 def test_points_without_a_path_are_nan():
