@@ -140,7 +140,12 @@ def landmark_table(n: int, counts: list[int], seed: int) -> str:
             stress = np.sqrt(((D - cdist(Y, Y)) ** 2).sum() / total)
             rows.append([name, "all" if m is None else str(m), f"{stress:.4f}", f"{apart:.4f}"])
     headings = ["data", "landmarks", "stress-1 of all pairs", "apart from the whole"]
-    return "\n".join([f"By landmarks, {n:,} points; apart: of the spread", *aligned(headings, rows)])
+    return "\n".join(
+        [
+            f"By landmarks, {n:,} points; apart: of the spread (of a sphere many maps are about as good)",
+            *aligned(headings, rows),
+        ]
+    )
 
 
 def large_table(n: int, seed: int) -> str:

@@ -84,10 +84,10 @@ def test_points_at_one_place_pull_by_nothing():
     np.testing.assert_array_equal(found[:, 1], [4, 4, 0])
 
 
-def test_coordinates_that_have_these_distances_are_left_where_they_are():
+def test_a_start_that_is_too_small_all_over_takes_one_read():
     X = np.random.default_rng(0).normal(size=(30, 3))
     read, reads = whole(cdist(X, X))
-    found = minimise(read, X, 1e-9)
+    found = minimise(read, X / 2, 1e-9)
     assert len(reads) == 1 and found.converged
     np.testing.assert_allclose(found.coordinates, X - X.mean(axis=0), rtol=1e-12)
 
