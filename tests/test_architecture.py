@@ -215,7 +215,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
 
 
 # Lower it when the sum falls; a change that raises it says what for. The last one: Isomap by raw stress.
-MOST_LINES_IN_ALL = 37_370
+MOST_LINES_IN_ALL = 37_379
 
 
 def test_the_package_does_not_grow():

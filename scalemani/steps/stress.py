@@ -127,7 +127,11 @@ class Stress(Step):
     ) -> None:
         """Check a map against rows of D that are found again, and record it."""
         scale, said = store.needed(GraphRecord).scale, list[str]()
-        off = check(found.coordinates)
+        try:
+            off = check(found.coordinates)
+        except SelfCheckError:
+            store.pieces(self.name).drop()  # whatever was wrong is not begun from again
+            raise
         if not found.converged:
             said.append(
                 f"after {len(found.stresses)} reads of the distances the stress still falls by more than tol="
@@ -242,11 +246,7 @@ class Stress(Step):
     def account(self, store: RunStore) -> dict[str, Any]:
         """The stress by read, normalised, and what it began with."""
         state = store.needed(StressRecord)
-        scale, distances, solved = (
-            store.needed(GraphRecord).scale,
-            store.needed(DistancesRecord),
-            store.record(SolveRecord),
-        )
+        median, solved = store.needed(DistancesRecord).median, store.record(SolveRecord)
         before = solved.spectrum.n_passes if solved is not None and state.fields.start_points is None else 0
         return {
             "stress_1": state.stresses[-1],
@@ -256,7 +256,7 @@ class Stress(Step):
             "start_points": state.fields.start_points,
             "n_passes": state.reads + before,
             "converged": state.converged,
-            "median_distance": distances.median * scale,
+            "median_distance": median * store.needed(GraphRecord).scale,
             "warnings": state.warnings,
             "self_check": {"stress": state.self_check},
         }
@@ -354,6 +354,15 @@ class StressPlacement(Placement):
     def axes(self, store: RunStore, form: str) -> StressAxes:
         """The landmarks' map."""
         return stress_axes(store)
+
+    def seconds(self, size: FitSize, cut: Any, rates: Any) -> float:
+        """Each entry read, and some steps of each point."""
+        points, fixed = np.random.default_rng(0).random((2, 64, size.parameters.n_components))
+        fixed = np.tile(fixed, (4, 1))
+        rows = np.sqrt(((points[:, None] - fixed) ** 2).sum(axis=2)) * 1.1
+        placed = rates.median(lambda: place(rows, fixed, points + 0.1))
+        read = rates.on_disk(rows.astype(np.float32))[1]
+        return float(cut.n * cut.m * (read + placed) / rows.size / size.slots)
 
 
 def stress_axes(store: RunStore) -> StressAxes:
