@@ -31,6 +31,7 @@ __all__ = [
     "KernelChoice",
     "KernelIsomap",
     "LaplacianEigenmaps",
+    "StressIsomap",
     "choose_kernel",
     "load",
     "scan",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         KernelChoice,
         KernelIsomap,
         LaplacianEigenmaps,
+        StressIsomap,
         choose_kernel,
         load,
     )

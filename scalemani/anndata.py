@@ -11,7 +11,16 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from scalemani.errors import ScalemaniError, naming_columns
-from scalemani.estimators import LLE, Embedder, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
+from scalemani.estimators import (
+    LLE,
+    Embedder,
+    Isomap,
+    IsometricProjection,
+    KernelIsomap,
+    LaplacianEigenmaps,
+    StressIsomap,
+    load,
+)
 from scalemani.graph.edges import csr_of, two_directions
 from scalemani.methods import word_of
 from scalemani.neighbors.functions import function_name
@@ -20,7 +29,7 @@ from scalemani.parameters import PASSING
 from scalemani.points.cells import RowSource
 from scalemani.points.labels import feature_labels, unnumbered
 
-__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "project"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "project", "stress"]
 
 _FIGURES = (
     *("correction", "constant_over_median", "median_distance", "share", "share_unshifted", "negative_mass"),
@@ -28,6 +37,7 @@ _FIGURES = (
     *("converged", "warnings"),
     *("trace", "rank", "ridge", "gamma", "n_references", "negative_share"),  # of isometric projection
     *("sigma", "trace_error", "forgotten"),  # of methods without distances
+    *("stress_1", "raw_stress", "stress_by_read", "stress_1_of_start"),  # of raw stress
 )
 _ROWS_TOGETHER = 1024  # of a backed sparse X
 
@@ -143,6 +153,15 @@ def laplacian_eigenmaps(
     "eigenvalues" rise, or of a diffusion map fall; there is no constant.
     """
     return _embed(LaplacianEigenmaps, adata, use_rep, key_added, **options)
+
+
+def stress(adata: Any, use_rep: str | None = None, key_added: str = "stress", **options: Any) -> Any:
+    """Embed the observations of an AnnData by the least raw stress of geodesic distances.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.StressIsomap`; there are no
+    "eigenvalues" and no constant, and "spectrum" has the stress.
+    """
+    return _embed(StressIsomap, adata, use_rep, key_added, **options)
 
 
 def _embed(
@@ -300,7 +319,7 @@ def _account(model: Any, source: dict[str, Any]) -> dict[str, Any]:
     parameters["random_state"] = model.random_state_
     account = {
         "params": {**parameters, **source},
-        "eigenvalues": model.eigenvalues_,
+        "eigenvalues": getattr(model, "eigenvalues_", None),
         "additive_constant": getattr(model, "additive_constant_", None),
         "spectrum": {name: model.spectrum_[name] for name in _FIGURES if name in model.spectrum_},
         "store": None if model.store is None else os.path.abspath(os.fspath(model.store_)),

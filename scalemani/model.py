@@ -40,6 +40,7 @@ from scalemani.steps.records import (
     NamesRecord,
     NeighborsRecord,
 )
+from scalemani.steps.sources import landmark_vertices
 from scalemani.storage.files import named, open_location
 from scalemani.storage.folders import room_for
 from scalemani.storage.pieces import Pieces, drop_finished, kept_results
@@ -148,6 +149,15 @@ class Run:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""
         every = (step.coordinates(self.store) for step in reversed(self.steps))
         return self._in_user_order(next(found for found in every if found is not None))
+
+    def by_source(self, name: str) -> F64:
+        """An array of the store with a number for each source of D, by the user's rows; NaN for the others."""
+        values, chosen = self.store.read_array(name), landmark_vertices(self.store)
+        if chosen is None:
+            return self._in_user_order(values)
+        every = np.full(self.store.needed(GraphRecord).n_vertices, np.nan)
+        every[chosen] = values
+        return self._in_user_order(every)
 
     def _in_user_order(self, values: NDArray[Any]) -> F64:
         """Rows by vertex -> rows by user row; NaN where there is no vertex."""

@@ -101,7 +101,8 @@ def _correction(name: str, value: Any) -> None:
         raise unknown(f"{name}=", value, CORRECTIONS, "None or a number from 0 to 1e150")
 
 
-def _tol(name: str, value: Any) -> None:
+def check_tol(name: str, value: Any) -> None:
+    """A share from LEAST_TOL to 1."""
     if not is_number(value) or not LEAST_TOL <= value < 1:
         raise ScalemaniError(f"{name}={value!r}: a number from {LEAST_TOL:g} to 1 is needed")
 
@@ -182,7 +183,15 @@ class Arguments:
     )
     projection: str = parameter("continuous", Option("How new points are placed."), choices=("continuous", "paper"))
     knn: str = parameter("auto", Option("How neighbours are searched."), choices=("auto", "exact", "nndescent"))
-    tol: float = parameter(1e-6, Option("Relative residual at which eigenpairs are done.", "number"), check=_tol)
+    tol: float = parameter(
+        1e-6,
+        Option(
+            "Relative residual at which eigenpairs are done, 1e-6 unless given; for stress the share of it by which "
+            "each of two steps running lowers it at most, 1e-5 unless given.",
+            "number",
+        ),
+        check=check_tol,
+    )
     store: Any = parameter(None, check=_store, recorded=False)  # the command line has an argument of that name
     scheduler: Any = parameter(
         None,

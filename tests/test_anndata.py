@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import scalemani.anndata
-from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
-from scalemani.anndata import isomap, isometric_projection, kernel_isomap, laplacian_eigenmaps, lle, project
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap, load
+from scalemani.anndata import isomap, isometric_projection, kernel_isomap, laplacian_eigenmaps, lle, project, stress
 from scalemani.errors import ScalemaniError
 from scalemani.points.reading import row_blocks
 
@@ -234,6 +234,17 @@ def test_labels_of_obs_that_are_none_are_refused(adata):
         isometric_projection(adata, labels="other")
     with pytest.raises(ScalemaniError, match="an AnnData is needed"):
         isometric_projection(ROWS)
+
+
+def test_raw_stress_is_its_estimator_and_has_no_eigenvalues(adata, tmp_path):
+    stress(adata, n_neighbors=8, store=tmp_path / "run.zarr")
+    model, told = load(tmp_path / "run.zarr"), adata.uns["stress"]
+    np.testing.assert_array_equal(adata.obsm["X_stress"], StressIsomap(n_neighbors=8).fit(ROWS).embedding_)
+    assert "eigenvalues" not in told and told["spectrum"]["stress_1"] == model.stress_[-1]
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    before = adata.obsm["X_stress"]
+    project(adata, model)
+    np.testing.assert_array_equal(adata.obsm["X_stress"], before)
 
 
 @pytest.mark.filterwarnings("ignore:the next eigenvalue", "ignore:commute times follow")

@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 37_358  # raised by kernel values for LLE, the siblings' own pages, and model.kernel
+MOST_LINES_IN_ALL = 38_608  # raised by kernel values for LLE, model.kernel and raw stress
 
 
 def test_the_package_does_not_grow():

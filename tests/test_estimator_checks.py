@@ -21,7 +21,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from scalemani import Isomap, KernelChoice, KernelIsomap, load
+from scalemani import Isomap, KernelChoice, KernelIsomap, StressIsomap, load
 from scalemani import model as run
 from scalemani.errors import ScalemaniError
 
@@ -66,6 +66,12 @@ def test_scikit_learns_own_checks_of_isomap(estimator, check):
 @pytest.mark.filterwarnings("ignore::scalemani.errors.ScalemaniWarning")  # a few of its planes are near chance
 @checked(KernelChoice("linear", [4, 10, 15, 30], folds=3))  # sets of 10 rows and more, in up to three clusters
 def test_scikit_learns_own_checks_of_a_choice_of_kernel(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@checked(StressIsomap(n_neighbors=5, disconnected="join"))
+def test_scikit_learns_own_checks_of_raw_stress(estimator, check):
     check(estimator)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scalemani.estimators.kernel_choice import choose_kernel as choose_kernel
     from scalemani.estimators.laplacian_eigenmaps import LaplacianEigenmaps as LaplacianEigenmaps
     from scalemani.estimators.lle import LLE as LLE
+    from scalemani.estimators.stress import StressIsomap as StressIsomap
 
 _OF = {
     "embedder": ("Embedder", "KernelEmbedder", "load"),
@@ -27,6 +28,7 @@ _OF = {
     "kernel_choice": ("Choice", "KernelChoice", "choose_kernel"),
     "laplacian_eigenmaps": ("LaplacianEigenmaps",),
     "lle": ("LLE",),
+    "stress": ("StressIsomap",),
 }
 
 

@@ -71,6 +71,12 @@ REGISTRY = {
         NO_DISTANCES,
         "scalemani.methods.sibling_arguments:LaplacianArguments",
     ),
+    "stress": Entry(
+        "scalemani.estimators.stress:StressIsomap",
+        ("start_points",),
+        ("projection",),
+        "scalemani.methods.sibling_arguments:StressArguments",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
 from scalemani.projection.kernel_values import GeodesicKernel, GeodesicKernelPlacer, TrainingRows, by_eigenvalues
+from scalemani.projection.linear_map import Axes
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import Step
@@ -62,12 +64,16 @@ def _steps(*, all_vertices: bool) -> Sequence[Step]:
 
 def projector(store: RunStore, form: str) -> Projector:
     """What places new points by a finished run."""
-    embedding = stored_embedding(store)
+    return projector_by(store, Axes(stored_embedding(store), form))
+
+
+def projector_by(store: RunStore, axes: Any) -> Projector:
+    """The same by what places rows of distances to the sources of D."""
     if has_landmarks(store):
-        return Projector(store, trained(store), landmark_placer(store, embedding, form))
+        return Projector(store, trained(store), landmark_placer(store, axes))
     given = store.needed(DataRecord).given
     graph = None if given else shared_paths(store.path, store.identity)
-    return Projector(store, trained(store), GraphPlacer(graph, embedding, form))
+    return Projector(store, trained(store), GraphPlacer(graph, axes))
 
 
 def kernel_of_new_rows(store: RunStore, form: str) -> Projector:

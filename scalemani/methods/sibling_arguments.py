@@ -1,11 +1,21 @@
-"""The parameters of the methods that read neighbours and no distances, besides those of all methods."""
+"""The parameters of LLE, Laplacian eigenmaps and raw stress, besides those of all methods."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from scalemani.errors import ScalemaniError
 from scalemani.methods.isometric_arguments import positive, positive_or_none
-from scalemani.parameters import Arguments, Option, Parameters, is_number, metric_name, parameter, plain
+from scalemani.parameters import (
+    Arguments,
+    Option,
+    Parameters,
+    check_tol,
+    is_number,
+    metric_name,
+    optional_count,
+    parameter,
+    plain,
+)
 
 KERNELS = ("linear", "rbf", "poly")
 
@@ -143,3 +153,45 @@ class LaplacianParameters(LaplacianArguments, Parameters):
             )
         if self.normalized and self.scale != "resistance":
             raise ScalemaniError(f"scale={self.scale!r} with normalized=True: it has one scale; leave one of them out")
+
+
+@dataclass(eq=False, repr=False)
+class StressArguments(Arguments):
+    """The parameters that other methods lack."""
+
+    tol: float = parameter(1e-5, check=check_tol)
+    start_points: int | None = parameter(
+        None,
+        Option(
+            "For stress: start from the least stress of N points, with the others placed by it, and not from classical "
+            "scaling of all; fewer reads, and sometimes another map.",
+            "integer",
+            (),
+            "N",
+        ),
+        check=optional_count,
+    )
+
+
+@dataclass
+class StressParameters(StressArguments, Parameters):
+    """What a fit of it works with."""
+
+    def check(self) -> None:
+        """Also that a start has enough points, and is asked for where there is a choice.
+
+        Raises ScalemaniError: One line: what was given, what is allowed.
+        """
+        super().check()
+        if self.start_points is None:
+            return
+        if self.landmarks is not None:
+            raise ScalemaniError(
+                f"start_points={self.start_points} with landmarks: these are the points that it starts from; leave one "
+                "of them out"
+            )
+        if self.start_points < self.n_components + 2:
+            raise ScalemaniError(
+                f"start_points={self.start_points}: n_components={self.n_components} needs at least "
+                f"{self.n_components + 2}; give more"
+            )

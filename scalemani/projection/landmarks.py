@@ -9,14 +9,13 @@ coordinates.
 
 import threading
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F32, F64, I64
-from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.lanes import take_least
 from scalemani.projection.attachments import Attachments
-from scalemani.projection.linear_map import Axes
 from scalemani.storage.tiles import Tiles
 
 BATCH_BYTES = 32 << 20  # distances of points to landmarks that a task holds at once, float64
@@ -54,11 +53,11 @@ class LandmarkPlacer:
 
     points (n, m): Every point's distances to the landmarks; its chunks are whole rows.
     landmarks (m,): Their vertices.
-    form ({"continuous", "paper"})
+    axes: What places rows of distances to these, such as :class:`scalemani.projection.linear_map.Axes`.
     """
 
-    def __init__(self, points: Tiles, landmarks: I64, embedding: Embedding, form: str) -> None:
-        self.axes, self.scale, self.width = Axes(embedding, form), embedding.scale, len(embedding.eigenvalues)
+    def __init__(self, points: Tiles, landmarks: I64, axes: Any) -> None:
+        self.axes, self.scale, self.width = axes, axes.scale, axes.width
         self._landmarks = landmarks
         self._chunks, self.chunk = KeptChunks(points), points.form.tile[0]
         n, self._m = points.shape
@@ -80,7 +79,8 @@ class LandmarkPlacer:
 
     def place_known(self, distances: F64) -> F64:
         """Coordinates (l, p) of rows of distances (l, n) to all vertices, in the graph's unit."""
-        return self.axes.place_known(distances[:, self._landmarks])
+        placed: F64 = self.axes.place_known(distances[:, self._landmarks])
+        return placed
 
     def _place(self, indptr: I64, vertices: I64, lengths: F64, own: I64) -> F64:
         inside = slice(int(indptr[0]), int(indptr[-1]))
@@ -96,4 +96,5 @@ class LandmarkPlacer:
             block = int(blocks[seeds[0]])
             at = touched[seeds] - block * self.chunk
             take_least(best, row_of[seeds], starts[seeds], self._chunks[block], at)
-        return self.axes.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
+        placed: F64 = self.axes.place_rows(best, np.where(own >= 0, self.landmark_of[own], -1), least)
+        return placed

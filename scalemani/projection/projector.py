@@ -34,9 +34,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.batches import PathGraph
-from scalemani.geodesics.paths import products_from_seeds
 from scalemani.graph.build import conformal_lengths, mean_lengths
 from scalemani.graph.edges import pointers, row_numbers, shortest
 from scalemani.neighbors.choice import QuerySearch, SearchStrategy
@@ -48,7 +46,6 @@ from scalemani.points.given_matrix import distance_rows
 from scalemani.points.reading import row_blocks
 from scalemani.points.rows import load_rows
 from scalemani.projection.attachments import Attachments
-from scalemani.projection.linear_map import Axes
 from scalemani.storage.run import RunStore
 
 MEANS = "neighbor_means"  # the array in a run's store
@@ -79,11 +76,12 @@ class GraphPlacer:
     """Places rows by their geodesics to all training points, which are found from the graph.
 
     graph: None where D was given: rows bring their distances then.
+    axes: What places rows of distances, such as :class:`scalemani.projection.linear_map.Axes`.
     """
 
-    def __init__(self, graph: PathGraph | None, embedding: Embedding, form: str) -> None:
-        self.axes, self._graph = Axes(embedding, form), graph
-        self.width, self.scale = len(embedding.eigenvalues), embedding.scale
+    def __init__(self, graph: PathGraph | None, axes: Any) -> None:
+        self.axes, self._graph = axes, graph
+        self.width, self.scale = axes.width, axes.scale
 
     def order(self, found: Attachments) -> I64:
         """The order in which attached rows cost least to place."""
@@ -92,12 +90,13 @@ class GraphPlacer:
     def place(self, found: Attachments) -> F64:
         """Coordinates (l, p) of attached rows; fastest where they lie together."""
         lengths = found.lengths / self.scale
-        products = products_from_seeds(self._graph, found.indptr, found.vertices, lengths, self.axes.vectors)
-        return self.axes.place(*products, found.own)
+        placed: F64 = self.axes.place_seeds(self._graph, found.indptr, found.vertices, lengths, found.own)
+        return placed
 
     def place_known(self, distances: F64) -> F64:
         """Coordinates (l, p) of rows of distances (l, n) to all vertices, in the graph's unit."""
-        return self.axes.place_known(distances)
+        placed: F64 = self.axes.place_known(distances)
+        return placed
 
 
 @dataclass(frozen=True, kw_only=True)

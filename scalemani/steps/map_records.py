@@ -1,4 +1,4 @@
-"""What the steps of a linear map record; :mod:`scalemani.steps.records` has the others."""
+"""What the steps of linear maps and maps of least stress record; :mod:`scalemani.steps.records` has the others."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -101,3 +101,49 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(self.eigenvalues) != self.fields.n_components:
             raise ValueError(f"{len(self.eigenvalues)} eigenvalues for {self.fields.n_components} axes")
+
+
+class StressFields(Record, frozen=True, kw_only=True):
+    """What a map of least stress follows from besides D.
+
+    start_points: From whose least stress it starts; None for classical scaling of all.
+    """
+
+    n_components: Count
+    tol: Positive
+    start_points: Count | None
+    random_state: Seed
+
+
+class StressRecord(StepRecord, frozen=True, kw_only=True, omit_defaults=True):
+    """The map of least raw stress.
+
+    stresses: After each read of D, of the best map so far; the root of the stress over the sum of squared distances.
+    undilated: The same of the start, before it was dilated.
+    raw: Stress of the map, in the user's unit, squared.
+    reads: Of D; 0 of landmarks' distances, which are in memory.
+    self_check: The largest deviation of some points' stress from that of distances found again.
+    """
+
+    STEP: ClassVar[str] = "stress"
+    NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "stress_coordinates": Expected("float64", "sources|vertices axes"),
+        "stress_by_point": Expected("float64", "sources|vertices", 0),
+        "stress_start_weights": Expected("float64", "sources|vertices axes"),
+        "stress_start_offset": Expected("float64", "axes"),
+    }
+    fields: StressFields
+    stresses: Annotated[list[NotNegative], Meta(min_length=1, max_length=10_000)]
+    undilated: NotNegative
+    raw: NotNegative
+    reads: Natural
+    converged: bool
+    self_check: NotNegative
+    n_landmarks: Count | None = None
+    warnings: Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_length=100)] = []
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """Axes."""
+        return {"axes": self.fields.n_components}

@@ -8,12 +8,12 @@ import numpy as np
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import Embedding
 from scalemani.geodesics.lanes import row_products
 from scalemani.geodesics.rows import graph_bytes
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress
 from scalemani.projection.landmarks import BATCH_BYTES, KEPT_BYTES, LandmarkPlacer
+from scalemani.projection.linear_map import Axes
 from scalemani.steps.axes import MODEL, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.cuts import sample_points
@@ -28,8 +28,12 @@ SAME = 1e-9  # of the longest coordinate of an axis: another processor's sums ma
 
 
 class Placement(Step):
-    """The coordinates of all vertices."""
+    """The coordinates of all vertices.
 
+    model: Arrays that they follow from.
+    """
+
+    model: tuple[str, ...] = MODEL
     record, title = PlacementRecord, "coordinates"
     late = True
     arrays = {COORDINATES: "placed"}
@@ -39,12 +43,16 @@ class Placement(Step):
         """The form of the projection; axes that are solved again take the coordinates back."""
         return PlacementFields(projection=parameters.projection)
 
+    def axes(self, store: RunStore, form: str) -> Any:
+        """What places rows of distances to the landmarks."""
+        return Axes(stored_embedding(store), form)
+
     def run(self, work: Work) -> None:
         """Place all points by the axes."""
         if self.done(work):
             return
         store, form = work.store, work.parameters.projection
-        store.write_array(COORDINATES, place_all(work.cluster, store, stored_embedding(store), form, work.report))
+        store.write_array(COORDINATES, place_all(work.cluster, store, self.axes(store, form), work.report))
         store.finish(PlacementRecord(fields=self.fields(work.parameters, "")))
 
     def left(self, store: RunStore) -> set[str]:
@@ -55,11 +63,11 @@ class Placement(Step):
         """Some points of some chunks are placed again."""
         store = work.store
         state = store.record(PlacementRecord)
-        others = {COORDINATES, SQUARE, COUNTS, LANDMARKS, *MODEL}
+        others = {COORDINATES, SQUARE, COUNTS, LANDMARKS, *self.model}
         if state is None or store.record(DistancesRecord) is None or broken & others:
             return
         layout, coordinates = Layout.of(store), store.read_array(COORDINATES)
-        placer = landmark_placer(store, stored_embedding(store), state.fields.projection)
+        placer = landmark_placer(store, self.axes(store, state.fields.projection))
         points, longest = layout.by_point(store), np.abs(coordinates).max(axis=0, initial=0.0)
         for block in some_chunks(store):
             here = points.rows[block]
@@ -75,7 +83,7 @@ class Placement(Step):
         if waiting:
             return []
         form = store.needed(PlacementRecord).fields.projection
-        found = place_all(work.cluster, store, stored_embedding(store), form, work.report)
+        found = place_all(work.cluster, store, self.axes(store, form), work.report)
         store.write_array(COORDINATES, found)
         store.finish()
         return ["the points were placed again"]
@@ -115,18 +123,18 @@ def _few(count: int) -> I64:
     return np.linspace(0, count, min(count, PLACED), endpoint=False).astype(np.int64)
 
 
-def landmark_placer(store: RunStore, embedding: Embedding, form: str) -> LandmarkPlacer:
+def landmark_placer(store: RunStore, axes: Any) -> LandmarkPlacer:
     """What places points by their distances to the landmarks."""
-    return LandmarkPlacer(Layout.of(store).by_point(store), store.read_array(LANDMARKS), embedding, form)
+    return LandmarkPlacer(Layout.of(store).by_point(store), store.read_array(LANDMARKS), axes)
 
 
-def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str, report: Progress) -> F64:
+def place_all(cluster: Cluster, store: RunStore, axes: Any, report: Progress) -> F64:
     """Coordinates (n, p) of every vertex, in the user's unit; a task a block of points."""
     layout = Layout.of(store)
     points = layout.by_point(store).rows
-    out = np.empty((layout.n, len(embedding.eigenvalues)))
+    out = np.empty((layout.n, axes.width))
     tasks = [(store.path, store.identity, block) for block in range(len(points))]
-    for block, found in enumerate(cluster.map(_place_block, tasks, shared=_Model(embedding, form))):
+    for block, found in enumerate(cluster.map(_place_block, tasks, shared=_Model(axes))):
         out[points[block]] = found
         report("coordinates", block + 1, len(points))
     return out
@@ -135,19 +143,19 @@ def place_all(cluster: Cluster, store: RunStore, embedding: Embedding, form: str
 class _Model:
     """What the tasks share, sent to each worker once: the axes of a model that is not recorded yet."""
 
-    def __init__(self, embedding: Embedding, form: str) -> None:
-        self.embedding, self.form = embedding, form
+    def __init__(self, axes: Any) -> None:
+        self.axes = axes
         self._lock = threading.Lock()
         self._placer: LandmarkPlacer | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Model, (self.embedding, self.form)
+        return _Model, (self.axes,)
 
     def placer(self, store: RunStore) -> LandmarkPlacer:
         """Made once in each process."""
         with self._lock:
             if self._placer is None:
-                self._placer = landmark_placer(store, self.embedding, self.form)
+                self._placer = landmark_placer(store, self.axes)
             return self._placer
 
 
@@ -157,4 +165,5 @@ def _place_block(path: str, identity: str, block: int, model: _Model) -> F64:
     placer = model.placer(store)
     points = Layout.of(store).by_point(store)
     here = points.rows[block]
-    return placer.axes.place_rows(points.read(block, 0), placer.landmark_of[here])
+    placed: F64 = placer.axes.place_rows(points.read(block, 0), placer.landmark_of[here])
+    return placed

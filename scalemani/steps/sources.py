@@ -264,10 +264,15 @@ def has_landmarks(store: RunStore) -> bool:
 
 def landmark_rows(store: RunStore) -> I64 | None:
     """The first of the user's rows that is each landmark, in the order of their vertices; None where all points are."""
+    chosen = landmark_vertices(store)
+    return None if chosen is None else np.asarray(first_rows(store)[chosen])
+
+
+def landmark_vertices(store: RunStore) -> I64 | None:
+    """Their vertices, ascending; None where all points are."""
     pairs = store.record(PairsRecord)  # of a method without distances
     name = "pair_landmarks" if pairs is not None and pairs.n_landmarks is not None else LANDMARKS
-    chosen: I64 | None = store.read_array(name) if name != LANDMARKS or has_landmarks(store) else None
-    return None if chosen is None else np.asarray(first_rows(store)[chosen])
+    return store.read_array(name) if name != LANDMARKS or has_landmarks(store) else None
 
 
 def first_rows(store: RunStore) -> I64:

@@ -98,10 +98,16 @@ def _fields(parameters: Parameters) -> StartFields:
 
 
 class Start(Step):
-    """The block of vectors that the solver begins with."""
+    """The block of vectors that the solver begins with.
+
+    last: The step for which D is made again where it is gone; None where D that was dropped is never asked for.
+    """
 
     record, title = StartRecord, "the solver's start"
     late = True
+
+    def __init__(self, last: Step | None = None) -> None:
+        self.last = last
 
     def fields(self, parameters: Parameters, kind: str) -> StartFields:
         """What the block follows from besides the graph and the basis."""
@@ -117,7 +123,8 @@ class Start(Step):
         state = store.record(StartRecord)
         if state is not None and state.fields == _fields(parameters):
             work.cut = work.cut._replace(most_columns=min(work.cut.most_columns, state.most_columns))
-        if store.record(DistancesRecord) is not None and (store.has_distances or store.record(SolveRecord) is not None):
+        done = store.record(SolveRecord) is not None if self.last is None else self.last.done(work)
+        if store.record(DistancesRecord) is not None and (store.has_distances or done):
             return
         if not store.has_distances:  # empty, and what was read of another D goes with that
             store.forget(DistancesRecord.STEP)  # of a D that was dropped

@@ -8,7 +8,16 @@ import pytest
 from data import roll
 from scipy.spatial.distance import cdist
 
-from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load, methods
+from scalemani import (
+    LLE,
+    Isomap,
+    IsometricProjection,
+    KernelIsomap,
+    LaplacianEigenmaps,
+    StressIsomap,
+    load,
+    methods,
+)
 from scalemani.errors import ScalemaniError
 from scalemani.integrity import repair, verify
 from scalemani.storage.run import RunStore
@@ -19,7 +28,7 @@ pytestmark = [
 ]
 X, T = roll(200), roll(20, seed=1)
 KERNEL = [np.exp(-0.01 * cdist(rows, X, "sqeuclidean")) for rows in (X, T)]
-OWN = {"isomap", "kernel-isomap", "isometric-projection", "lle", "laplacian-eigenmaps"}
+OWN = {"isomap", "kernel-isomap", "isometric-projection", "lle", "laplacian-eigenmaps", "stress"}
 KINDS = [
     "isomap",
     "kernel-isomap",
@@ -37,6 +46,9 @@ KINDS = [
     "normalised",
     "diffusion",
     "laplacian by landmarks",
+    "stress",
+    "stress from points",
+    "stress by landmarks",
     "toy",
 ]
 DOCUMENTS = ("zarr.json", "document.json")
@@ -64,6 +76,9 @@ def estimator(kind, toy, store=None, **given):
         "normalised": (LaplacianEigenmaps, {"normalized": True, "weights": "gaussian"}),
         "diffusion": (LaplacianEigenmaps, {"alpha": 1}),
         "laplacian by landmarks": (LaplacianEigenmaps, {"landmarks": 40}),
+        "stress": (StressIsomap, {}),
+        "stress from points": (StressIsomap, {"start_points": 40}),
+        "stress by landmarks": (StressIsomap, {"landmarks": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]
     return made(**{"n_neighbors": 6, "store": store, **more, **given})

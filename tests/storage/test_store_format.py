@@ -13,7 +13,7 @@ import zarr
 from data import roll
 from scipy.spatial.distance import cdist
 
-from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap
 from scalemani.steps import map_records, pair_records, records
 from scalemani.storage.records import Line, WriterRecord, known_steps
 from scalemani.storage.run import RunStore
@@ -75,6 +75,11 @@ def stores(points, tmp_path_factory):
             LaplacianEigenmaps(store=folder / "laplacian landmarks", n_neighbors=K, landmarks=range(0, 60, 3)),
             points[:60],
         ),
+        "stress": (StressIsomap(store=folder / "stress", **common), points),
+        "stress by landmarks": (
+            StressIsomap(store=folder / "stress landmarks", n_neighbors=K, landmarks=20),
+            points[:60],
+        ),
         "labelled": (IsometricProjection(store=folder / "labelled", n_neighbors=K, disconnected="join"), points[:60]),
     }
     labels = {"labelled": np.arange(60) % 2}
@@ -95,6 +100,7 @@ def crc(content):
 
 EVERY = ["full", "plain", "flip", "landmarks", "sparse", "given", "geodesic", "map", "kernel map", "labelled"]
 EVERY += ["lle", "kernel lle", "lle by landmarks", "laplacian", "diffusion", "laplacian by landmarks"]
+EVERY += ["stress", "stress by landmarks"]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -102,7 +108,7 @@ def test_the_embedding_is_read_as_the_page_says(page, stores, name):
     model = stores[name]
     found = page["embedding"](model.store)
     np.testing.assert_allclose(found, model.embedding_, rtol=1e-13, atol=1e-13 * np.nanmax(abs(found)))
-    assert np.isnan(found).any() == (name in ("full", "plain", "flip", "landmarks", "lle", "laplacian"))
+    assert np.isnan(found).any() == (name in ("full", "plain", "flip", "landmarks", "lle", "laplacian", "stress"))
 
 
 @pytest.mark.parametrize("name", ["full", "plain", "geodesic"])

@@ -1,0 +1,54 @@
+"""What is said of maps of least stress."""
+
+from collections.abc import Iterator, Sequence
+
+from scalemani.methods.words import Account, Row, Section, Table, Words, by_landmarks
+from scalemani.words import count, number, plain_number
+
+
+class StressWords(Words):
+    """Of a map of least stress."""
+
+    def title(self, s: Account, what: str) -> str:
+        """With the number of landmarks."""
+        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
+        return f"Isomap by raw stress: {what}{by}"
+
+    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
+        """The stress, before and after, and what it took."""
+        of = " between landmarks" if by_landmarks(s) else ""
+        lines = [
+            *self.rows(s),
+            ("raw stress", f"{plain_number(s['raw_stress'])}, the sum of squares over all pairs{of}"),
+        ]
+        if everything:
+            lines.append(("by read", ", ".join(plain_number(value) for value in s["stress_by_read"])))
+        return lines if by_landmarks(s) else [*lines, ("reads of D", f"{s['n_passes']}")]
+
+    def rows(self, s: Account) -> Sequence[Row]:
+        """Stress-1, and that of the start."""
+        points = s["start_points"]
+        start = "classical scaling" if points is None else f"a map by {points:,} points"
+        more = "" if s["converged"] else "; it still falls"
+        before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
+        return [("stress-1", f"{after}, from {before} of {start}{more}")]
+
+    def sections(self, s: Account) -> Iterator[Section]:
+        """What the numbers are, and how the stress fell."""
+        of = "the landmarks" if by_landmarks(s) else "all points"
+        words = (
+            "The map has the least sum of squared differences between geodesic distances and its own, over all pairs "
+            f"of {of}: the raw stress. Stress-1 is the root of its share of the sum of squared distances: about the "
+            "share by which distances are off, long ones counting most. 0 is a perfect map. It compares maps of the "
+            "same data; more axes lower it."
+        )
+        turn = "Axes have no order and no shares, as those of classical scaling have: distances alone count."
+        values, last = s["stress_by_read"], len(s["stress_by_read"])
+        shown = sorted({1, 2, 3, 5, 10, 20, 50, 100, 200, 500, last} & set(range(1, last + 1)))
+        rows = [["the start, as it was", number(s["stress_1_of_start"])]]
+        rows += [[f"{k}" if k > 1 else "1, which dilates the start", number(values[k - 1])] for k in shown]
+        yield Section("Raw stress", [words, turn], [Table(["read of the distances", "stress-1 so far"], rows)])
+
+    def of_the_run(self, s: Account) -> Sequence[Row]:
+        """What it took."""
+        return [] if by_landmarks(s) else [("reads of the distances, once written", f"{s['n_passes']}")]
