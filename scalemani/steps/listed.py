@@ -43,8 +43,8 @@ class OneClosedClass:
         except DisconnectedGraphError as error:  # bridges are in no list
             raise DisconnectedGraphError(str(error).replace(JOIN, "")) from None
         assert lists is not None
-        indptr, indices = lists_of(lists, graph.order, self.n_distinct)
-        classes, inside = closed_classes(indptr, indices)
+        own = lists.in_order(graph.order)
+        classes, inside = closed_classes(own.indptr, own.indices)
         sizes = np.bincount(classes[classes >= 0])
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
@@ -146,13 +146,3 @@ class _KernelForm(Form):
             return table, table
         slack = ROUNDING * (np.abs(own) + 2 * np.abs(values))
         return np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(np.maximum(squares + slack, 0.0))
-
-
-def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:
-    """indptr and indices of the lists of some points that list no others, by their numbers there."""
-    number = np.full(n_distinct, -1, np.int64)
-    number[order] = np.arange(len(order))
-    counts = np.diff(lists.indptr)[order]
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    at = np.arange(indptr[-1]) + np.repeat(lists.indptr[:-1][order] - indptr[:-1], counts)
-    return indptr, number[lists.indices[at]]

@@ -85,7 +85,7 @@ def by_point(model):
     store, n = model._run.store, model.embedding_.shape[0]
     lists, order = store.read_array("neighbors_indices").reshape(n, -1), store.read_array("order")
     W = np.zeros((n, n))
-    found = weights.weight_matrix(store).tocoo()
+    found = (sp.eye_array(n) - pairs.residuals(store)).tocoo()
     W[order[found.row], order[found.col]] = found.data
     return lists, W
 
@@ -349,7 +349,7 @@ def test_a_factor_that_does_not_fit_is_refused_with_landmarks_named(tmp_path, mo
 def test_a_task_holds_what_the_plan_says(monkeypatch):
     """Of more neighbours than features, whose Gram matrices are larger than their rows."""
     assert weights.entries_of(20, 3) == 400 and weights.entries_of(5, 100) == 500
-    seen, whole = [], weights.Lists.weights
+    seen, whole = [], weights.PointLists.weights
 
     def watched(self, rows, start, stop):
         seen.append(stop - start)
@@ -357,7 +357,7 @@ def test_a_task_holds_what_the_plan_says(monkeypatch):
 
     expected = LLE(8, 2).fit(ROLL).embedding_
     monkeypatch.setattr(weights, "ENTRIES", 8 * 8 * 40)
-    monkeypatch.setattr(weights.Lists, "weights", watched)
+    monkeypatch.setattr(weights.PointLists, "weights", watched)
     np.testing.assert_array_equal(LLE(8, 2).fit(ROLL).embedding_, expected)
     assert sum(seen) == 300 and max(seen) == 40
 
