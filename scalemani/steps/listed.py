@@ -49,14 +49,14 @@ class OneClosedClass:
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
             raise DisconnectedGraphError(
-                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be "
-                "one point of the map: give more neighbours, or disconnected='largest' to keep what leads into the "
-                "largest"
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), which no list "
+                "leaves; each would be one point of the map: give more neighbours, or disconnected='largest' to keep "
+                "the points that lead into the largest alone"
             )
         if sizes[0] < FEW * inside.sum():
             warn(
-                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points, and from these to no "
-                "others: the map is theirs, and the others are rebuilt from them; more neighbours may help",
+                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points and never out again: these "
+                "make the map, and the others follow from them; more neighbours may help",
                 ScalemaniWarning,
             )
         if inside.all():

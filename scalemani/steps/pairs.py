@@ -338,8 +338,8 @@ class LaplacianAxes(Axes):
         numbers["trace"], numbers["trace_error"] = known.trace(PROBES, seed, pairs)
         if forgotten > FORGOTTEN:
             said.append(
-                f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as they "
-                "do among many points of many dimensions: distances on the map say little; try normalized=True"
+                f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as is usual "
+                "for many points of many dimensions: distances on the map say little; try normalized=True"
             )
         return Found(pairs.values, pairs.next_value, Y, None, numbers, tuple(said))
 

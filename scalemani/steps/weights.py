@@ -43,8 +43,8 @@ FAINT = 1e-12  # of K(x, x): a value to another row, of which distances keep too
 HALF, MANY = 0.5, 0.9  # of the points
 GIVEN = "precomputed"
 BEYOND = (
-    "the kernel's values between most points and their neighbours are next to 0, and all others are as far: which "
-    "points are neighbours is chance; give a wider kernel"
+    "the kernel's values between most points and their neighbours are next to 0, as those between any two points are: "
+    "which points are neighbours is chance; give a wider kernel (of 'rbf', a smaller gamma)"
 )
 
 
@@ -303,7 +303,7 @@ def check_digits(kernel: Any, lost: F64) -> None:
         what = "make K of rows" if kernel == GIVEN else "give rows"
         raise ScalemaniError(
             f"kernel={kernel!r}: squared distances between neighbours are differences of much larger values, and "
-            f"rounding is a share of {share:.0e} of them: {what} whose columns have the mean subtracted and a size of 1"
+            f"rounding is a share of {share:.0e} of them: {what} whose columns have mean 0 and standard deviation 1"
         )
 
 
