@@ -97,7 +97,7 @@ class LLEParameters(LLEArguments, Parameters):
 class LaplacianArguments(Arguments):
     """The parameters that other methods lack."""
 
-    weights: str = parameter(
+    weights: str = parameter(  # as in embedding.laplacian.WEIGHTS, which would import SciPy
         "binary",
         Option("For laplacian-eigenmaps: an edge weighs 1, or exp(-d²/(2 sigma²)) of its length d."),
         choices=("binary", "gaussian"),
