@@ -299,7 +299,7 @@ def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
     where = str(listed.get(neighbors_key or "neighbors", {}).get("distances_key", "distances"))
     if where not in adata.obsp:
         known = ", ".join(map(repr, adata.obsp.keys())) or "nothing"
-        raise ScalemaniError(f"obsp has no {where!r} but {known}; run sc.pp.neighbors, or leave use_distances out")
+        raise ScalemaniError(f"obsp has {known}, and no {where!r}; run sc.pp.neighbors, or leave use_distances out")
     given = adata.obsp[where]
     if not issparse(given):
         return where, given

@@ -242,9 +242,9 @@ class Arguments:
     landmarks: Any = parameter(
         None,
         Option(
-            "For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; 1,000 "
-            "is where to start. FILE has the row numbers of those to take, the first row is 0: a .npy, .npz:key or "
-            ".csv.",
+            "For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; for "
+            "lle and laplacian-eigenmaps, only N are solved for. 1,000 is where to start. FILE has the row numbers of "
+            "those to take, the first row is 0: a .npy, .npz:key or .csv.",
             "count or file",
             metavar="N|FILE",
         ),

@@ -177,7 +177,7 @@ def test_what_a_file_has_no_form_for_is_left_out_of_the_account_or_named(tmp_pat
         ({"use_rep": "X_umap"}, "give one of 'X', 'X_pca'"),
         ({"key_added": "a/b"}, "without '/'"),
         ({"key_added": "X_"}, "give a name"),
-        ({"use_distances": True}, "obsp has no 'distances' but nothing; run sc.pp.neighbors"),
+        ({"use_distances": True}, "obsp has nothing, and no 'distances'; run sc.pp.neighbors"),
         ({"use_distances": True, "neighbors_key": "mine"}, "neighbors_key='mine' has no 'distances_key'"),
         ({"use_distances": True, "use_rep": "X_pca"}, "use_rep='X_pca' is not used"),
         ({"use_distances": True, "metric": "cosine"}, "metric='cosine' is not used"),

@@ -189,15 +189,14 @@ def local_grams(rows: Any, targets: Any, idx: I64, kernel: Kernel | Callable[[F6
     m, k = idx.shape
     out = np.empty((m, k, k))
     for here in panels(m, (k + 1) * max(rows.shape[1], k)):
-        near = _dense(rows, idx[here].ravel()).reshape(len(idx[here]), k, rows.shape[1])
-        out[here] = _local_grams(near, _dense(targets, here)[:, None], kernel)
+        near = dense(rows[idx[here].ravel()]).reshape(len(idx[here]), k, rows.shape[1])
+        out[here] = _local_grams(near, dense(targets[here])[:, None], kernel)
     return out
 
 
-def _dense(rows: Any, which: Any) -> F64:
-    """Some rows as they are counted with."""
-    taken = rows[which]
-    return np.asarray(taken.toarray() if issparse(taken) else taken, np.float64)
+def dense(rows: Any) -> F64:
+    """Rows as kernel functions take them."""
+    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
 
 def _local_grams(near: F64, own: F64, kernel: Any) -> F64:

@@ -33,6 +33,12 @@ def degrees(affinity: sp.csr_array) -> F64:
     return np.asarray(affinity.sum(axis=1), np.float64)
 
 
+def weights_of_lengths(lengths: F64, sigma: float | None) -> F64:
+    """What edges of these lengths weigh: 1 without a σ, "binary", else exp(-d² / 2σ²), "gaussian"."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ones(lengths.shape) if sigma is None else np.exp(-0.5 * (lengths / sigma) ** 2)
+
+
 def affinities(
     graph: sp.csr_array, weights: str = "binary", sigma: float | None = None
 ) -> tuple[sp.csr_array, float | None]:
@@ -45,20 +51,18 @@ def affinities(
     """
     if weights not in WEIGHTS:
         raise unknown("weights=", weights, WEIGHTS)
-    values = np.ones(len(graph.data))
     if weights == "binary":
         sigma = None
     else:
         sigma = float(np.median(graph.data)) if sigma is None else float(sigma)
         if not 0 < sigma < np.inf:
             raise ScalemaniError(f"weights='gaussian' with sigma={sigma:g}: give a length above 0")
-        with np.errstate(over="ignore", under="ignore"):
-            values = np.exp(-0.5 * (graph.data / sigma) ** 2)
-        if not values.all():
-            raise ScalemaniError(
-                f"weights='gaussian' with sigma={sigma:.3g}: an edge of length {graph.data.max():.3g} has weight 0 and "
-                "joins nothing; use weights='binary' or a larger sigma"
-            )
+    values = weights_of_lengths(graph.data, sigma)
+    if not values.all():
+        raise ScalemaniError(
+            f"weights='gaussian' with sigma={sigma:.3g}: an edge of length {graph.data.max():.3g} has weight 0 and "
+            "joins nothing; use weights='binary' or a larger sigma"
+        )
     return sp.csr_array((values, graph.indices, graph.indptr), shape=graph.shape), sigma
 
 

@@ -1,8 +1,8 @@
 """Which kernel and how many neighbours: planes of kernel LLE, by how a linear SVM tells the labelled rows apart there.
 
-Rows without a label take part in the planes alone. Of each plane three errors are found. The training error is what
-DeCoste chose by. Cross-validation of the SVM alone is as hopeful: the plane has seen all rows. So the choice is by a
-third: the plane is fitted without a fold, that fold is placed in it, and the SVM of the others is scored there.
+Rows without a label take part in the planes alone. Each plane's errors are counted in three ways. DeCoste chose by the
+training error. Cross-validation of the SVM alone is too low as well: the plane has seen all rows. So the choice is by
+a third: plane and SVM are made without a fold, and the fold is placed in the plane as new rows are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ OPTIONS = (  # that may be tried, and where it is done
 class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
     """The plane of :func:`choose_kernel`'s best kernel and number of neighbours, and the SVM that classifies in it.
 
-    A kernel with a number of neighbours that a plane can't be made with (too few rows without a fold, or lists that
-    lead into several sets of points) is told of and left out. The least of many errors is itself a little hopeful.
+    Some kernels and numbers of neighbours make no plane: too few rows are left without a fold, or LLE refuses them.
+    These are left out, and `print(choice_)` says why. The least of many errors is itself a little too low.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
     n_neighbors : int or list of int
     n_components : int, default 2
     C : float, default 2
-        Of the SVM, which works on axes of length sqrt(n); its errors hang on the product of both.
+        Of the SVM. It is for axes as LLE makes them, Y'Y / n = I; on other lengths the same C means something else.
     folds : int, default 10
         Of cross-validation, stratified, and the same ones for all.
     random_state

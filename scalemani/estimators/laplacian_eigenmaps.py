@@ -13,9 +13,10 @@ from scalemani.parameters import parameter
 
 @dataclass(eq=False, repr=False)
 class LaplacianEigenmaps(LaplacianArguments, KernelEmbedder):
-    """Laplacian eigenmaps as kernel PCA: distances on the map are square roots of commute times along the graph.
+    """Laplacian eigenmaps as kernel PCA: points are near each other if a random walk soon goes from one to the other.
 
-    No distances are found. Parameters that are not named here are those of :class:`scalemani.KernelIsomap`.
+    Over all axes, squared distances are effective resistances or commute times. No distances along the data are found.
+    Parameters that are not named here are those of :class:`scalemani.KernelIsomap`.
 
     Parameters
     ----------
@@ -24,16 +25,18 @@ class LaplacianEigenmaps(LaplacianArguments, KernelEmbedder):
     sigma : float, optional
         None: the median length of an edge.
     scale : {"resistance", "ham", "walk"}, default "resistance"
-        Squared distances over all axes are effective resistances R; n R, the commute times of Ham et al. (a chain in
-        continuous time); or vol R, those of the random walk on the graph.
+        What squared distances over all axes are. "resistance": effective resistances R, each edge a wire that conducts
+        as much as it weighs. "walk": vol R, the steps of the random walk from one point to the other and back, vol the
+        sum of all degrees. "ham": n R, the commute times of Ham et al., of a walk in continuous time.
     normalized : bool, default False
         The eigenvectors of the random walk instead: scikit-learn's SpectralEmbedding on the same graph.
     alpha : float, optional
-        A diffusion map, with so much of the density of points divided out: 0 none of it, 1 all.
+        If given, the map is a diffusion map, with so much of the density of points divided out: 0 none of it, 1 all.
     time : float, default 1
-        Steps of the diffusion: axis a is multiplied by its eigenvalue to this power.
+        Steps of the diffusion: each axis is multiplied by its eigenvalue to this power.
     landmarks : int or array-like of int, optional
-        The map in the span of so many points' weights, which are Euclidean: no other metric goes with it.
+        Where the factor would not fit into memory: these points alone are solved for, and each other lies at a weighted
+        mean of the eight landmarks nearest to it. Only with the Euclidean metric.
 
     Attributes
     ----------
@@ -41,8 +44,8 @@ class LaplacianEigenmaps(LaplacianArguments, KernelEmbedder):
     eigenvalues_ : ndarray, shape (n_components,)
     spectrum_ : dict
         `eigenvalues` (rising; of a diffusion falling), `next_eigenvalue`, `sigma`, `trace` of the kernel with
-        `trace_error`, `forgotten` (the correlation of sampled resistances with 1/deg_i + 1/deg_j: near 1 they say
-        nothing else), `warnings`; and of the graph as in `KernelIsomap`.
+        `trace_error`, `warnings`; `forgotten`: the correlation of sampled resistances with 1/deg_i + 1/deg_j, near 1
+        where resistances say what degrees points have and nothing else; and of the graph as in `KernelIsomap`.
 
     Notes
     -----
@@ -68,7 +71,7 @@ class LaplacianEigenmaps(LaplacianArguments, KernelEmbedder):
     keep_distances: bool = parameter(False)
 
     def commute_times(self, rows: ArrayLike, columns: ArrayLike, scale: str | None = None) -> F64:
-        """Commute times between rows of X, by solves with the graph's Laplacian; exact.
+        """Commute times between rows of X, or effective resistances, by `scale`: exact, by solves with the Laplacian.
 
         The first call makes a sparse factor, which stays in memory as long as the model.
 

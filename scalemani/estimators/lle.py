@@ -9,34 +9,40 @@ from scalemani.parameters import parameter
 
 @dataclass(eq=False, repr=False)
 class LLE(LLEArguments, Embedder):
-    """Locally linear embedding: where the weights that rebuild each point from its neighbours rebuild all points best.
+    """Locally linear embedding: each point is a weighted mean of its neighbours, and the map keeps these weights.
 
-    No distances are found. The axes are singular vectors of I - W by one sparse factor, right where eigenvalues of
-    (I - W)'(I - W) are rounding. Parameters that are not named here are those of :class:`scalemani.KernelIsomap`.
+    No distances are found. W has the weights. The axes are the lowest singular vectors of I - W, found with one sparse
+    factor; they are right even where eigenvalues of (I - W)'(I - W) are rounding. Parameters that are not named here
+    are those of :class:`scalemani.KernelIsomap`.
 
     Parameters
     ----------
     reg : float, default 1e-3
-        Ridge of the weights, as a share of the trace of each point's Gram matrix.
+        What is added to the diagonal of each point's Gram matrix before its weights are found, as a share of the trace.
+        More makes the weights more even.
     kernel : {None, "linear", "rbf", "poly", "precomputed"} or callable, default None
-        Weights are found in the features of this kernel, by scikit-learn's names (kernel LLE). Neighbours are those of
-        its features (of "poly" by comparing all rows where they differ in length). A function takes two blocks of dense
-        rows, (a, n_features) and (b, n_features), and gives their (a, b) values, as those of sklearn.metrics.pairwise
-        do; all rows are compared by it. "precomputed": X is the matrix of kernel values, (n_samples, n_samples), which
-        the store keeps. `transform` then takes the values of new rows to the training rows, (l, n_samples). The ridge
-        of a row's weights also takes its value to itself: unless that is one number for all training rows, as of a
-        Gaussian kernel, give it in one more column, the last.
+        The kernel in whose features weights and neighbours are found (kernel LLE), by scikit-learn's names. None and
+        "linear": the features of X. For a function all rows are compared with all others, and for "poly" if they differ
+        in length.
+        A function takes two blocks of dense rows, (a, n_features) and (b, n_features), and gives their (a, b) values,
+        as those of sklearn.metrics.pairwise do.
+        "precomputed": X is the matrix of kernel values, (n_samples, n_samples), which the store keeps. `transform`
+        then takes the values of new rows to the training rows, (l, n_samples). If the diagonal of X is not one number
+        (that of a Gaussian kernel is 1), one more column at the end is needed: each new row's value to itself.
     gamma, degree, coef0 : float
-        Of a kernel by name. gamma=None is 1 over the squared median distance of some rows, for "poly" 1.
+        Of "rbf", exp(-gamma |x - y|²), and "poly", (gamma <x, y> + coef0)^degree. gamma=None is 1 over the squared
+        median distance of some rows, for "poly" 1.
     scale : {"whitened", "kernel"}, default "whitened"
-        Axes of one length, Y'Y / n = I; or the kernel PCA of the pseudo-inverse of (I - W)'(I - W).
+        "whitened": all axes have one length, Y'Y / n = I. "kernel": kernel PCA of the pseudo-inverse of
+        (I - W)'(I - W); an axis is 1 over its singular value long.
     disconnected : {"error", "largest"}, default "error"
-        What is done where the neighbour lists lead into several sets of points that no list leaves.
+        What is done if the graph has several components, or if going from neighbour list to neighbour list can end in
+        separate sets of points: each of these would become one point. "largest": the other rows are NaN.
     landmarks : int or array-like of int, optional
-        The map in the span of so many points' weights: another, smoother map, for clouds whose factor does not fit.
-        Only with the Euclidean metric.
+        Where the factor would not fit into memory: these points alone are solved for, and each other lies at a weighted
+        mean of the eight landmarks nearest to it. It is another, smoother map. Only with the Euclidean metric.
     metric : str or callable, default "euclidean"
-        Chooses the neighbours, of new points too. Weights that rebuild a point from them are Euclidean with any metric.
+        By this the neighbours are chosen, of new points too. The weights are Euclidean with any metric.
 
     Attributes
     ----------

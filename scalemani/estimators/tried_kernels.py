@@ -1,7 +1,7 @@
 """What a choice of kernel and neighbours found: three errors of each plane as a table and in words, and the planes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,9 @@ class Tried:
     training: float = np.nan
     alone: float = np.nan
     held_out: float = np.nan
-    plane: F64 | None = None
+    plane: F64 | None = field(default=None, repr=False)
     svm: Any = None
-    wrong: NDArray[np.bool_] | None = None
+    wrong: NDArray[np.bool_] | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
     failure: str | None = None
 

@@ -88,7 +88,7 @@ INSTEAD = "does not fit into memory, or SuperLU's 2e9 nonzeros: embed landmarks 
 
 
 @dataclass(frozen=True)
-class BottomPairs:
+class BottomSingularVectors:
     """The lowest singular vectors of A, without the constant one.
 
     sigma (p + 1,): Singular values, ascending: one more than there are vectors, for the gap.
@@ -109,9 +109,9 @@ class BottomPairs:
     trace: dict[str, float] = field(default_factory=dict)
 
 
-def bottom_pairs(
+def bottom_singular_vectors(
     A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60, closed: I64 | None = None, probes: int = 0
-) -> BottomPairs:
+) -> BottomSingularVectors:
     """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
 
     closed: Points of that class, where it is not all: the left null vector is 0 at the others.
@@ -165,4 +165,4 @@ def bottom_pairs(
         forms = (half(signs) ** 2).sum(axis=0)
         trace["trace"] = float((1 / np.maximum(sigma[:p], 1e-150) ** 2).sum() + forms.mean())
         trace["trace_error"] = float(forms.std(ddof=1) / np.sqrt(probes))
-    return BottomPairs(sigma, fixed_signs(wanted), turn, step, wrong, factor.nonzeros, trace)
+    return BottomSingularVectors(sigma, fixed_signs(wanted), turn, step, wrong, factor.nonzeros, trace)

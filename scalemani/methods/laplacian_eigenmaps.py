@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.laplacian import Resistances, degrees, scale_of
+from scalemani.embedding.laplacian import Resistances, degrees, scale_of, weights_of_lengths
 from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.lle import span_of, tell_of_far_rows
@@ -85,7 +85,7 @@ def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
     sums = degrees(affinity)
 
     def weigh(vertices: I64, lengths: F64) -> F64:
-        weights = np.ones_like(lengths) if sigma is None else np.exp(-0.5 * (lengths / sigma) ** 2)
+        weights = weights_of_lengths(lengths, sigma)
         if fields.alpha is None:
             return weights
         own = weights.sum(axis=1, keepdims=True)

@@ -63,7 +63,7 @@ class LLEArguments(Arguments):
     """The parameters that other methods lack."""
 
     reg: float = parameter(
-        1e-3, Option("For lle: ridge of the weights, as a share of the trace.", "number"), check=not_negative
+        1e-3, Option("For lle: ridge of the weights; more makes them more even.", "number"), check=not_negative
     )
     kernel: Any = parameter(None, check=_kernel)  # noqa: RUF009, it is a field
     gamma: float | None = parameter(None, check=positive_or_none)
@@ -84,14 +84,14 @@ class LLEParameters(LLEArguments, Parameters):
         super().check()
         _check_landmarks(self)
         if self.radius is not None:
-            raise ScalemaniError(f"radius={self.radius}: weights are of so many neighbours; give n_neighbors instead")
+            raise ScalemaniError(f"radius={self.radius}: lists of one length are needed; give n_neighbors instead")
         if self.kernel not in (None, "linear") and (self.metric != "euclidean" or self.metric_params):
             raise ScalemaniError(
                 f"metric={self.metric!r} with kernel={self.kernel!r}: neighbours are the kernel's; leave metric out"
             )
         if self.knn == "nndescent" and (callable(self.kernel) or self.kernel == "precomputed"):
             raise ScalemaniError(
-                f"knn='nndescent' with kernel={self.kernel!r}: it knows no distances of this; use 'exact' or 'auto'"
+                f"knn='nndescent' with kernel={self.kernel!r}: it can't search by this kernel; use 'exact' or 'auto'"
             )
         if self.disconnected == "join":
             raise ScalemaniError("disconnected='join': bridges are in no neighbour list; use 'error' or 'largest'")
@@ -107,7 +107,7 @@ class LLEParameters(LLEArguments, Parameters):
 class LaplacianArguments(Arguments):
     """The parameters that other methods lack."""
 
-    weights: str = parameter(
+    weights: str = parameter(  # as in embedding.laplacian.WEIGHTS, which would import SciPy
         "binary",
         Option("For laplacian-eigenmaps: an edge weighs 1, or exp(-d²/(2 sigma²)) of its length d."),
         choices=("binary", "gaussian"),
@@ -118,15 +118,15 @@ class LaplacianArguments(Arguments):
     scale: str = parameter("resistance", choices=("resistance", "ham", "walk"))
     normalized: bool = parameter(
         False,
-        Option("For laplacian-eigenmaps: the eigenvectors of the random walk, of the normalised Laplacian.", "flag"),
+        Option("For laplacian-eigenmaps: eigenvectors of the normalised Laplacian, those of the random walk.", "flag"),
         check=_yes_or_no,
     )
     alpha: float | None = parameter(
         None,
-        Option("A diffusion map, with so much of the density divided out (1: all of it).", "number"),
+        Option("For laplacian-eigenmaps: a diffusion map, with so much of the density divided out; 1: all.", "number"),
         check=_not_negative_or_none,
     )
-    time: float = parameter(1.0, Option("Of a diffusion map.", "number"), check=not_negative)
+    time: float = parameter(1.0, Option("Of a diffusion map: steps of the walk.", "number"), check=not_negative)
 
 
 @dataclass

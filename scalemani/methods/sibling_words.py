@@ -14,13 +14,14 @@ from scalemani.words import count, number, percent, plain_number, two_digits
 MOST_SHOWN = 10  # eigenvalues after a fit
 REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
 _ABOUT = {
-    "whitened": "Weights W rebuild each point from its neighbours, and the map is where they do so best for all. "
-    "Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the mean square of what is "
-    "left on the axis. Axes are all of one length: distances on the map have no unit.",
-    "kernel": "Weights W rebuild each point from its neighbours. Axes are those of kernel PCA with M+, the "
+    "whitened": "Weights W make each point a weighted mean of its neighbours, and on the map the same weights do so "
+    "with the least error. Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the "
+    "mean squared error on the axis. Axes are all of one length: distances on the map have no unit.",
+    "kernel": "Weights W make each point a weighted mean of its neighbours. Axes are those of kernel PCA with M+, the "
     "pseudo-inverse of M = (I − W)'(I − W): the variance of an axis is as 1 over its eigenvalue.",
     "laplacian": "Axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian: the variance of "
-    "an axis is as 1 over its eigenvalue. Squared distances over all axes would be {}.",
+    "an axis is as 1 over its eigenvalue. Squared distances over all axes would be {}. In an effective resistance each "
+    "edge is a wire that conducts as much as it weighs.",
     "normalised": "Axes are slow motions of a random walk along the graph's edges: a step lessens each by its "
     "eigenvalue. Axes are all of one length: distances on the map have no unit.",
     "diffusion": "Points are near each other on the map if a random walk along the graph's edges spreads alike from "
@@ -97,7 +98,7 @@ class SpectralWords(Words):
         same = np.flatnonzero(left < (1 - REPEATED) * (others**2).sum(axis=0)) + 2 if left.size else left
         if same.size:
             axes = f"Axis {same[0]} repeats" if same.size == 1 else f"Axes {', '.join(map(str, same))} repeat"
-            words = "Long data shows its length on several axes, as a string has overtones; later ones may show more."
+            words = "Long data shows its length on several axes, as a string has overtones. More axes may show more."
             yield Notice(f"{axes} axis 1.", [words], warning=False)
 
     def _section(self, s: Account, heading: str, about: str) -> Section:
@@ -180,14 +181,14 @@ class LaplacianWords(SpectralWords):
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are."""
-        form = "laplacian" if s["alpha"] is None else "diffusion"
-        yield self._section(s, form.capitalize(), "normalised" if s["normalized"] else form)
+        form, name = ("laplacian", "Laplacian eigenmaps") if s["alpha"] is None else ("diffusion", "Diffusion map")
+        yield self._section(s, name, "normalised" if s["normalized"] else form)
 
 
 def of_resistances(known: F64, on_map: F64, scale: str) -> Section:
     """What there is on the map of squared distances over all axes, by pairs of points."""
     shown = two_digits(100 * float(on_map.sum() / max(known.sum(), 1e-300)))
-    words = f"Squared distances on the map are {shown} % of the {_SQUARES[scale]}; the rest is on axes that it lacks."
+    words = f"Squared distances on the map add up to {shown} % of those over all axes, the {_SQUARES[scale]}."
     caption = f"Squared distances of {count(len(known), 'sampled pair')} on the map and over all axes."
     chart = Chart("pairs", [known, on_map, "over all axes", "squared distance on the map"], caption, caption)
     return Section("Commute times", [words], pictures=[chart])

@@ -51,12 +51,10 @@ class NeighborLists:
         return replace(self.without(place >= k), left_out=self.left_out)
 
     def in_order(self, order: I64) -> NeighborLists:
-        """Those of the same rows in another order: row ``order[a]`` becomes row a."""
-        number = np.empty_like(order)
+        """Those of the rows ``order``, which list no others: row ``order[a]`` becomes row a."""
+        number = np.full(self.n_rows, -1, np.int64)
         number[order] = np.arange(len(order))
-        counts = np.diff(self.indptr)[order]
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        at = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][order] - indptr[:-1], counts)
+        indptr, at = entries_of_rows(self.indptr, order)
         return replace(self, indptr=indptr, indices=number[self.indices[at]], distances=self.distances[at])
 
     def part(self, start: int, stop: int) -> NeighborLists:
@@ -72,6 +70,13 @@ class NeighborLists:
         indptr, left_out = np.concatenate([[0], np.cumsum(~out)])[self.indptr], self.left_out + int(out.sum())
         indices, distances = self.indices[~out], self.distances[~out]
         return replace(self, indptr=indptr, indices=indices, distances=distances, left_out=left_out)
+
+
+def entries_of_rows(indptr: I64, rows: I64) -> tuple[I64, I64]:
+    """The indptr of some rows of a CSR array, in their order, and where their entries stand among those of all."""
+    counts = np.diff(indptr)[rows]
+    of_rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return of_rows, np.arange(of_rows[-1]) + np.repeat(indptr[:-1][rows] - of_rows[:-1], counts)
 
 
 def even_lists(table: I64, lengths: F64, method: str, recall: float, stats: SearchStats) -> NeighborLists:

@@ -48,7 +48,7 @@ class Rebuilt(Projector):
         order: I64,
         search: ExactSearch | None = None,
     ) -> None:
-        super().__init__(store, trained, NystromPlacer(coordinates))
+        super().__init__(store, trained, NystromPlacer(coordinates))  # for its width: `placed` does without
         if search is not None:
             self.search = QuerySearch(search, trained.n_neighbors, None, approximate=False)
         self.direct, self._find, self._known, self._order = True, find, coordinates, order
@@ -96,7 +96,8 @@ class NystromPlacer:
     """By the weights of the edges to its nearest training points, as the eigenvectors' own equation has it.
 
     coordinates (n, p): Of the vertices.
-    weigh: (vertices (m, k), lengths) -> weights, and what is taken from their sum times the eigenvalue; see `place`.
+    weigh: (vertices (m, k), lengths (m, k)) -> weights (m, k) of those edges.
+    eigenvalues (p,), walk: λ of L; or with `walk` μ of the normalised form.
     """
 
     def __init__(self, coordinates: F64, weigh: Any = None, eigenvalues: Any = None, walk: bool = False) -> None:

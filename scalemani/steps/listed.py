@@ -43,20 +43,20 @@ class OneClosedClass:
         except DisconnectedGraphError as error:  # bridges are in no list
             raise DisconnectedGraphError(str(error).replace(JOIN, "")) from None
         assert lists is not None
-        indptr, indices = lists_of(lists, graph.order, self.n_distinct)
-        classes, inside = closed_classes(indptr, indices)
+        own = lists.in_order(graph.order)
+        classes, inside = closed_classes(own.indptr, own.indices)
         sizes = np.bincount(classes[classes >= 0])
         if len(sizes) > 1 and parameters.disconnected != "largest":
             said = ", ".join(map(str, sizes[:5].tolist()))
             raise DisconnectedGraphError(
-                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), and each would be "
-                "one point of the map: give more neighbours, or disconnected='largest' to keep what leads into the "
-                "largest"
+                f"the neighbour lists lead into {len(sizes)} closed sets of points (sizes {said}), which no list "
+                "leaves; each would be one point of the map: give more neighbours, or disconnected='largest' to keep "
+                "the points that lead into the largest alone"
             )
         if sizes[0] < FEW * inside.sum():
             warn(
-                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points, and from these to no "
-                "others: the map is theirs, and the others are rebuilt from them; more neighbours may help",
+                f"the neighbour lists lead into {sizes[0]:,} of {inside.sum():,} points and never out again: these "
+                "make the map, and the others follow from them; more neighbours may help",
                 ScalemaniWarning,
             )
         if inside.all():
@@ -146,13 +146,3 @@ class _KernelForm(Form):
             return table, table
         slack = ROUNDING * (np.abs(own) + 2 * np.abs(values))
         return np.sqrt(np.maximum(squares - slack, 0.0)), np.sqrt(np.maximum(squares + slack, 0.0))
-
-
-def lists_of(lists: NeighborLists, order: Any, n_distinct: int) -> tuple[Any, Any]:
-    """indptr and indices of the lists of some points that list no others, by their numbers there."""
-    number = np.full(n_distinct, -1, np.int64)
-    number[order] = np.arange(len(order))
-    counts = np.diff(lists.indptr)[order]
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    at = np.arange(indptr[-1]) + np.repeat(lists.indptr[:-1][order] - indptr[:-1], counts)
-    return indptr, number[lists.indices[at]]

@@ -26,7 +26,7 @@ class WeightsFields(Record, frozen=True, kw_only=True):
 class WeightsRecord(StepRecord, frozen=True, kw_only=True):
     """Weights by which each point is rebuilt from its neighbours.
 
-    gamma: Of the kernel, that was used; 0 where there is none.
+    gamma: The one that was used; 0 where the kernel has none.
     """
 
     STEP: ClassVar[str] = "weights"

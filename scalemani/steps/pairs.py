@@ -30,8 +30,8 @@ from scalemani.embedding.reconstruction import (
 from scalemani.errors import ScalemaniError, ScalemaniWarning, SolverError, warn
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
-from scalemani.kernel.bottom import bottom_pairs
-from scalemani.kernel.graph_pairs import UNASKED, foretold_nonzeros, laplacian, suits_a_factor
+from scalemani.kernel.bottom import bottom_singular_vectors
+from scalemani.kernel.graph_pairs import foretold_nonzeros, laplacian, suits_a_factor
 from scalemani.neighbors.exact import ExactSearch
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.pair_records import PairsFields, PairsRecord
@@ -100,13 +100,13 @@ class Axes(Step):
         """Solve, unless the pairs that are asked for are there."""
         if self.done(work):
             return
-        work.report(self.name, 0, 1)
+        work.report(self.title, 0, 1)
         work.store.forget(FitRecord.STEP, self.name)
         fields = self.fields(work.parameters, "")
         if fields.landmarks is not None:
             self._choose(work)
         self._make(work.store, fields)
-        work.report(self.name, 1, 1)
+        work.report(self.title, 1, 1)
 
     def _choose(self, work: Work) -> None:
         """The landmarks, along the graph."""
@@ -238,15 +238,15 @@ class LocalAxes(Axes):
         if Z is None:
             classes, _ = closed_classes(store.read_array(INDPTR), store.read_array(INDICES))
             closed, probes = np.flatnonzero(classes == 0), PROBES if fields.scale == "kernel" else 0
-            pairs = bottom_pairs(A, p, fields.random_state, closed=closed, probes=probes)
-            apart = len(pairs.sigma) == p or pairs.sigma[p] > (1 + LEAST_GAP) * pairs.sigma[p - 1]
-            if pairs.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
+            found = bottom_singular_vectors(A, p, fields.random_state, closed=closed, probes=probes)
+            apart = len(found.sigma) == p or found.sigma[p] > (1 + LEAST_GAP) * found.sigma[p - 1]
+            if found.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
                 raise SolverError(
-                    f"the axes turned by {pairs.turn:.1g} in the last of {pairs.iterations} steps: they are not found; "
+                    f"the axes turned by {found.turn:.1g} in the last of {found.iterations} steps: they are not found; "
                     "give more neighbours, or a larger reg"
                 )
-            sigma, vectors, turned = pairs.sigma, pairs.vectors, None
-            numbers: dict[str, Any] = {"factor_nonzeros": pairs.nonzeros, **pairs.trace}
+            sigma, vectors, turned = found.sigma, found.vectors, None
+            numbers: dict[str, Any] = {"factor_nonzeros": found.nonzeros, **found.trace}
         else:
             inside = blas.product(A, Z)
             values, vectors, turned = ritz_in_span(blas.product(inside.T, inside), Z, p)
@@ -323,7 +323,7 @@ class LaplacianAxes(Axes):
             times = 1.0 if fields.normalized else np.sqrt(scale_of(fields.scale, degree) / values[:p])
             following = float(values[p]) if len(values) > p else np.nan
             return Found(values[:p], following, vectors * times, turned * times, numbers)
-        known = Resistances(affinity) if affinity.shape[0] <= UNASKED or suits_a_factor(affinity, seed) else None
+        known = Resistances(affinity) if suits_a_factor(affinity, seed) else None
         factor = None if known is None else known.factor
         numbers["factor_nonzeros"] = 0 if factor is None else factor.nonzeros
         way = "lobpcg" if factor is None else "direct"
@@ -338,8 +338,8 @@ class LaplacianAxes(Axes):
         numbers["trace"], numbers["trace_error"] = known.trace(PROBES, seed, pairs)
         if forgotten > FORGOTTEN:
             said.append(
-                f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as they "
-                "do among many points of many dimensions: distances on the map say little; try normalized=True"
+                f"commute times follow from the points' degrees alone (correlation {forgotten:.2f}), as is usual "
+                "for many points of many dimensions: distances on the map say little; try normalized=True"
             )
         return Found(pairs.values, pairs.next_value, Y, None, numbers, tuple(said))
 

@@ -7,27 +7,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.embedding.isometric import MOST_NEGATIVE
 from scalemani.embedding.kernel_functions import (
     FunctionKernel,
     Kernel,
+    dense,
     function_kernel,
     grams_of_kernel,
     local_grams,
 )
 from scalemani.embedding.reconstruction import weights_of
 from scalemani.errors import DamagedStoreError, ScalemaniError, ScalemaniWarning, warn
+from scalemani.neighbors.lists import entries_of_rows
 from scalemani.parameters import plain
 from scalemani.points.rows import load_rows
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.features import usual_gamma
 from scalemani.steps.graph import stored_lists
-from scalemani.steps.listed import lists_of
 from scalemani.steps.pair_records import WeightsFields, WeightsRecord
-from scalemani.steps.records import DataRecord, FitRecord, GraphRecord
+from scalemani.steps.records import DataRecord, FitRecord
 from scalemani.storage.audit import Fault
 from scalemani.storage.run import RunStore, shared_run
 
@@ -42,8 +43,8 @@ FAINT = 1e-12  # of K(x, x): a value to another row, of which distances keep too
 HALF, MANY = 0.5, 0.9  # of the points
 GIVEN = "precomputed"
 BEYOND = (
-    "the kernel's values between most points and their neighbours are next to 0, and all others are as far: which "
-    "points are neighbours is chance; give a wider kernel"
+    "the kernel's values between most points and their neighbours are next to 0, as those between any two points are: "
+    "which points are neighbours is chance; give a wider kernel (of 'rbf', a smaller gamma)"
 )
 
 
@@ -103,7 +104,8 @@ class Weights(Step):
             if work.points is None:
                 raise
             lists = work.points.lists(work.parameters)
-        return lists_of(lists, store.read_array("order"), store.needed(DataRecord).n_distinct)
+        own = lists.in_order(store.read_array("order"))
+        return own.indptr, own.indices
 
     def _make(self, work: Work, fields: WeightsFields, indptr: I64, indices: I64) -> None:
         store, order = work.store, work.store.read_array("order")
@@ -113,7 +115,7 @@ class Weights(Step):
         width = store.needed(DataRecord).fields.n_features
         step = max(1, ENTRIES // entries_of(int(np.diff(indptr).max()), width, fields.kernel))
         starts = range(0, len(order), step)
-        shared = Lists(indptr, indices, order, kernel_of(fields, gamma), fields.reg)
+        shared = PointLists(indptr, indices, order, kernel_of(fields, gamma), fields.reg)
         tasks = [(store.path, store.identity, start, min(start + step, len(order))) for start in starts]
         values = np.empty(len(indices))
         for done, found in enumerate(work.cluster.map(_weights, tasks, shared=shared)):
@@ -147,7 +149,7 @@ class Weights(Step):
             return
         indptr, indices, values = (store.read_array(name) for name in (INDPTR, INDICES, VALUES))
         some = sampled(len(indptr) - 1)
-        shared = Lists(indptr, indices, store.read_array("order"), kernel, state.fields.reg).of(some, values)
+        shared = PointLists(indptr, indices, store.read_array("order"), kernel, state.fields.reg).of(some, values)
         again = shared.weights(rows_in(store), 0, len(some))
         if (np.abs(again - shared.values) > SAME * np.abs(shared.values).max()).any():
             yield Fault("array", VALUES, "weights are not those of the points")
@@ -201,7 +203,7 @@ def sampled(n: int) -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class PointLists:
     """What the tasks share: each point's list, and how weights are found.
 
     kernel: As :func:`kernel_of` gives it; a function goes along to the workers.
@@ -216,11 +218,9 @@ class Lists:
     targets: I64 | None = field(default=None)
     values: F64 = field(default_factory=lambda: np.empty(0))
 
-    def of(self, some: I64, values: F64) -> "Lists":
+    def of(self, some: I64, values: F64) -> "PointLists":
         """The lists of some points, and their weights among those of all."""
-        counts = np.diff(self.indptr)[some]
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        at = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][some] - indptr[:-1], counts)
+        indptr, at = entries_of_rows(self.indptr, some)
         return replace(self, indptr=indptr, indices=self.indices[at], targets=some, values=values[at])
 
     def weights(self, rows: Any, start: int, stop: int) -> F64:
@@ -278,11 +278,6 @@ def near_values(rows: Any, targets: Any, listed: I64, kernel: Any) -> tuple[Any,
     return np.array(near, np.float64), kernel.own(dense(targets))
 
 
-def dense(rows: Any) -> F64:
-    """Some rows as a kernel function takes them."""
-    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
-
-
 def is_faint(values: F64, own: F64) -> Any:
     """Whether a row has next to no kernel value to all its neighbours."""
     return np.abs(values).max(axis=1) < FAINT * np.abs(own)
@@ -308,7 +303,7 @@ def check_digits(kernel: Any, lost: F64) -> None:
         what = "make K of rows" if kernel == GIVEN else "give rows"
         raise ScalemaniError(
             f"kernel={kernel!r}: squared distances between neighbours are differences of much larger values, and "
-            f"rounding is a share of {share:.0e} of them: {what} whose columns have the mean subtracted and a size of 1"
+            f"rounding is a share of {share:.0e} of them: {what} whose columns have mean 0 and standard deviation 1"
         )
 
 
@@ -367,13 +362,6 @@ def _called(kernel: FunctionKernel, rows: F64) -> F64:
     return K
 
 
-def weight_matrix(store: RunStore) -> csr_array:
-    """W (n, n), in vertex order."""
-    indptr, indices, values = (store.read_array(name) for name in (INDPTR, INDICES, VALUES))
-    n = store.needed(GraphRecord).n_vertices
-    return csr_array((values, indices, indptr), shape=(n, n))
-
-
 def rows_in(store: RunStore) -> Any:
     """The distinct rows, read once in each process."""
     return _rows(store.path, store.identity)
@@ -387,6 +375,6 @@ def _rows(path: str, identity: str) -> Any:
     return rows if issparse(rows) else np.asarray(rows)
 
 
-def _weights(path: str, identity: str, start: int, stop: int, lists: Lists) -> F64:
+def _weights(path: str, identity: str, start: int, stop: int, lists: PointLists) -> F64:
     """One task."""
     return lists.weights(rows_in(shared_run(path, identity)), start, stop)

@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @click.version_option(__version__)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Maps of data by Isomap, kernel Isomap and isometric projection, out of core. Begin with: scalemani demo
+    """Maps of data: Isomap, kernel Isomap, isometric projection, LLE, Laplacian eigenmaps. Begin with: scalemani demo
 
     POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
     point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the

@@ -140,8 +140,9 @@ _ESTIMATOR = [
         metavar="|".join(REGISTRY),
         callback=_method,
         help=f"{next(iter(REGISTRY))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
-        "of them; isometric-projection is a linear map of the features. An option, or a value of it, that only one "
-        "method has, such as --correction, --ridge or --scale whitened, takes that method by itself.",
+        "of them; isometric-projection is a linear map of the features; lle and laplacian-eigenmaps look at "
+        "neighbours alone. An option, or a value of it, that only one method has chooses that method, such as "
+        "--correction, --ridge or --scale whitened.",
     ),
     *map(option_of, _parameters_with_options()),
     click.option(

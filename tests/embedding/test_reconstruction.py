@@ -22,7 +22,7 @@ from scalemani.embedding.reconstruction import (
     ritz_in_span,
     weights_of,
 )
-from scalemani.kernel.bottom import bottom_pairs
+from scalemani.kernel.bottom import bottom_singular_vectors
 
 ORACLES = Path(__file__).parent.parent / "oracles"
 KERNELS = {
@@ -83,7 +83,7 @@ def test_locally_linear_embedding_is_the_references(name):
     assert_axes(weights, expected["weights"], 1e-9)
     assert_axes(of_new, expected["T_weights"], 1e-9)
 
-    found = bottom_pairs(residuals(idx, weights), 10)
+    found = bottom_singular_vectors(residuals(idx, weights), 10)
     np.testing.assert_allclose(found.sigma**2, expected["eigenvalues"][1:], rtol=1e-9)
     np.testing.assert_allclose(found.sigma[:5] ** -2, expected["Mplus_top_eigenvalues"], rtol=1e-9)
     assert (found.sigma[:3] ** 2).sum() == pytest.approx(expected["sklearn_error"], rel=1e-6)
@@ -93,7 +93,7 @@ def test_locally_linear_embedding_is_the_references(name):
     assert sine(V, expected["sklearn_embedding"]) < 1e-6
     assert_axes(placed(near, of_new, V * np.sqrt(len(X))), expected["T_embedding"])
 
-    loose = bottom_pairs(residuals(idx, weights_of(local_grams(X, X, idx), 1e-6)), 10)
+    loose = bottom_singular_vectors(residuals(idx, weights_of(local_grams(X, X, idx), 1e-6)), 10)
     np.testing.assert_allclose(loose.sigma**2, expected["eigenvalues_reg1e-6"][1:], rtol=1e-6)
 
 
@@ -101,7 +101,7 @@ def test_locally_linear_embedding_is_the_references(name):
 def test_all_vectors_together_are_the_kernel(name):
     """M's pseudoinverse, and its largest eigenvalue."""
     expected = {key.removeprefix(f"{name}_"): value for key, value in np.load(ORACLES / "lle.npz").items()}
-    found = bottom_pairs(residuals(expected["idx"], expected["weights"]), len(expected["X"]) - 1)
+    found = bottom_singular_vectors(residuals(expected["idx"], expected["weights"]), len(expected["X"]) - 1)
     assert found.sigma[-1] ** 2 == pytest.approx(expected["largest"], rel=1e-9)
     rows = (found.vectors[:3] / found.sigma**2) @ found.vectors.T
     assert_axes(rows, expected["Mplus_first_rows"], 1e-5)  # the reference's own accuracy is 1e-6
@@ -121,7 +121,7 @@ def test_kernel_locally_linear_embedding_is_the_references(name):
     weights = weights_of(grams, reg)
     assert_axes(weights, expected["weights"], 1e-9)
 
-    found = bottom_pairs(residuals(idx, weights), 4)
+    found = bottom_singular_vectors(residuals(idx, weights), 4)
     np.testing.assert_allclose(found.sigma**2, expected["eigenvalues"][1:], rtol=1e-9)
     assert_axes(found.vectors[:, :2], expected["V"])
     Y = found.vectors[:, :2] * np.sqrt(len(X))
@@ -138,7 +138,7 @@ def test_scikit_learns_axes_span_the_same(X):
     k, p = 9, 2
     theirs = LocallyLinearEmbedding(n_neighbors=k, n_components=p, eigen_solver="dense").fit(X)
     idx = others(cdist(X, X), k)
-    found = bottom_pairs(residuals(idx, weights_of(local_grams(X, X, idx))), p)
+    found = bottom_singular_vectors(residuals(idx, weights_of(local_grams(X, X, idx))), p)
     assert sine(found.vectors, theirs.embedding_) < 1e-6
     assert (found.sigma[:p] ** 2).sum() == pytest.approx(theirs.reconstruction_error_, rel=1e-6)
 
@@ -292,7 +292,7 @@ def test_ritz_vectors_are_the_lowest_of_the_span(mass):
     np.testing.assert_allclose(size @ V, 0, atol=1e-6)
     np.testing.assert_allclose(V.T @ (A.T @ (A @ V)), np.diag(values[:3]), atol=1e-8 * values[2])
     assert len(values) == 4
-    exact = bottom_pairs(A, 3).sigma[:3] ** 2
+    exact = bottom_singular_vectors(A, 3).sigma[:3] ** 2
     assert mass is not None or (values[:3] > exact * (1 - 1e-9)).all()
 
 
@@ -302,6 +302,6 @@ def test_with_every_row_a_landmark_it_is_the_whole_method():
     A = residuals(idx, weights_of(local_grams(X, X, idx)))
     Z = landmark_weights(idx, np.zeros(idx.shape), 150, np.arange(150))
     values, V, _ = ritz_in_span((A.T @ A).tocsr(), Z, 3)
-    found = bottom_pairs(A, 3)
+    found = bottom_singular_vectors(A, 3)
     np.testing.assert_allclose(values, found.sigma**2, rtol=1e-4)
     assert sine(V, found.vectors) < 1e-6

@@ -80,7 +80,7 @@ def test_laplacian_eigenmaps_show_what_the_map_has_of_resistances(said):
     i, j = np.triu_indices(len(X), 1)
     # Over all pairs, resistances add up to n times the trace of L+, squared distances to n times that of the axes.
     trace = model.commute_times(i, j).sum() / len(X)
-    assert f"on the map are {two_digits(100 * sum(1 / model.eigenvalues_) / trace)} % of the effective" in page
+    assert f"map add up to {two_digits(100 * sum(1 / model.eigenvalues_) / trace)} % of those over all axes" in page
     for value in model.eigenvalues_:
         share = 1 / value / model.spectrum_["trace"]
         assert (
