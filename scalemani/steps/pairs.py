@@ -36,7 +36,7 @@ from scalemani.neighbors.exact import ExactSearch
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.pair_records import PairsFields, PairsRecord
 from scalemani.steps.records import FitRecord, GraphRecord
-from scalemani.steps.sources import choose_landmarks
+from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.weights import INDICES, INDPTR, VALUES, rows_in
 from scalemani.storage.run import RunStore
 
@@ -79,6 +79,10 @@ class Axes(Step):
     from_distances = False
     arrays = {"pair_": "pairs"}
     mends = {"pairs": "solves again"}
+
+    def check_before(self, points: Any, parameters: Any) -> None:
+        """X has the landmarks."""
+        check_landmarks(points, parameters)
 
     def fields(self, parameters: Any, kind: str) -> PairsFields:
         """Axes, scale, seed and landmarks."""
@@ -287,6 +291,7 @@ class LaplacianAxes(Axes):
                 f"landmarks with metric={parameters.metric!r}: points are rebuilt from landmarks by their features, "
                 "and X holds distances; leave landmarks out, or give rows of features"
             )
+        super().check_before(points, parameters)
 
     def nonzeros(self, edges: csr_array) -> int:
         """None where multigrid is taken."""
