@@ -106,6 +106,7 @@ class Axes(Step):
             return
         work.report(self.name, 0, 1)
         work.store.forget(FitRecord.STEP, self.name)
+        work.store.remove_arrays("pair_")  # of landmarks, too, which other parameters may not have
         fields = self.fields(work.parameters, "")
         if fields.landmarks is not None:
             self._choose(work)

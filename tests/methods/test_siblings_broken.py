@@ -237,3 +237,11 @@ def test_kernels_and_landmarks_that_say_nothing_are_refused_before_any_file(rows
     with pytest.raises(ScalemaniError, match=message) as caught:
         LLE(n_neighbors=5, store=tmp_path / "run", **given).fit(rows)
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps])
+def test_a_fit_without_landmarks_leaves_nothing_of_one_with_them(kind, tmp_path):
+    kind(10, 2, landmarks=40, store=tmp_path / "run").fit(X)
+    kind(10, 3, store=tmp_path / "run").fit(X)
+    assert not verify(str(tmp_path / "run")).faults
+    assert [found.name for found in (tmp_path / "run").glob("pair_*")] == ["pair_coordinates"]
