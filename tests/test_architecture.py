@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 36_794  # raised by kernel values for LLE, rows beyond reach, siblings' pages, and early refusals
+MOST_LINES_IN_ALL = 36_797  # raised by kernel values for LLE, rows beyond reach, siblings' pages, and early refusals
 
 
 def test_the_package_does_not_grow():

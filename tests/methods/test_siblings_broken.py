@@ -245,3 +245,12 @@ def test_a_fit_without_landmarks_leaves_nothing_of_one_with_them(kind, tmp_path)
     kind(10, 3, store=tmp_path / "run").fit(X)
     assert not verify(str(tmp_path / "run")).faults
     assert [found.name for found in (tmp_path / "run").glob("pair_*")] == ["pair_coordinates"]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_density_to_a_power_that_is_no_number_is_refused():
+    with pytest.raises(ScalemaniError, match="alpha=200: densities to this power are out of range; give a smaller al"):
+        LaplacianEigenmaps(alpha=200).fit(X)
+    even = 2 * np.pi * np.arange(40) / 40
+    model = LaplacianEigenmaps(n_neighbors=2, alpha=100).fit(np.c_[np.cos(even), np.sin(even)])
+    np.testing.assert_allclose(model.eigenvalues_, (1 + 2 * np.cos(2 * np.pi / 40)) / 3, rtol=1e-9)
