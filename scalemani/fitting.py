@@ -266,7 +266,7 @@ def _refuse_other(path: str, have: Any, wanted: Any, more: str = "", *, exact: b
 
 
 def _other(path: str, name: str, have: Any, value: Any, more: str = "") -> StoreMismatchError:
-    shown = "other data or labels" if name == "fingerprint" else f"{name}={have!r}"
+    shown = "other data, labels or kernel" if name == "fingerprint" else f"{name}={have!r}"
     asked = "" if name == "fingerprint" else f" where {name}={value!r} is asked for"
     return StoreMismatchError(
         f"the store {path!r} holds a run with {shown}{asked}{more}: give another path, or overwrite=True to "

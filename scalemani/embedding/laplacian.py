@@ -24,6 +24,7 @@ from scalemani.kernel.graph_pairs import GroundedFactor, Pairs, bottom_pairs
 
 WEIGHTS = ("binary", "gaussian")
 SCALES = ("resistance", "ham", "walk")
+LEAST_MASS = 1e-290  # of a point: digits are lost below
 LEAST_LENGTH = 1e-150  # of an axis: the squares that distances are made of are 0 below
 ROUNDING = 1e-13  # of the walk's largest eigenvalue, which is 1
 
@@ -123,13 +124,15 @@ def diffusion(
     The walk's pairs are 1 - μ of the Laplacian's with the row sums as masses: the same solvers serve.
 
     Raises ScalemaniError: λ^t is no length of an axis: it is 0 in floating point, or λ is rounding, or negative where t
-        is not whole.
+        is not whole. Or α is too large.
     """
     sums = degrees(affinity) ** -alpha
     rows = np.repeat(sums, np.diff(affinity.indptr))
     values = affinity.data * rows * sums[affinity.indices]
     even = sp.csr_array((values, affinity.indices, affinity.indptr), shape=affinity.shape)
     masses = degrees(even)
+    if not LEAST_MASS < masses.min() <= masses.max() < 1 / LEAST_MASS:
+        raise ScalemaniError(f"alpha={alpha:.15g}: densities to this power are out of range; give a smaller alpha")
     pairs = bottom_pairs(even, masses, n_components, solver, seed, tol)
     values = 1 - pairs.values
     _check_lengths(values, time)

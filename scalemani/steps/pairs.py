@@ -36,7 +36,7 @@ from scalemani.neighbors.exact import ExactSearch
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.pair_records import PairsFields, PairsRecord
 from scalemani.steps.records import FitRecord, GraphRecord
-from scalemani.steps.sources import choose_landmarks
+from scalemani.steps.sources import check_landmarks, choose_landmarks
 from scalemani.steps.weights import INDICES, INDPTR, VALUES, rows_in
 from scalemani.storage.run import RunStore
 
@@ -80,6 +80,10 @@ class Axes(Step):
     arrays = {"pair_": "pairs"}
     mends = {"pairs": "solves again"}
 
+    def check_before(self, points: Any, parameters: Any) -> None:
+        """X has the landmarks."""
+        check_landmarks(points, parameters)
+
     def fields(self, parameters: Any, kind: str) -> PairsFields:
         """Axes, scale, seed and landmarks."""
         some = parameters.landmarks
@@ -102,6 +106,7 @@ class Axes(Step):
             return
         work.report(self.title, 0, 1)
         work.store.forget(FitRecord.STEP, self.name)
+        work.store.remove_arrays("pair_")  # of landmarks, too, which other parameters may not have
         fields = self.fields(work.parameters, "")
         if fields.landmarks is not None:
             self._choose(work)
@@ -287,6 +292,7 @@ class LaplacianAxes(Axes):
                 f"landmarks with metric={parameters.metric!r}: points are rebuilt from landmarks by their features, "
                 "and X holds distances; leave landmarks out, or give rows of features"
             )
+        super().check_before(points, parameters)
 
     def nonzeros(self, edges: csr_array) -> int:
         """None where multigrid is taken."""

@@ -289,9 +289,9 @@ def found_weights(rows: Any, targets: Any, listed: I64, kernel: Any, reg: float)
 
 
 def lost_share(sizes: F64, squares: F64, eps: float = EPS) -> F64:
-    """Of squared distances, found as differences of kernel values of some size, what is rounding."""
+    """Of squared distances, found as differences of kernel values of some size, what is rounding; inf where all is."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(sizes != 0, eps * np.abs(sizes) / np.maximum(squares, 0.0), 0.0))
+        return np.asarray(np.where(squares > 0, eps * np.abs(sizes) / squares, np.inf))
 
 
 def check_digits(kernel: Any, lost: F64) -> None:
@@ -299,11 +299,12 @@ def check_digits(kernel: Any, lost: F64) -> None:
 
     Raises ScalemaniError: One line: how much is lost, and what to do.
     """
-    if (share := float(np.quantile(lost, MANY))) > MOST_LOST:
+    if (share := float(np.quantile(lost, MANY, method="higher"))) > MOST_LOST:  # between two infs there is none
         what = "make K of rows" if kernel == GIVEN else "give rows"
+        said = f"differences of much larger values, and rounding is a share of {share:.0e} of them"
         raise ScalemaniError(
-            f"kernel={kernel!r}: squared distances between neighbours are differences of much larger values, and "
-            f"rounding is a share of {share:.0e} of them: {what} whose columns have mean 0 and standard deviation 1"
+            f"kernel={kernel!r}: squared distances between neighbours are {said if share < 1 else '0 or rounding'}: "
+            f"{what} whose columns have mean 0 and standard deviation 1"
         )
 
 
@@ -343,9 +344,11 @@ def check_kernel(points: Any, parameters: Any) -> None:
 
 def _called(kernel: FunctionKernel, rows: F64) -> F64:
     """Values of a function between rows, unless they hang on more than two rows and their order."""
+    given = rows.copy()
     K, before = kernel(rows, rows), repr(kernel)  # now: what it makes once, when it is first called, is no change
     slack = SAME * np.abs(K).max()
     for wrong, rule in (
+        (rows != given, "changes the rows that it is given; let it work on copies"),
         (np.abs(K - K.T) > slack, "is not symmetric: K(x, y) is K(y, x); give (k(x, y) + k(y, x)) / 2"),
         (
             np.abs(kernel(rows[::2], rows[1::2]) - K[::2, 1::2]) > slack,

@@ -354,7 +354,7 @@ def test_labelled_runs_are_whole_and_mended(tmp_path):
         done, left = repair(str(tmp_path / "run"))
         assert done and not left.damaged
     assert np.array_equal(load(tmp_path / "run").embedding_, model.embedding_)
-    with pytest.raises(StoreMismatchError, match="other data or labels"):
+    with pytest.raises(StoreMismatchError, match="other data, labels or kernel"):
         IsometricProjection(8, 9, store=tmp_path / "run").fit(X, 9 - y)
 
 

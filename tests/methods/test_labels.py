@@ -67,7 +67,7 @@ def test_a_run_goes_on_with_the_same_labels_and_no_others(fitted, within, tmp_pa
     other = Y.copy()
     other[7] = (other[7] + 1) % 3
     for y in (other, Y.astype("U1")[::-1], None):
-        with pytest.raises(StoreMismatchError, match="other data or labels"):
+        with pytest.raises(StoreMismatchError, match="other data, labels or kernel"):
             again(y)
 
 

@@ -214,3 +214,43 @@ def test_data_arrays_go_in_and_come_out(kind, tmp_path):
     np.testing.assert_array_equal(found.values, model.embedding_)
     np.testing.assert_array_equal(found["row"], da["row"])
     np.testing.assert_array_equal(wrapped.transform(str(tmp_path / "run"), da[:5]).values, model.transform(X[:5]))
+
+
+def changing(x, y):
+    x -= x.mean(axis=0)
+    return x @ y.T
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("rows", "given", "message"),
+    [
+        (X * 1e-150, {"kernel": "poly"}, "neighbours are 0 or rounding: give rows whose columns have the mean"),
+        (X + 1e12, {"kernel": "poly"}, "neighbours are 0 or rounding"),
+        (X, {"kernel": lambda x, y: np.ones((len(x), len(y)))}, "neighbours are 0 or rounding"),
+        (np.zeros((30, 30)), {"kernel": "precomputed"}, "neighbours are 0 or rounding: make K of rows"),
+        (X, {"kernel": changing}, "kernel='changing' changes the rows that it is given; let it work on copies"),
+        (np.repeat(X[:12], 20, axis=0), {"landmarks": 13}, "landmarks=13: X has 12 distinct rows; give that many"),
+    ],
+)
+def test_kernels_and_landmarks_that_say_nothing_are_refused_before_any_file(rows, given, message, tmp_path):
+    with pytest.raises(ScalemaniError, match=message) as caught:
+        LLE(n_neighbors=5, store=tmp_path / "run", **given).fit(rows)
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps])
+def test_a_fit_without_landmarks_leaves_nothing_of_one_with_them(kind, tmp_path):
+    kind(10, 2, landmarks=40, store=tmp_path / "run").fit(X)
+    kind(10, 3, store=tmp_path / "run").fit(X)
+    assert not verify(str(tmp_path / "run")).faults
+    assert [found.name for found in (tmp_path / "run").glob("pair_*")] == ["pair_coordinates"]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_density_to_a_power_that_is_no_number_is_refused():
+    with pytest.raises(ScalemaniError, match="alpha=200: densities to this power are out of range; give a smaller al"):
+        LaplacianEigenmaps(alpha=200).fit(X)
+    even = 2 * np.pi * np.arange(40) / 40
+    model = LaplacianEigenmaps(n_neighbors=2, alpha=100).fit(np.c_[np.cos(even), np.sin(even)])
+    np.testing.assert_allclose(model.eigenvalues_, (1 + 2 * np.cos(2 * np.pi / 40)) / 3, rtol=1e-9)
