@@ -225,7 +225,7 @@ def changing(x, y):
 @pytest.mark.parametrize(
     ("rows", "given", "message"),
     [
-        (X * 1e-150, {"kernel": "poly"}, "neighbours are 0 or rounding: give rows whose columns have the mean"),
+        (X * 1e-150, {"kernel": "poly"}, "neighbours are 0 or rounding: give rows whose columns have mean 0"),
         (X + 1e12, {"kernel": "poly"}, "neighbours are 0 or rounding"),
         (X, {"kernel": lambda x, y: np.ones((len(x), len(y)))}, "neighbours are 0 or rounding"),
         (np.zeros((30, 30)), {"kernel": "precomputed"}, "neighbours are 0 or rounding: make K of rows"),
