@@ -19,13 +19,12 @@ from scalemani.methods.words import Section
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.projection.by_neighbors import BySpan, MeanPlacer, NystromPlacer
-from scalemani.projection.kernel_values import TrainingRows
+from scalemani.projection.kernel_values import KERNEL_VALUES, TrainingRows
 from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.pair_records import PairsRecord
 from scalemani.steps.pairs import COORDINATES, LaplacianAxes, weighted
-from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 
 MOST_SOLVES = 100  # for commute times on the page: as many points
@@ -96,18 +95,21 @@ def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
 
 def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
     """What gives the kernel of new rows, each as the mean of the training points that it touches."""
-    placer = MeanPlacer(store.read_array("vertex"), _columns(store), _weigh(store, store.needed(PairsRecord).fields))
-    found = Projector(store, trained(store), placer)
-    found.lost = LOST
+    found = Projector(store, trained(store), _kernel(store))
+    found.gives, found.lost = KERNEL_VALUES, LOST
     tell_of_far_rows(found, store)
     return found
 
 
 def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
     """What gives rows of L+ of training rows."""
-    vertex, values = store.read_array("vertex"), _columns(store)
-    n = store.needed(GraphRecord).n_vertices
-    return TrainingRows(vertex, lambda vertices: values((np.arange(n)[:, None] == vertices).astype(np.float64)))
+    return TrainingRows(store.read_array("vertex"), _kernel(store))
+
+
+def _kernel(store: RunStore) -> MeanPlacer:
+    """What places rows by L+."""
+    columns = _columns(store)
+    return MeanPlacer(store.read_array("vertex"), columns, _weigh(store, store.needed(PairsRecord).fields))
 
 
 def _columns(store: RunStore) -> Callable[[F64], F64]:
