@@ -20,7 +20,7 @@ from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.projection.by_neighbors import BySpan, MeanPlacer, NystromPlacer
 from scalemani.projection.kernel_values import KERNEL_VALUES, TrainingRows
-from scalemani.projection.projector import Projector
+from scalemani.projection.projector import Placer, Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.pair_records import PairsRecord
@@ -69,13 +69,15 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
         np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
         walk,
     )
+    return _near(store, placer)
+
+
+def _near(store: RunStore, placer: Placer) -> Projector:
+    """What places new points by the training points near them."""
     found = Projector(store, trained(store), placer)
-    found.lost = LOST
+    found.lost = "no weights to the training points by which they could be placed"
     tell_of_far_rows(found, store)
     return found
-
-
-LOST = "no weights to the training points by which they could be placed"
 
 
 def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
@@ -95,9 +97,8 @@ def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
 
 def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
     """What gives the kernel of new rows, each as the mean of the training points that it touches."""
-    found = Projector(store, trained(store), _kernel(store))
-    found.gives, found.lost = KERNEL_VALUES, LOST
-    tell_of_far_rows(found, store)
+    found = _near(store, _kernel(store))
+    found.gives = KERNEL_VALUES
     return found
 
 
@@ -107,13 +108,7 @@ def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
 
 
 def _kernel(store: RunStore) -> MeanPlacer:
-    """What places rows by L+."""
-    columns = _columns(store)
-    return MeanPlacer(store.read_array("vertex"), columns, _weigh(store, store.needed(PairsRecord).fields))
-
-
-def _columns(store: RunStore) -> Callable[[F64], F64]:
-    """L+ times columns (n, l), as rows (l, n), by the fit's scale; a solve for each, so that its bits are its own.
+    """What places rows by L+, times the fit's scale; a solve for each, so that its bits are its own.
 
     Raises ScalemaniError: Of the normalised form, a diffusion, or a fit by landmarks.
     """
@@ -129,7 +124,7 @@ def _columns(store: RunStore) -> Callable[[F64], F64]:
     def values(columns: F64) -> F64:
         return np.stack([multiple * resistances.pseudo_inverse(one[:, None])[:, 0] for one in columns.T])
 
-    return values
+    return MeanPlacer(store.read_array("vertex"), values, _weigh(store, state.fields))
 
 
 _made: WeakKeyDictionary[Any, Resistances] = WeakKeyDictionary()  # of models, as long as these live

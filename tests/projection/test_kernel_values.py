@@ -11,6 +11,7 @@ import pytest
 import zarr
 from data import roll, two
 from scipy.spatial.distance import cdist
+from sklearn.decomposition import KernelPCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
@@ -207,7 +208,11 @@ def test_twins_have_the_same_values_and_rows_without_a_path_have_none():
     np.testing.assert_array_equal(np.isfinite(K), kept[:, None] & kept)
 
 
-def test_a_support_vector_machine_takes_the_kernel(model):
+def test_scikit_learns_kernel_PCA_and_support_vector_machine_take_the_kernel(model):
+    pca = KernelPCA(3, kernel="precomputed").fit(model.kernel())
+    assert_same(np.abs(pca.transform(model.kernel())), np.abs(model.embedding_))
+    nuggetless = 1 - model.spectrum_["shift"] / model.eigenvalues_
+    assert_same(np.abs(pca.transform(model.kernel(T))), np.abs(model.transform(T) * nuggetless))
     labels = X[:, 0] > np.median(X[:, 0])
     alone = SVC(kernel="precomputed").fit(model.kernel(), labels)
     chained = make_pipeline(FunctionTransformer(model.kernel), SVC(kernel="precomputed")).fit(X, labels)
