@@ -187,8 +187,8 @@ def table(draws: list[dict[str, Found]], n: int, of_all: float) -> str:
         "kernel over the highest. Support: how many support vectors. SVM, GP: the share of the other digits that is "
         "told right, by a process with the likeliest noise, or with the best noise in cross-validation.",
         f"Cailliez' constant makes the training kernel positive semidefinite, but it is {constant:.0f} median "
-        f"distances: {nugget:.0%} of the mean diagonal is nugget, which tells no two digits apart. {support:.0f} of {n} training "
-        "digits become support vectors, and the share that the machine tells right is "
+        f"distances: {nugget:.0%} of the mean diagonal is nugget, which tells no two digits apart. {support:.0f} of "
+        f"{n} training digits become support vectors, and the share that the machine tells right is "
         f"{right('Cailliez', by_machine)}: flip {right('flip', by_machine)}, one median {right(MEDIAN, by_machine)}, "
         f"no correction {right('none', by_machine)}, RBF {right(RBF, by_machine)}.",
         f"Training digits and others together have a constant of {of_all:.0f} median distances. With the smaller one, "
