@@ -344,8 +344,8 @@ class Run:
 
     def _warn_of_lost(self, key: ModelKey, lost: int, total: int) -> None:
         if lost:
-            why, what = shared_projector(*key).lost, "coordinates" if key == self._key else "kernel values"
-            warn(f"{lost} of {total} rows have {why}: their {what} are NaN", UnreachableWarning)
+            of = shared_projector(*key)
+            warn(f"{lost} of {total} rows have {of.lost}: their {of.gives} are NaN", UnreachableWarning)
 
     @property
     def spare(self) -> int:

@@ -182,17 +182,18 @@ def table(draws: list[dict[str, Found]], n: int, of_all: float) -> str:
     constant = mean("Cailliez", lambda one: one.kernel.constant)
     nugget, support = mean("Cailliez", lambda one: one.kernel.nugget), mean("Cailliez", lambda one: one.support)
     said = (
-        "Constant: what distances grow by, in median ones. Nugget: the share of the mean diagonal that a digit has "
-        "with itself alone. Lowest: eigenvalue of the training kernel, over the highest. Support: vectors. SVM, GP: "
-        "share of the other digits that is told right.",
-        f"The constant makes the training kernel positive semidefinite, and at {constant:.0f} median distances it is "
-        f"most of it: {nugget:.0%} of the mean diagonal is nugget, which tells no two digits apart. {support:.0f} of "
-        f"{n} training digits become support vectors, and the machine is right in "
+        "Constant: what is added to distances (the root of what Lingoes adds to their squares), in median distances. "
+        "Nugget: the part of the mean diagonal that no two digits share. Lowest: the lowest eigenvalue of the training "
+        "kernel over the highest. Support: how many support vectors. SVM, GP: the share of the other digits that is "
+        "told right, by a process with the likeliest noise, or with the best noise in cross-validation.",
+        f"Cailliez' constant makes the training kernel positive semidefinite, but it is {constant:.0f} median "
+        f"distances: {nugget:.0%} of the mean diagonal is nugget, which tells no two digits apart. {support:.0f} of "
+        f"{n} training digits become support vectors, and the share that the machine tells right is "
         f"{right('Cailliez', by_machine)}: flip {right('flip', by_machine)}, one median {right(MEDIAN, by_machine)}, "
         f"no correction {right('none', by_machine)}, RBF {right(RBF, by_machine)}.",
-        f"It holds for the training digits alone: with the others they have a constant of {of_all:.0f} median "
-        "distances. A process whose noise is small beside the nugget trusts directions in which the training kernel "
-        "is 0 and that of new digits is not.",
+        f"Training digits and others together have a constant of {of_all:.0f} median distances. With the smaller one, "
+        "a process whose noise is small beside the nugget trusts directions in which the training kernel is 0 and that "
+        "of new digits is not.",
     )
     return "\n".join([*aligned(heading, rows), *(f"\n{fill(paragraph, 120)}" for paragraph in said)])
 

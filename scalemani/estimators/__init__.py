@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scalemani.estimators.embedder import Embedder as Embedder
-    from scalemani.estimators.embedder import KernelEmbedder as KernelEmbedder
     from scalemani.estimators.embedder import load as load
     from scalemani.estimators.isomap import Isomap as Isomap
     from scalemani.estimators.isomap import KernelIsomap as KernelIsomap
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from scalemani.estimators.stress import StressIsomap as StressIsomap
 
 _OF = {
-    "embedder": ("Embedder", "KernelEmbedder", "load"),
+    "embedder": ("Embedder", "load"),
     "isomap": ("Isomap", "KernelIsomap"),
     "isometric_projection": ("IsometricProjection",),
     "kernel_choice": ("Choice", "KernelChoice", "choose_kernel"),

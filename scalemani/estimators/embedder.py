@@ -190,6 +190,86 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report)
 
+    def kernel(self, A: Any = None, B: Any = None) -> Any:
+        """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
+
+        `KernelIsomap` and `Isomap` have K, of which the model's eigenpairs are: K(c) by equations 8 to 10 of Choi &
+        Choi, or the kernel of another correction. On the training rows K is positive semidefinite and symmetric to
+        rounding, but indefinite for correction=None and for a number below the least constant. Training rows and new
+        rows together have a larger least constant: a Gaussian process needs noise as well.
+
+        A new row that equals a training row has that row's values where the correction adds no nugget, or with
+        projection="paper". Else the nugget is left out of them, as the noise of a Gaussian process is
+        (:mod:`scalemani.projection.kernel_values`).
+
+        `LaplacianEigenmaps` has L+, the pseudo-inverse of the graph's Laplacian, times what `scale` says. Other methods
+        have no kernel between rows. `LLE` and `IsometricProjection` have a parameter `kernel` in the place of this
+        method.
+
+        Parameters
+        ----------
+        A, B : array-like, shape (l, n_features), optional
+            New rows, as `transform` takes them; None stands for the training rows. Not both are new.
+
+        Returns
+        -------
+        ndarray or dask.array.Array, shape (n_samples, n_samples), (l, n_samples) of A or (n_samples, l) of B
+            In the square of the unit of X. Dask in, lazy Dask out. NaN for training rows that are not in the graph,
+            and for rows that no path leads to, with one warning.
+
+        Raises
+        ------
+        ScalemaniError
+            If A and B are both given; if the method has no kernel between rows; of a fit by landmarks, which has no
+            distances between all rows; and where `transform` raises it.
+        DoesNotFitError
+            If the values are larger than `memory_limit` (`kernel_to` writes them by blocks), or if the eigenpairs that
+            correction="flip" takes, all of them, do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scalemani import KernelIsomap
+        >>> angle = np.linspace(0, 3, 60)
+        >>> model = KernelIsomap(n_neighbors=4, n_components=1).fit(np.c_[np.cos(angle), np.sin(angle)])
+        >>> K = model.kernel()
+        >>> K.shape, bool(np.isclose(np.linalg.eigvalsh(K)[-1], model.eigenvalues_[0]))
+        ((60, 60), True)
+        """
+        names = [self._names_of(rows, name) for rows, name in ((A, "A"), (B, "B"))]
+        with naming_columns(names[A is None]), reporting(self.progress) as report:
+            return self._run.kernel(A, B, self.scheduler, report, self.memory_limit)
+
+    def kernel_to(self, out: str, A: Any = None) -> Any:
+        """Write the kernel of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
+
+        The same call goes on where it was stopped, as that of `transform_to` does. 256 MiB of values are in memory at a
+        time, with copies of them.
+
+        Parameters
+        ----------
+        out : path or URL
+            Nothing may be there yet.
+        A : array-like, shape (l, n_features), optional
+            New rows; None stands for the training rows.
+
+        Returns
+        -------
+        zarr.Array, shape (l, n_samples)
+
+        Raises
+        ------
+        ScalemaniError, DoesNotFitError
+            Where `kernel` raises them, but for `memory_limit`; and if something is at `out`.
+        """
+        with naming_columns(self._names_of(A, "A")), reporting(self.progress) as report:
+            return self._run.kernel_to(out, A, self.scheduler, report)
+
+    def _names_of(self, rows: Any, name: str) -> list[str] | None:
+        """Names of the features of new rows, held against those of the fit."""
+        check_is_fitted(self)
+        return None if rows is None else self._check_features(feature_labels(rows), name)
+
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X.
 
@@ -225,79 +305,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")
-
-
-class KernelEmbedder(Embedder):
-    """An estimator whose method has a kernel between rows."""
-
-    def kernel(self, A: Any = None, B: Any = None) -> Any:
-        """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
-
-        Kernel Isomap has K(c), by equations 8 to 10 of Choi & Choi, or the kernel of its correction. It is positive
-        semidefinite to rounding on the training rows, but for correction=None and numbers below the least constant.
-        (Training rows and new rows together have a larger least constant: a Gaussian process needs noise beside it.)
-        The model's eigenpairs are those of K. A new row that equals a training row has that row's values where the
-        correction adds no nugget or projection="paper"; else the nugget is left out of them, as the noise of a
-        Gaussian process is (:mod:`scalemani.projection.kernel_values`). Laplacian eigenmaps have L+, the pseudo-inverse
-        of the graph's Laplacian, times what `scale` says.
-
-        Parameters
-        ----------
-        A, B : array-like, shape (l, n_features), optional
-            New rows, as `transform` takes them; None stands for the training rows. Not both are new.
-
-        Returns
-        -------
-        ndarray or dask.array.Array, shape (n_samples, n_samples), (l, n_samples) of A or (n_samples, l) of B
-            In the square of the unit of X. Dask in, lazy Dask out. NaN for training rows that are not in the graph,
-            and for rows that no path leads to, with one warning.
-
-        Raises
-        ------
-        ScalemaniError
-            A and B are both given; a fit by landmarks, which has no distances between all rows; and what `transform`
-            refuses.
-        DoesNotFitError
-            Larger than `memory_limit`; `kernel_to` writes it by blocks. correction="flip" takes all eigenpairs.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scalemani import KernelIsomap
-        >>> angle = np.linspace(0, 3, 60)
-        >>> model = KernelIsomap(n_neighbors=4, n_components=1).fit(np.c_[np.cos(angle), np.sin(angle)])
-        >>> K = model.kernel()
-        >>> K.shape, bool(np.isclose(np.linalg.eigvalsh(K)[-1], model.eigenvalues_[0]))
-        ((60, 60), True)
-        """
-        names = [self._names_of(rows, name) for rows, name in ((A, "A"), (B, "B"))]
-        with naming_columns(names[A is None]), reporting(self.progress) as report:
-            return self._run.kernel(A, B, self.scheduler, report, self.memory_limit)
-
-    def kernel_to(self, out: str, A: Any = None) -> Any:
-        """The kernel's values of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
-
-        As `transform_to` writes coordinates: the same call goes on where it was stopped. 256 MiB of values are in
-        memory at a time, with copies of them.
-
-        Parameters
-        ----------
-        out : path or URL
-            Nothing may be there yet.
-        A : array-like, shape (l, n_features), optional
-            New rows; None stands for the training rows.
-
-        Returns
-        -------
-        zarr.Array, shape (l, n_samples)
-        """
-        with naming_columns(self._names_of(A, "A")), reporting(self.progress) as report:
-            return self._run.kernel_to(out, A, self.scheduler, report)
-
-    def _names_of(self, rows: Any, name: str) -> list[str] | None:
-        """Names of the features of new rows, held against those of the fit."""
-        check_is_fitted(self)
-        return None if rows is None else self._check_features(feature_labels(rows), name)
 
 
 def load(path: Any) -> Any:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalemani.estimators.embedder import KernelEmbedder
+from scalemani.estimators.embedder import Embedder
 
 if TYPE_CHECKING:
     from scalemani.model import Run
 
 
-class KernelIsomap(KernelEmbedder):
+class KernelIsomap(Embedder):
     """Kernel Isomap out of core.
 
     Geodesic distances along a neighbour graph are written into a Zarr store tile by tile; the

@@ -23,7 +23,7 @@ BACK, MEAN, WEIGHTS = "map_back", "feature_mean", "map_weights"
 
 
 @dataclass(eq=False, repr=False)
-class IsometricProjection(Embedder, IsometricArguments):
+class IsometricProjection(Embedder, IsometricArguments):  # type: ignore[misc]  # its `kernel` is a parameter
     """Isometric projection: a linear map of the features that keeps geodesic distances as well as a linear map can.
 
     Geodesic distances along a neighbour graph are found as for :class:`scalemani.Isomap`, but not stored. New points

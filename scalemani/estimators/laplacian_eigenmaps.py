@@ -6,13 +6,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from scalemani.aliases import F64
-from scalemani.estimators.embedder import KernelEmbedder
+from scalemani.estimators.embedder import Embedder
 from scalemani.methods.sibling_arguments import LaplacianArguments
 from scalemani.parameters import parameter
 
 
 @dataclass(eq=False, repr=False)
-class LaplacianEigenmaps(LaplacianArguments, KernelEmbedder):
+class LaplacianEigenmaps(LaplacianArguments, Embedder):
     """Laplacian eigenmaps as kernel PCA: points are near each other if a random walk soon goes from one to the other.
 
     Over all axes, squared distances are effective resistances or commute times. No distances along the data are found.

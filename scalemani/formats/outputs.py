@@ -104,7 +104,7 @@ def check_output(
 
     if is_url(spec):
         raise ScalemaniError(
-            f"{shown(spec)}: the command line writes files; into a bucket the estimator's transform_to does"
+            f"{shown(spec)}: the command line writes files; the estimator's transform_to and kernel_to write to buckets"
         )
     said = f"coordinates are written to {', '.join(_WRITABLE[:-1])} or {_WRITABLE[-1]}; end the name so"
     path = _named(spec, _WRITABLE, said)

@@ -1,21 +1,22 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.machine import parse_memory
-from scalemani.embedding.coordinates import Embedding
 from scalemani.embedding.isometric import panels
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics.paths import geodesic_rows
+from scalemani.geodesics.paths import PathGraph
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
-from scalemani.projection.kernel_values import GeodesicKernel, GeodesicKernelPlacer, TrainingRows, by_eigenvalues
+from scalemani.projection.kernel_values import KERNEL_VALUES, GeodesicKernel, TrainingRows, signs
 from scalemani.projection.linear_map import Axes
 from scalemani.projection.projector import GraphPlacer, Projector
 from scalemani.steps.axes import LandmarkAxes, TileAxes, stored_embedding
@@ -28,7 +29,7 @@ from scalemani.steps.records import DataRecord
 from scalemani.steps.shortcuts import ShortcutEdges
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
-from scalemani.storage.run import RunStore
+from scalemani.storage.run import RunStore, shared_run
 
 
 class IsomapMethod(Method):
@@ -71,33 +72,45 @@ def projector_by(store: RunStore, axes: Any) -> Projector:
     """The same by what places rows of distances to the sources of D."""
     if has_landmarks(store):
         return Projector(store, trained(store), landmark_placer(store, axes))
-    given = store.needed(DataRecord).given
-    graph = None if given else shared_paths(store.path, store.identity)
-    return Projector(store, trained(store), GraphPlacer(graph, axes))
+    return Projector(store, trained(store), GraphPlacer(_paths(store), axes))
+
+
+def _paths(store: RunStore) -> PathGraph | None:
+    """The graph that geodesics are found from; None where D was given."""
+    return None if store.needed(DataRecord).given else shared_paths(store.path, store.identity)
 
 
 def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
     """What gives values of K of new rows with all training rows."""
-    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
-    turn = _by_eigenvalues(store, embedding, np.sign) if embedding.flipped else None
-    graph = None if store.needed(DataRecord).given else shared_paths(store.path, store.identity)
-    placer = GeodesicKernelPlacer(graph, GeodesicKernel(embedding, turn), form, vertex)
-    return Projector(store, trained(store), placer)
+    found = projector_by(store, _kernel(store, nugget=form == "paper"))
+    found.gives = KERNEL_VALUES
+    return found
 
 
 def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
-    """What gives values of K of training rows with all of them, from D, or from the graph where D is gone."""
-    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
-    if embedding.flipped:
-        whole = _by_eigenvalues(store, embedding, np.abs)
-        return TrainingRows(vertex, lambda vertices: whole[vertices])
-    _check_rows(store)
-    kernel = GeodesicKernel(embedding)
-    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+    """What gives values of K of training rows with all of them.
+
+    By geodesics from the graph, which takes as long as D took: of a D that is kept, each group of rows would read most
+    tiles.
+    """
+    kernel = _kernel(store, nugget=True, stored=_given_rows(store))
+    return TrainingRows(store.read_array("vertex"), GraphPlacer(_paths(store), kernel))
 
 
-def _of_all_rows(store: RunStore) -> Embedding:
-    """The model of a finished run on all points.
+def _given_rows(store: RunStore) -> Callable[[I64], F32] | None:
+    """What reads rows of a D that was given; None of another.
+
+    Raises ScalemaniError: If it is not kept.
+    """
+    if not store.needed(DataRecord).given:
+        return None
+    if not store.has_distances:
+        raise ScalemaniError(NOT_KEPT)
+    return store.read_rows
+
+
+def _kernel(store: RunStore, **how: Any) -> GeodesicKernel:
+    """K of a finished run on all points.
 
     Raises ScalemaniError: By landmarks.
     """
@@ -106,34 +119,32 @@ def _of_all_rows(store: RunStore) -> Embedding:
             "landmarks: the fit has no distances between all training rows, and no kernel of them: fit without "
             "landmarks, or take the inner products of coordinates"
         )
-    return stored_embedding(store)
+    embedding = stored_embedding(store)
+    with _turning:  # threads wait for the one that makes it
+        turn = _turn(store.path, store.identity, store.revision) if embedding.flipped else None
+    return GeodesicKernel(embedding, store.read_array("vertex"), turn=turn, **how)
 
 
-def _check_rows(store: RunStore) -> None:
-    """Refuse where rows of D are neither kept nor found again."""
-    if store.needed(DataRecord).given and not store.has_distances:
-        raise ScalemaniError(NOT_KEPT)
+_turning = Lock()
 
 
-def _rows(store: RunStore, vertices: I64) -> F32:
-    """Rows of D (l, n)."""
-    found = TileDistances().rows(store, vertices)
-    return geodesic_rows(shared_paths(store.path, store.identity), vertices) if found is None else found
-
-
-def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F64], F64]) -> F64:
-    """A function of K's eigenvalues, as a matrix (n, n), from all eigenpairs.
+@lru_cache(maxsize=1)
+def _turn(path: str, identity: str, revision: str) -> F64:
+    """S of "flip", by all eigenpairs; that of one model at a time is held.
 
     Raises DoesNotFitError: If they don't fit in memory.
     """
-    _check_rows(store)
+    store = shared_run(path, identity)
+    embedding = stored_embedding(store)
     n, free = len(embedding.vectors), parse_memory(None)
     if 6 * 8 * n * n > free:
         raise DoesNotFitError(
             f"the kernel of correction='flip' takes all {n:,} eigenpairs, with {6 * 8 * n * n:,} bytes, and half of "
             f"the free memory is {free:,}: fit with correction='cailliez' or 'lingoes'"
         )
-    kernel, whole, every = GeodesicKernel(embedding), np.empty((n, n)), np.arange(n)
+    every, whole = np.arange(n), np.empty((n, n))
+    kernel = GeodesicKernel(embedding, every, nugget=True, stored=_given_rows(store))
+    rows = TrainingRows(every, GraphPlacer(_paths(store), kernel))
     for here in panels(n, n):
-        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
-    return by_eigenvalues(whole, function, embedding.tolerance)
+        whole[here] = rows.place(rows.attach(every[here]))
+    return signs(whole, embedding.tolerance)

@@ -19,13 +19,12 @@ from scalemani.methods.words import Section
 from scalemani.parameters import Parameters
 from scalemani.points.reading import row_numbers
 from scalemani.projection.by_neighbors import BySpan, MeanPlacer, NystromPlacer
-from scalemani.projection.kernel_values import TrainingRows
-from scalemani.projection.projector import Projector
+from scalemani.projection.kernel_values import KERNEL_VALUES, TrainingRows
+from scalemani.projection.projector import Placer, Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.pair_records import PairsRecord
 from scalemani.steps.pairs import COORDINATES, LaplacianAxes, weighted
-from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 
 MOST_SOLVES = 100  # for commute times on the page: as many points
@@ -70,13 +69,15 @@ def projector(store: RunStore, form: str) -> Projector | BySpan:
         np.array(state.eigenvalues) if fields.alpha is None else 1 - np.array(state.eigenvalues),
         walk,
     )
+    return _near(store, placer)
+
+
+def _near(store: RunStore, placer: Placer) -> Projector:
+    """What places new points by the training points near them."""
     found = Projector(store, trained(store), placer)
-    found.lost = LOST
+    found.lost = "no weights to the training points by which they could be placed"
     tell_of_far_rows(found, store)
     return found
-
-
-LOST = "no weights to the training points by which they could be placed"
 
 
 def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
@@ -96,22 +97,18 @@ def _weigh(store: RunStore, fields: Any) -> Callable[[I64, F64], F64]:
 
 def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
     """What gives the kernel of new rows, each as the mean of the training points that it touches."""
-    placer = MeanPlacer(store.read_array("vertex"), _columns(store), _weigh(store, store.needed(PairsRecord).fields))
-    found = Projector(store, trained(store), placer)
-    found.lost = LOST
-    tell_of_far_rows(found, store)
+    found = _near(store, _kernel(store))
+    found.gives = KERNEL_VALUES
     return found
 
 
 def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
     """What gives rows of L+ of training rows."""
-    vertex, values = store.read_array("vertex"), _columns(store)
-    n = store.needed(GraphRecord).n_vertices
-    return TrainingRows(vertex, lambda vertices: values((np.arange(n)[:, None] == vertices).astype(np.float64)))
+    return TrainingRows(store.read_array("vertex"), _kernel(store))
 
 
-def _columns(store: RunStore) -> Callable[[F64], F64]:
-    """L+ times columns (n, l), as rows (l, n), by the fit's scale; a solve for each, so that its bits are its own.
+def _kernel(store: RunStore) -> MeanPlacer:
+    """What places rows by L+, times the fit's scale; a solve for each, so that its bits are its own.
 
     Raises ScalemaniError: Of the normalised form, a diffusion, or a fit by landmarks.
     """
@@ -127,7 +124,7 @@ def _columns(store: RunStore) -> Callable[[F64], F64]:
     def values(columns: F64) -> F64:
         return np.stack([multiple * resistances.pseudo_inverse(one[:, None])[:, 0] for one in columns.T])
 
-    return values
+    return MeanPlacer(store.read_array("vertex"), values, _weigh(store, state.fields))
 
 
 _made: WeakKeyDictionary[Any, Resistances] = WeakKeyDictionary()  # of models, as long as these live

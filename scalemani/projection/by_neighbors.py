@@ -124,7 +124,7 @@ class NystromPlacer:
         raise NotImplementedError
 
 
-class MeanPlacer:
+class MeanPlacer(NystromPlacer):
     """Kernel values of rows as weighted means of the training points that they touch, in the feature space.
 
     φ(t) = Σ a_j φ(j) / Σ a: harmonic at t, as a function on the graph is at a vertex where nothing enters. It is what
@@ -138,10 +138,6 @@ class MeanPlacer:
     def __init__(self, vertex: I64, values: Callable[[F64], F64], weigh: Callable[[I64, F64], F64]) -> None:
         self.width, self.scale = len(vertex), 1.0
         self._vertex, self._values, self._weigh, self._n = vertex, values, weigh, int(vertex.max()) + 1
-
-    def order(self, found: Attachments) -> I64:
-        """As they come."""
-        return np.arange(len(found.own))
 
     def place(self, found: Attachments) -> F64:
         """Values (l, N); those of a training row where one is equal to it, NaN where a row has no weights."""
@@ -157,10 +153,6 @@ class MeanPlacer:
             out[there] = in_order(self._values(columns[:, there]), self._vertex)
         return out
 
-    def place_known(self, distances: F64) -> F64:
-        """No rows of D are asked for."""
-        raise NotImplementedError
-
 
 class BySpan:
     """By a row's weights of the landmarks nearest to it; in the place of a :class:`Projector`.
@@ -171,6 +163,7 @@ class BySpan:
     """
 
     direct, n, seeds_a_row, spare = True, 1, 1, 0
+    gives = "coordinates"
     lost = "no landmarks near them"
 
     def __init__(

@@ -64,7 +64,7 @@ class LazyProjection:
             start = 0 if np.isnan(start) else int(start)
             rows = validated(self._key, block, start, self._name)
             found, far = project(self._key, rows, shared_projector(*self._key).way(self._total))
-            warn_of_far(self._key, len(far), start + far, len(found))
+            warn_of_far(self._key, len(far), start + far, len(found), self._name)
             return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,12 +116,12 @@ def project(key: ModelKey, block: Any, way: str) -> tuple[F64, I64]:
     return shared_projector(*key).placed(block, way)
 
 
-def warn_of_far(key: ModelKey, count: int, rows: Any, total: int) -> None:
+def warn_of_far(key: ModelKey, count: int, rows: Any, total: int, name: str) -> None:
     """Warn of so many rows beyond reach, if there are any; the first of them are named."""
     if count:
         shown = ", ".join(map(str, rows[:SHOWN])) + (f" and {count - SHOWN:,} more" if count > SHOWN else "")
-        where = shared_projector(*key).far
-        what = f"{count:,} of {total:,} rows of X ({shown}) are {where}: their coordinates say little"
+        of = shared_projector(*key)
+        what = f"{count:,} of {total:,} rows of {name} ({shown}) are {of.far}: their {of.gives} say little"
         warn(what, OutOfReachWarning)
 
 
@@ -346,7 +346,7 @@ class Placing:
 
     def warn(self) -> None:
         """Warn of them."""
-        warn_of_far(self._key, self.beyond, self.far, self._total)
+        warn_of_far(self._key, self.beyond, self.far, self._total, self._T_name)
 
     @property
     def _name(self) -> str:

@@ -130,11 +130,13 @@ class Projector:
     placer: What places attached rows.
 
     direct: Whether rows are placed by what they hold, and not by where they touch the training points.
-    lost: Why a row has no coordinates, in words.
+    gives: What rows get, in words.
+    lost: Why a row has none.
     spare: Columns that a test set may have besides the features.
-    reach, far: From the nearest training point, beyond which a row's coordinates say little; and where it is then.
+    reach, far: From the nearest training point, beyond which they say little; and where a row is then.
     """
 
+    gives = "coordinates"
     lost = "no finite path to the training points"
     spare = 0
     reach, far = np.inf, ""

@@ -13,7 +13,7 @@ import click
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.progress import reporting
 from scalemani.terminal.console import refuse_nan
-from scalemani.terminal.options import manners, reading
+from scalemani.terminal.options import manners, reading, reading_again
 from scalemani.words import printable
 
 
@@ -75,7 +75,7 @@ TRAINING = "training"  # in place of a file of rows
 @click.argument("rows")
 @click.argument("out")
 @click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
-@click.option("--memory-limit", metavar="SIZE", help="What a .npy may take in memory, as 4GB; half of what is free.")
+@click.option("--memory-limit", metavar="SIZE", help="Most that a .npy's values may take in memory, such as 4GB.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @reading
 @manners
@@ -89,11 +89,11 @@ def kernel(
     scheduler: str | None,
     quiet: bool,
 ) -> None:
-    """Write the kernel of ROWS with all points of the fit in STORE.
+    """Write kernel values of ROWS with all points of the fit in STORE.
 
-    ROWS is a file of points, or the word "training" for the points of the fit themselves: what a learner is trained
-    with, such as scikit-learn's SVC(kernel="precomputed"). OUT is a .zarr, which is written by blocks and goes on where
-    it was stopped, or a .npy, for which there must be memory. Rows and columns are in the order of the points.
+    ROWS is a file of new points, or the word "training": the points of the fit, which a learner is trained with, such
+    as scikit-learn's SVC(kernel="precomputed"). A .zarr as OUT is written by blocks, and goes on where it was stopped;
+    a .npy has to fit in memory. Rows are in the order of ROWS, columns in that of the points of the fit.
 
     \b
     scalemani kernel run.zarr training K.zarr
@@ -105,6 +105,9 @@ def kernel(
 
     if Path(out).suffix.lower() not in (".zarr", ".npy"):
         raise ScalemaniError(f"{out}: a kernel is written to .zarr or .npy; end the name so")
+    options = reading_again(how, named=False)
+    if rows == TRAINING and options:
+        raise ScalemaniError(f"{options[0]} says how a file is read, and {TRAINING!r} is no file: leave it out")
     drop_finished(out)
     refuse_existing(out)
     check_output(out, store=store)

@@ -11,14 +11,17 @@ import pytest
 import zarr
 from data import roll, two
 from scipy.spatial.distance import cdist
+from sklearn.decomposition import KernelPCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
-from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
+from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap, load
 from scalemani.cluster import choice, machine
-from scalemani.errors import DoesNotFitError, ScalemaniError, UnreachableWarning
+from scalemani.errors import DoesNotFitError, OutOfReachWarning, ScalemaniError, UnreachableWarning
 from scalemani.projection import long
+from scalemani.storage.run import RunStore
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::scalemani.errors.AdditiveConstantWarning"),
@@ -151,6 +154,27 @@ def test_given_distances_have_the_same_kernel(model, metric):
     assert_same(given.kernel(D[:9]), model.kernel(X[:9]), 1e-5)
 
 
+def test_no_kernel_reads_a_D_that_was_computed_and_flip_finds_its_eigenpairs_once(stores, tmp_path, monkeypatch):
+    model, found, eigh = fitted(stores / "once.zarr", correction="flip"), [], np.linalg.eigh
+    monkeypatch.setattr(RunStore, "read_rows", lambda *of: pytest.fail("tiles of D are read"))
+    monkeypatch.setattr(np.linalg, "eigh", lambda K: found.append(K.shape) or eigh(K))
+    monkeypatch.setattr(long, "GROUP_BYTES", 8 * len(X) * 30)
+    model.kernel_to(tmp_path / "K")
+    model.kernel(T)
+    assert found == [(150, 150)]
+
+
+def test_flip_has_the_same_bits_whatever_threads_BLAS_has(stores, tmp_path):
+    model, found = fitted(stores / "threads.zarr", correction="flip"), []
+    for threads in (1, 2):
+        model.export(tmp_path / f"{threads}.zarr")
+        with threadpool_limits(threads, user_api="blas"):
+            copy = load(tmp_path / f"{threads}.zarr")
+            found.append((copy.kernel(), copy.kernel(da.from_array(T)).compute(scheduler="synchronous")))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_corrections_with_the_same_axes_have_kernels_of_their_own(stores):
     flip = fitted(stores / "same.zarr", n_components=1, correction="flip")
     flipped = flip.kernel()
@@ -184,7 +208,11 @@ def test_twins_have_the_same_values_and_rows_without_a_path_have_none():
     np.testing.assert_array_equal(np.isfinite(K), kept[:, None] & kept)
 
 
-def test_a_support_vector_machine_takes_the_kernel(model):
+def test_scikit_learns_kernel_PCA_and_support_vector_machine_take_the_kernel(model):
+    pca = KernelPCA(3, kernel="precomputed").fit(model.kernel())
+    assert_same(np.abs(pca.transform(model.kernel())), np.abs(model.embedding_))
+    nuggetless = 1 - model.spectrum_["shift"] / model.eigenvalues_
+    assert_same(np.abs(pca.transform(model.kernel(T))), np.abs(model.transform(T) * nuggetless))
     labels = X[:, 0] > np.median(X[:, 0])
     alone = SVC(kernel="precomputed").fit(model.kernel(), labels)
     chained = make_pipeline(FunctionTransformer(model.kernel), SVC(kernel="precomputed")).fit(X, labels)
@@ -210,6 +238,9 @@ def test_the_kernel_of_laplacian_eigenmaps_is_the_pseudo_inverse(parameters):
     if not parameters:  # weights of 1: the mean of the nearest training rows
         nearest = np.argsort(cdist(T, X), axis=1)[:, :8]
         assert_same(of_new, K[nearest].mean(axis=1), 1e-10)
+        for rows in (X[:1] + 1e3, da.from_array(X[:1] + 1e3)):
+            with pytest.warns(OutOfReachWarning, match="1 of 1 rows of A .* their kernel values say little"):
+                np.asarray(model.kernel(rows))
 
 
 # ---- what is refused -------------------------------------------------------------------------------
@@ -227,8 +258,10 @@ def refusals(stores):
     yield lambda out: landmarks.kernel(), ScalemaniError, "fit without landmarks"
     yield lambda out: landmarks.kernel_to(out, T), ScalemaniError, "fit without landmarks"
     yield lambda out: given.kernel_to(out), ScalemaniError, "D was given and is not kept"
-    for other in (LLE(n_neighbors=8), IsometricProjection(n_neighbors=8)):
-        yield other.fit(X)._run.kernel_to, ScalemaniError, "gives no kernel"
+    stress = StressIsomap(n_neighbors=8).fit(X)
+    yield lambda out: stress.kernel(T), ScalemaniError, "stress gives no kernel"
+    for other in (stress, LLE(n_neighbors=8).fit(X), IsometricProjection(n_neighbors=8).fit(X)):
+        yield other.kernel_to, ScalemaniError, "gives no kernel"
     for parameters in ({"normalized": True}, {"alpha": 1.0}, {"landmarks": 40}):
         other = LaplacianEigenmaps(n_neighbors=8, **parameters).fit(X)
         yield other.kernel_to, ScalemaniError, "without normalized, alpha and landmarks"

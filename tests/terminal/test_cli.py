@@ -175,6 +175,10 @@ WRONG = [
     ("project train.csv test.npy new.npy", "train.csv"),
     ("kernel absent.zarr training K.zarr", "absent.zarr"),
     ("kernel absent.zarr training K.csv", "a kernel is written to .zarr or .npy"),
+    (
+        "kernel absent.zarr training K.npy --id-column who",
+        "--id-column says how a file is read",
+    ),
     ("kernel absent.zarr training nowhere/K.zarr", "there is no directory"),
     ("kernel absent.zarr training train.npy", "train.npy' exists"),
     ("info absent.zarr", "absent.zarr"),
