@@ -28,7 +28,6 @@ from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, StressIsomap
 from scalemani.demo import aligned, swiss_roll
-from scalemani.embedding.stress import turned
 from scalemani.errors import ScalemaniWarning
 from scalemani.report.drawing import png
 from scalemani.report.planes import Plane, planes_figure

@@ -15,15 +15,14 @@ import numpy as np
 import pytest
 import zarr
 from data import dup, roll
+from naive import turned
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, StressIsomap, load
-from scalemani.embedding.stress import minimise, turned
+from scalemani.embedding.stress import minimise
 from scalemani.errors import ConvergenceWarning, ScalemaniError
 from scalemani.integrity import repair, verify
-from scalemani.projection.stress_map import Start
 from scalemani.steps import stress as steps
-from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
@@ -146,15 +145,6 @@ def test_it_stops_after_two_reads_that_lower_the_stress_by_less_than_tol(made):
     np.testing.assert_array_equal(shorter.stress_, made.stress_[: len(shorter.stress_)])
 
 
-def test_a_start_from_some_points_ends_where_classical_scaling_does_for_fewer_reads(made):
-    model = StressIsomap(K, start_points=100).fit(X)
-    assert model.stress_[-1] == pytest.approx(made.stress_[-1], rel=1e-4)
-    near = 1 + 1e-4
-    assert (model.stress_ > model.stress_[-1] * near).sum() < (made.stress_ > made.stress_[-1] * near).sum()
-    assert np.isfinite(model.transform(T)).all()
-    assert "solve" not in model._run.store.document.stages
-
-
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_fit_that_is_stopped_twice_in_its_longest_step_goes_on_to_the_same_bits(made, kill, tile_reads, tmp_path):
     store = tmp_path / "run"
@@ -248,17 +238,6 @@ def test_new_points_have_the_least_stress_and_the_spread_of_training_points(made
     np.testing.assert_array_equal(made.transform(X), made.embedding_)
 
 
-def test_new_points_begin_where_classical_scaling_has_them_turned_into_the_map(made):
-    """Any start ends there on such data; where a map has folds, a wrong one would not."""
-    store, D = made._run.store, made.geodesics(np.arange(40))[:, made._run.store.read_array("order")]
-    scale = store.needed(GraphRecord).scale
-    start = Start(store.read_array("stress_start_weights"), store.read_array("stress_start_offset"))
-    classical = Isomap(K).fit(X).embedding_
-    turn, shift = turned(classical, made.embedding_)
-    apart = start.rows(D / scale) * scale - (classical[:40] @ turn + shift)
-    assert np.abs(apart).max() < 1e-3 * np.abs(made.embedding_).max()
-
-
 def test_points_without_a_path_are_nan():
     apart = np.vstack([X[:80], X[:20] + 1000])
     model = StressIsomap(K, disconnected="largest").fit(apart)
@@ -293,10 +272,6 @@ def test_all_points_as_landmarks_are_the_whole_and_fewer_come_near(made):
     ("given", "said"),
     [
         ({"tol": 0}, "tol=0: a number from 1e-12 to 1 is needed"),
-        ({"start_points": 2.5}, "start_points=2.5: an integer of 1 or more is needed"),
-        ({"start_points": 3}, "start_points=3: n_components=2 needs at least 4"),
-        ({"start_points": 500}, "start_points=500: X has 400 distinct rows"),
-        ({"start_points": 50, "landmarks": 60}, "start_points=50 with landmarks"),
         ({"n_components": 400}, "n_components=400"),
     ],
 )
