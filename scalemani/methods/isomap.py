@@ -14,6 +14,7 @@ from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
+from scalemani.methods.words import Words
 from scalemani.parameters import Parameters
 from scalemani.projection.kernel_values import GeodesicKernel, GeodesicKernelPlacer, TrainingRows, by_eigenvalues
 from scalemani.projection.linear_map import Axes
@@ -45,8 +46,11 @@ class IsomapMethod(Method):
     """
 
     projector = "scalemani.methods.isomap:projector"
-    kernel = "scalemani.methods.isomap:kernel_of_new_rows", "scalemani.methods.isomap:kernel_of_training_rows"
-    words = IsomapWords()
+    kernel: tuple[str, str] | None = (
+        "scalemani.methods.isomap:kernel_of_new_rows",
+        "scalemani.methods.isomap:kernel_of_training_rows",
+    )
+    words: Words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""

@@ -15,7 +15,7 @@ from msgspec import structs
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.embedding.stress import MEMORY, SUMS, minimise, place, share
-from scalemani.errors import ConvergenceWarning, SelfCheckError, warn
+from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import again_bytes, graph_bytes, shared_graph
@@ -38,6 +38,7 @@ from scalemani.storage.tiles import Blocks
 COORDINATES, BY_POINT = ALL = ("stress_coordinates", "stress_by_point")
 CLASSICAL_TOL = 1e-4  # of the axes that it starts from
 ALLOWED = 1e-5  # of a row's distances found again, relative: their stress can't be farther off
+LARGEST = 1e306  # raw stress: a float64 holds no more
 USUAL_READS = 20
 
 
@@ -90,6 +91,7 @@ class Stress(Step):
         """Look for the least stress, unless it is there; from the map that is there, where that has not converged.
 
         Raises SelfCheckError: If the map is not that of distances found again; nothing is recorded then.
+        Raises ScalemaniError: If the stress is beyond float64 in the user's unit.
         """
         store, fields = work.store, self.fields(work.parameters, "")
         pieces = store.pieces(self.name)
@@ -104,6 +106,11 @@ class Stress(Step):
         work.report(self.name, 0, 0)
         found = minimise(self.reads(work, fields), start, fields.tol)
         work.report(self.name, len(found.stresses), len(found.stresses))
+        if not found.stresses[-1] * scale * scale < LARGEST:
+            raise ScalemaniError(
+                f"coordinates of up to {np.abs(found.coordinates).max() * scale:.0e}: the raw stress is above "
+                f"{LARGEST:g}; divide what you gave, by 1e50 or so"
+            )
         vertices = some_of(len(start), CHECKED, fields.random_state)
         rows = self.again(work, vertices)
         try:

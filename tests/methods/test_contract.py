@@ -47,7 +47,6 @@ KINDS = [
     "diffusion",
     "laplacian by landmarks",
     "stress",
-    "stress from points",
     "stress by landmarks",
     "toy",
 ]
@@ -77,7 +76,6 @@ def estimator(kind, toy, store=None, **given):
         "diffusion": (LaplacianEigenmaps, {"alpha": 1}),
         "laplacian by landmarks": (LaplacianEigenmaps, {"landmarks": 40}),
         "stress": (StressIsomap, {}),
-        "stress from points": (StressIsomap, {"start_points": 40}),
         "stress by landmarks": (StressIsomap, {"landmarks": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]

@@ -16,6 +16,7 @@ import pytest
 import zarr
 from data import dup, roll
 from naive import turned
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, StressIsomap, load
@@ -185,6 +186,21 @@ def test_another_tol_looks_again_also_where_distances_are_gone(made, tmp_path):
     assert not (store / "distances").exists() and not verify(str(store)).faults
 
 
+def test_more_axes_in_the_same_store_are_gone_on_with_after_a_stop_between_scaling_and_stress(tmp_path):
+    store, rows = tmp_path / "run", X[:150]
+    StressIsomap(K, store=store).fit(rows)
+
+    def stop(stage, done, total):
+        if stage == "stress":
+            raise Stop
+
+    with pytest.raises(Stop):
+        StressIsomap(K, n_components=3, store=store, progress=stop).fit(rows)
+    assert not verify(str(store)).damaged
+    model = StressIsomap(K, n_components=3, store=store).fit(rows)
+    assert np.array_equal(model.embedding_, StressIsomap(K, n_components=3).fit(rows).embedding_)
+
+
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_damaged_map_is_looked_for_again_and_without_distances_by_the_same_fit(given, kept, tmp_path):
@@ -281,11 +297,27 @@ def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
 
 
-def test_a_map_that_is_not_final_is_warned_about(monkeypatch):
-    monkeypatch.setattr(steps, "minimise", partial(minimise, most=3))
-    with pytest.warns(ConvergenceWarning, match="after 3 reads"):
-        model = StressIsomap(K).fit(X)
-    assert not model.spectrum_["converged"] and "after 3 reads" in model.spectrum_["warnings"][0]
+@pytest.mark.parametrize("landmarks", [None, 60])
+def test_a_map_that_is_not_final_is_warned_about_and_the_same_fit_goes_on_from_it(landmarks, monkeypatch, tmp_path):
+    made = StressIsomap(K, landmarks=landmarks).fit(X)
+    monkeypatch.setattr(steps, "minimise", partial(minimise, most=5))
+    again = StressIsomap(K, landmarks=landmarks, store=tmp_path / "run")
+    with pytest.warns(ConvergenceWarning, match="after 5 reads.* same store, which goes on"):
+        first = again.fit(X).stress_
+    assert not again.spectrum_["converged"] and "after 5 reads" in again.spectrum_["warnings"][0]
+    monkeypatch.undo()
+    model = again.fit(X)
+    assert model.spectrum_["converged"] and np.array_equal(model.stress_[:5], first) and len(model.stress_) > 5
+    assert model.stress_[-1] == pytest.approx(made.stress_[-1], rel=1e-4)
+    assert model.spectrum_["stress_1_of_start"] == made.spectrum_["stress_1_of_start"]
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.UndeterminedAxesWarning")
+def test_a_stress_beyond_float64_is_refused():
+    here = np.arange(200)
+    ring = csr_array((np.full(200, 1e150), (here, (here + 1) % 200)), shape=(200, 200))
+    with pytest.raises(ScalemaniError, match="the raw stress is above 1e\\+306; divide what you gave"):
+        StressIsomap(2, 1, metric="precomputed").fit(ring + ring.T)
 
 
 # ---- words -------------------------------------------------------------------------------------------
