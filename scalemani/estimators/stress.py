@@ -26,7 +26,8 @@ class StressIsomap(StressArguments, Embedder):
     Parameters
     ----------
     tol : float, default 1e-5
-        It stops when two steps running each lower the stress by that share of it or less.
+        It stops when two steps running each lower the stress by that share of it or less. It also stops after 300 reads
+        of the distances, with a `ConvergenceWarning`; the same fit with the same `store` then goes on from there.
     landmarks : int or array-like of int, optional
         As in `KernelIsomap`: the map of the landmarks has the least stress of their own distances, which are in
         memory, and every other point the least stress of its distances to them.

@@ -28,8 +28,8 @@ from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
 GIVEN = np.load(Path(__file__).parent.parent / "oracles" / "raw_stress.npz")
-X, T = roll(400), roll(30, seed=1)
-K = 8
+X, T = roll(250), roll(30, seed=1)
+K = 6
 
 
 class Stop(Exception):
@@ -61,7 +61,7 @@ def tile_reads(monkeypatch):
 # ---- oracles -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hole", "sphere"])
+@pytest.mark.parametrize("name", ["hole", pytest.param("sphere", marks=pytest.mark.slow)])
 def test_a_map_of_given_distances_is_the_references(name, tmp_path):
     D = GIVEN[f"{name}_D"]
     model = load(StressIsomap(metric="geodesic", tol=1e-12, store=tmp_path / "run").fit(D).store_)
@@ -113,8 +113,6 @@ def test_conformal_edges_go_with_it():
     assert conformal.spectrum_["edge_weights"] == "conformal"
     assert conformal.stress_[-1] < conformal.spectrum_["stress_1_of_start"]
     assert np.abs(conformal.embedding_).max() != pytest.approx(np.abs(plain.embedding_).max(), rel=0.01)
-    again = StressIsomap(K, edge_weights="conformal").fit(X * 8)
-    np.testing.assert_allclose(again.embedding_, conformal.embedding_, rtol=1e-6, atol=1e-6)
     Y = conformal.transform(T)
     assert np.isfinite(Y).all() and np.array_equal(conformal.transform(T[3:4])[0], Y[3])
 
@@ -155,7 +153,7 @@ def test_a_fit_that_is_stopped_twice_in_its_longest_step_goes_on_to_the_same_bit
                 "import os, signal, sys, numpy as np; from scalemani import StressIsomap\n"
                 "def report(stage, done, total):\n"
                 f"    if stage == 'stress' and done == {at}: os.kill(os.getpid(), signal.SIGKILL)\n"
-                "StressIsomap(8, store=sys.argv[2], progress=report).fit(np.load(sys.argv[1]))\n"
+                "StressIsomap(6, store=sys.argv[2], progress=report).fit(np.load(sys.argv[1]))\n"
             )
             np.save(tmp_path / "X.npy", X)
             ended = subprocess.run([sys.executable, "-c", code, tmp_path / "X.npy", store], env=os.environ, check=False)
@@ -201,8 +199,14 @@ def test_more_axes_in_the_same_store_are_gone_on_with_after_a_stop_between_scali
     assert np.array_equal(model.embedding_, StressIsomap(K, n_components=3).fit(rows).embedding_)
 
 
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (False, True),
+        (True, False),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(True, True), (False, False)]),
+    ],
+)
 def test_a_damaged_map_is_looked_for_again_and_without_distances_by_the_same_fit(given, kept, tmp_path):
     store = tmp_path / "run"
     model = StressIsomap(K, metric="geodesic" if given else "euclidean", store=store, keep_distances=kept)
@@ -227,6 +231,7 @@ def test_coordinates_that_are_not_those_of_the_stress_are_found(landmarks, tmp_p
     assert repair(model.store_)[0] and np.array_equal(load(model.store_).embedding_, model.embedding_)
 
 
+@pytest.mark.slow
 def test_threads_of_a_cluster_do_not_change_a_bit(made, embedded, tmp_path):
     model = StressIsomap(K, store=tmp_path / "run").fit(X)
     assert np.array_equal(model.embedding_, made.embedding_)
@@ -288,7 +293,7 @@ def test_all_points_as_landmarks_are_the_whole_and_fewer_come_near(made):
     ("given", "said"),
     [
         ({"tol": 0}, "tol=0: a number from 1e-12 to 1 is needed"),
-        ({"n_components": 400}, "n_components=400"),
+        ({"n_components": 250}, "n_components=250"),
     ],
 )
 def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp_path):
