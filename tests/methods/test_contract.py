@@ -50,6 +50,7 @@ KINDS = [
     "stress by landmarks",
     "toy",
 ]
+SLOW = {"stress by landmarks"}
 DOCUMENTS = ("zarr.json", "document.json")
 
 
@@ -82,7 +83,9 @@ def estimator(kind, toy, store=None, **given):
     return made(**{"n_neighbors": 6, "store": store, **more, **given})
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW else kind for kind in KINDS]
+)
 def kind(request):
     return request.param
 
