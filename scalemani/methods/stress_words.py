@@ -36,7 +36,7 @@ class StressWords(Words):
             "share by which distances are off, long ones counting most. 0 is a perfect map. It compares maps of the "
             "same data; more axes lower it."
         )
-        turn = "Axes are in the order of classical scaling's, from which the map starts, and have no shares of variance."
+        turn = "Axes are in the order of classical scaling's, where it starts, and have no shares of variance."
         values, last = s["stress_by_read"], len(s["stress_by_read"])
         shown = sorted({1, 2, 3, 5, 10, 20, 50, 100, 200, 500, last} & set(range(1, last + 1)))
         rows = [["the start, as it was", number(s["stress_1_of_start"])]]
