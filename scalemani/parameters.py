@@ -186,8 +186,8 @@ class Arguments:
     tol: float = parameter(
         1e-6,
         Option(
-            "Relative residual at which eigenpairs are done, 1e-6 unless given; for stress the share of it by which "
-            "each of two steps running lowers it at most, 1e-5 unless given.",
+            "Relative residual at which eigenpairs are done, 1e-6 unless given. For stress: it ends when two steps "
+            "running each lower the stress by this share of it or less, 1e-5 unless given.",
             "number",
         ),
         check=check_tol,

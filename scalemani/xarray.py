@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from scalemani.errors import ScalemaniError, naming_columns, needed
-from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, load
+from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap, load
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods import word_of
 from scalemani.points.labels import feature_labels, is_labelled, labelled_rows
 
-__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "transform"]
+__all__ = ["isomap", "isometric_projection", "kernel_isomap", "laplacian_eigenmaps", "lle", "stress", "transform"]
 
 _COMPONENT = "component"
 
@@ -82,14 +82,23 @@ def laplacian_eigenmaps(da: Any, dim: str | None = None, **parameters: Any) -> A
     return _embed(LaplacianEigenmaps, da, dim, parameters)
 
 
+def stress(da: Any, dim: str | None = None, **parameters: Any) -> Any:
+    """Embed the samples of a DataArray by the least raw stress of geodesic distances.
+
+    Everything else is as in :func:`isomap`, with the parameters of :class:`scalemani.StressIsomap`; the result is named
+    "stress" and has "stress_1" and "raw_stress" in the place of the eigenvalues and the constant.
+    """
+    return _embed(StressIsomap, da, dim, parameters)
+
+
 def _embed(estimator: Any, da: Any, dim: str | None, parameters: dict[str, Any], labels: Any = None) -> Any:
     """All methods: see :func:`isomap`."""
     da = _samples_first(da, dim)
     model = estimator(**parameters).fit(da, labels)
     found = _labelled(da, model.embedding_, model)
-    told = "additive_constant", "correction", "ridge", "reg", "sigma", "alpha"
+    told = "additive_constant", "correction", "ridge", "reg", "sigma", "alpha", "stress_1", "raw_stress"
     found.attrs = {
-        "eigenvalues": model.eigenvalues_,
+        **({"eigenvalues": model.eigenvalues_} if hasattr(model, "eigenvalues_") else {}),
         **{
             name: str(value) if value is None else value
             for name, value in model.spectrum_.items()

@@ -168,3 +168,11 @@ def placed(rows, values, vectors, means):
     """Classical projection of points by their paths to all (l, n)."""
     k = -0.5 * (rows**2 - means)
     return (k - k.mean(axis=1, keepdims=True)) @ vectors / np.sqrt(values)
+
+
+def turned(points, onto):
+    """The turn with a dilation (p, p), and the shift (p,), that bring points (n, p) nearest to others: y = x T + t."""
+    mean, there = points.mean(axis=0), onto.mean(axis=0)
+    left, sizes, right = np.linalg.svd((points - mean).T @ (onto - there))
+    turn = left @ right * sizes.sum() / ((points - mean) ** 2).sum()
+    return turn, there - mean @ turn

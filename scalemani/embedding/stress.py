@@ -7,12 +7,11 @@ The raw stress of X (n, p) is s(X) = Σ_{i<j} (D_ij - d_ij)², d_ij = |x_i - x_j
 never raises it, and its gradient at a centred X is 2 n (X - G(X)). One read of D gives both. :func:`minimise` is
 limited-memory BFGS from the matrix I / 2n, so that its first step is Guttman's. Stress is a sum of squared differences:
 ΣD² - 2 ΣDd + Σd² would cancel four digits where it is small. Sums are in float64 whatever D is.
-
-Kernels add up in the order that the processor does fastest, which is the same for the same shapes.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,15 @@ from scalemani.kernel import blas
 
 SUMS = 3  # columns of a read behind the axes
 MEMORY = 10  # pairs of steps and changes of the gradient that are remembered
-MOST_READS = 1000
+MOST_READS = 300
 ARMIJO = 1e-4  # of the fall that the slope promises
 SHORTEST = 1e-3  # step, below which Guttman's is taken
 RESOLVED = 2.0**-48  # of ΣD², below which stress is the rounding of float32 distances
 STILL = 1e-15  # of the stress: a fall that float64 can't show
 STEPS = 300  # of a point that is placed
-LEAST_CURVATURE = 1e-3  # of n, in a direction: of less, Newton's step would be long
-PLACED = 1e-13  # of its own stress, that a step lowers it by at least
+SETTLED = 1e-18  # of a point's stress: where a step promises less, it is placed
+LATELY = 5  # steps whose highest stress the next one stays below
+ROUNDING = 1e-13  # of a point's stress, by which a step may seem to raise it
 
 
 @compiled(fastmath={"reassoc", "contract"})
@@ -119,33 +119,27 @@ class Minimum:
 
 @dataclass(frozen=True)
 class _State:
+    """Coordinates, and what a read gives of them: G(X), and the stress by point."""
+
     X: F64
     guttman: F64
     by_point: F64
-    stress: float
 
-    @classmethod
-    def of(cls, X: F64, found: F64) -> "_State":
-        p = X.shape[1]
-        return cls(X, found[:, :p] / len(X), found[:, p].copy(), float(found[:, p].sum() / 2))
+    @cached_property
+    def stress(self) -> float:
+        """Of all pairs."""
+        return float(self.by_point.sum() / 2)
 
-    @property
+    @cached_property
     def gradient(self) -> F64:
+        """Of the stress."""
         return 2 * len(self.X) * (self.X - self.guttman)
-
-
-def dilated(X: F64, found: F64) -> _State:
-    """The start times ΣDd / Σd², which lowers its stress most: no further read, since G does not change with it."""
-    p = X.shape[1]
-    stress, falls, lengths = found[:, p:].T
-    more = falls.sum() / lengths.sum() if lengths.sum() > 0 else 0.0
-    by_point = np.maximum(stress - 2 * more * falls + more**2 * lengths, 0.0)
-    return _State((1 + more) * X, found[:, :p] / len(X), by_point, float(by_point.sum() / 2))
 
 
 def minimise(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOST_READS) -> Minimum:
     """Coordinates of least raw stress near a start: L-BFGS by unit steps, Armijo's rule, Guttman's step as the way out.
 
+    The start is dilated by ΣDd / Σd² first, which lowers its stress most and takes no read: G does not change with it.
     It ends once two steps running each lower the stress by `tol` of it or less. (A share of ΣD², as scikit-learn has
     it, would end early where the fit is good.)
 
@@ -158,20 +152,23 @@ def minimise(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOS
     >>> round(found.stresses[-1], 9), np.diff(found.coordinates.ravel()).round(6).tolist()
     (0.333333333, [1.333333, 1.333333])
     """
-    X = start - start.mean(axis=0)
-    found, p = read(X), X.shape[1]
-    undilated, falls, lengths = (float(total) for total in found[:, p:].sum(axis=0) / 2)
-    now, total = dilated(X, found), undilated + 2 * falls + lengths
+    X, (n, p) = start - start.mean(axis=0), start.shape
+    found = read(X)
+    by_point, falls, lengths = found[:, p:].T
+    more = falls.sum() / lengths.sum() if lengths.sum() > 0 else 0.0
+    undilated, total = float(by_point.sum() / 2), float((by_point + 2 * falls + lengths).sum() / 2)
+    by_point = np.maximum(by_point - 2 * more * falls + more**2 * lengths, 0.0)
+    now = _State((1 + more) * X, found[:, :p] / n, by_point)
     stresses, memory, small = [now.stress], list[tuple[F64, F64]](), 0
 
     def look(X: F64) -> _State:
-        state = _State.of(X, read(X))
+        found = read(X)
+        state = _State(X, found[:, :p] / n, found[:, p].copy())
         stresses.append(min(state.stress, stresses[-1]))
         return state
 
     while small < 2 and now.stress > RESOLVED * total:
-        gradient = now.gradient
-        step, slope = _direction(gradient, memory)
+        step, slope = _direction(now.gradient, memory)
         if -slope <= STILL * now.stress:
             break
         if len(stresses) >= most:
@@ -188,7 +185,7 @@ def minimise(read: Callable[[F64], F64], start: F64, tol: float, most: int = MOS
         if then.stress > now.stress:  # by rounding, or for want of reads
             small = 2 if len(stresses) < most else 0
             continue
-        moved, turned = then.X - now.X, then.gradient - gradient
+        moved, turned = then.X - now.X, then.gradient - now.gradient
         if _dot(moved, turned) > 1e-12 * np.sqrt(_dot(moved, moved) * _dot(turned, turned)):
             memory = [*memory, (moved, turned)][-MEMORY:]
         small = small + 1 if now.stress - then.stress <= tol * then.stress else 0
@@ -222,147 +219,83 @@ def _dot(a: F64, b: F64) -> float:
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def _own(row: Any, fixed: Any, y: Any, moved: Any, bent: Any) -> Any:
-    """The stress of a point at y, and what its derivatives there are made of.
-
-    r_j is D_j / d_j, and u_j has the direction of y - x_j and length 1.
-
-    moved (p,): Filled with Σ_j r_j (y - x_j).
-    bent (p, p): Its lower half is filled with Σ_j r_j (u_j u_j' - I).
-    """
+def _own(row: Any, fixed: Any, y: Any, pull: Any) -> float:
+    """The stress of a point at y; `pull` (p,) is filled with Σ_j D_j / d_j (y - x_j)."""
     p, n = fixed.shape
-    stress, ratios = 0.0, 0.0
-    pull, squares, apart = np.empty(n), np.zeros(n), np.empty((p, n))
+    stress, ratios, squares = 0.0, np.empty(n), np.zeros(n)
     for a in range(p):
         x = y[a]
         for j in range(n):
-            apart[a, j] = x - fixed[a, j]
-            squares[j] += apart[a, j] * apart[a, j]
+            apart = x - fixed[a, j]
+            squares[j] += apart * apart
     for j in range(n):
         distance = np.sqrt(squares[j])
         gap = row[j] - distance
-        pull[j] = row[j] / distance if distance > 0 else 0.0
-        squares[j] = pull[j] / squares[j] if distance > 0 else 0.0
+        ratios[j] = row[j] / distance if distance > 0 else 0.0
         stress += gap * gap
-        ratios += pull[j]
     for a in range(p):
-        total = 0.0
+        x, total = y[a], 0.0
         for j in range(n):
-            total += pull[j] * apart[a, j]
-        moved[a] = total
-        for b in range(a + 1):
-            total = 0.0
-            for j in range(n):
-                total += squares[j] * apart[a, j] * apart[b, j]
-            bent[a, b] = total
-        bent[a, a] -= ratios
+            total += ratios[j] * (x - fixed[a, j])
+        pull[a] = total
     return stress
 
 
 @compiled()
-def _newton(downhill: Any, bent: Any, n: int, step: Any) -> float:
-    """Newton's step, and by how much it should lower the stress; -1 where the stress is not convex.
-
-    downhill (p,): n (G(y) - y), half of the gradient, turned round. bent (p, p): From `_own`; overwritten.
-    """
-    p = len(downhill)
-    for a in range(p):  # Cholesky's factor of n I + bent, half of the second derivatives
-        bent[a, a] += n
-        for b in range(a + 1):
-            left = bent[a, b]
-            for c in range(b):
-                left -= bent[a, c] * bent[b, c]
-            if a > b:
-                bent[a, b] = left / bent[b, b]
-            elif left > LEAST_CURVATURE * n:
-                bent[a, a] = np.sqrt(left)
-            else:
-                return -1.0
-    fall = 0.0
-    for a in range(p):
-        left = downhill[a]
-        for c in range(a):
-            left -= bent[a, c] * step[c]
-        step[a] = left / bent[a, a]
-        fall += step[a] * step[a]
-    for back in range(p):
-        a = p - 1 - back
-        left = step[a]
-        for c in range(a + 1, p):
-            left -= bent[c, a] * step[c]
-        step[a] = left / bent[a, a]
-    return fall
-
-
-@compiled()
-def _place(rows: Any, fixed: Any, mean: Any, found: Any, steps: int, tol: float) -> None:
-    """Each row by itself, and until it moves no more: no other row changes its bits.
-
-    A step is Newton's; where that does not lower the stress, Guttman's, over-relaxed, and else plain.
-    """
+def _place(rows: Any, fixed: Any, mean: Any, found: Any) -> None:
+    """Each row by itself, and until it moves no more: no other row changes its bits."""
     p, n = fixed.shape
-    new, downhill, step = np.empty(p), np.empty(p), np.empty(p)
-    moved, then = np.empty(p), np.empty(p)
-    bent, bends = np.empty((p, p)), np.empty((p, p))
+    new, pull, step, recent = np.empty(p), np.empty(p), np.empty(p), np.empty(LATELY)
     for i in range(rows.shape[0]):
-        y = found[i]
-        stress = _own(rows[i], fixed, y, moved, bent)
+        row, y = rows[i], found[i]
+        nearest = np.argmin(row)
+        for a in range(p):
+            y[a] = fixed[a, nearest]
+        stress, length = _own(row, fixed, y, pull), 2.0
         if not np.isfinite(stress):
             y[:] = np.nan
             continue
-        for _ in range(steps):
-            for a in range(p):
-                downhill[a] = n * (mean[a] - y[a]) + moved[a]
-            promised = _newton(downhill, bent, n, step)
-            if 0 <= promised <= tol * stress:
+        recent[:] = stress
+        for a in range(p):
+            step[a] = mean[a] - y[a] + pull[a] / n
+        for k in range(STEPS):
+            if n * length * (step * step).sum() <= SETTLED * stress:
                 break
-            lower = np.inf
-            if promised > 0:
-                for a in range(p):
-                    new[a] = y[a] + step[a]
-                lower = _own(rows[i], fixed, new, then, bends)
-            for times in (2.0, 1.0):
-                if not lower <= stress:
+            lower, most = np.inf, recent.max() * (1 + ROUNDING)
+            for times in (length, 1.0):
+                if not lower <= most:
                     for a in range(p):
-                        new[a] = y[a] + times * downhill[a] / n
-                    lower = _own(rows[i], fixed, new, then, bends)
-            last = not stress - lower > tol * stress
-            if lower < stress:
-                stress = lower
-                for a in range(p):
-                    y[a], moved[a] = new[a], then[a]
-                    for b in range(a + 1):
-                        bent[a, b] = bends[a, b]
-            if last:
+                        new[a] = y[a] + times * step[a]
+                    lower = _own(row, fixed, new, pull)
+            if not lower <= most:
                 break
+            recent[k % LATELY] = lower
+            stress, moved, turned = lower, 0.0, 0.0
+            for a in range(p):
+                then = mean[a] - new[a] + pull[a] / n
+                moved += (new[a] - y[a]) ** 2
+                turned += (new[a] - y[a]) * (step[a] - then)
+                y[a], step[a] = new[a], then
+            length = moved / turned if turned > 0 else 2.0
 
 
-def place(distances: F64, fixed: F64, start: F64) -> F64:
+def place(distances: F64, fixed: F64) -> F64:
     """New points, each of which has the least stress by itself: y = argmin Σ_j (D_j - |y - x_j|)².
 
-    By steps of its own: Newton's, or where that does not lower the stress Guttman's, over-relaxed to 2 G(y) - y, and
-    plain where that rises. Newton's take a quarter of the time; a minimum is a minimum by either.
+    A point begins at the fixed one that is nearest. Its steps are Guttman's, G(y) - y, times Barzilai and Borwein's
+    length (1988), and plain where that would raise the stress above that of the last five: in the long flat valley of
+    a far point a step that has to lower it is short.
 
     distances (l, n): To the points whose coordinates are known; a row that is not finite is NaN.
     fixed (n, p): These, in the unit of the distances.
-    start (l, p)
     -> (l, p): The bits of a row do not depend on the other rows.
 
     >>> square = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
     >>> there = np.array([[0.3, 0.4]])
-    >>> place(np.linalg.norm(there[:, None] - square, axis=2), square, np.array([[0.5, 0.6]])).round(6).tolist()
+    >>> place(np.linalg.norm(there[:, None] - square, axis=2), square).round(6).tolist()
     [[0.3, 0.4]]
     """
-    found = np.array(start, np.float64, order="C")
+    found = np.empty((len(distances), fixed.shape[1]))
     known = blas.by_rows(fixed.T, np.float64)
-    _place(blas.by_rows(distances, np.float64), known, fixed.mean(axis=0), found, STEPS, PLACED)
+    _place(blas.by_rows(distances, np.float64), known, fixed.mean(axis=0), found)
     return found
-
-
-def turned(points: F64, onto: F64) -> tuple[F64, F64]:
-    """The turn with a dilation (p, p), and the shift (p,), that bring points (n, p) nearest to others: y = x T + t."""
-    mean, there = points.mean(axis=0), onto.mean(axis=0)
-    left, sizes, right = np.linalg.svd(blas.product((points - mean).T, onto - there))
-    spread = _dot(points - mean, points - mean)
-    turn = blas.product(left, right) * (sizes.sum() / spread if spread > 0 else 1.0)
-    return turn, there - blas.product(mean, turn)

@@ -26,11 +26,8 @@ class StressIsomap(StressArguments, Embedder):
     Parameters
     ----------
     tol : float, default 1e-5
-        It stops when two steps running each lower the stress by that share of it or less.
-    start_points : int, optional
-        Start from the least stress of so many points, drawn at random, by which the others are placed, and not from
-        classical scaling of all. On data with a flat map that is about half of all reads; elsewhere it may end in
-        another minimum. D is needed as before.
+        It stops when two steps running each lower the stress by that share of it or less. It also stops after 300 reads
+        of the distances, with a `ConvergenceWarning`; the same fit with the same `store` then goes on from there.
     landmarks : int or array-like of int, optional
         As in `KernelIsomap`: the map of the landmarks has the least stress of their own distances, which are in
         memory, and every other point the least stress of its distances to them.
@@ -49,7 +46,7 @@ class StressIsomap(StressArguments, Embedder):
         Reads of D after it was written: of classical scaling, and of the stress.
     spectrum_ : dict
         `stress_1` and `raw_stress` of the map, `stress_by_read` (`stress_`), `stress_1_of_start` (before it was
-        dilated), `start_points`, `n_passes`, `converged`, `warnings`; and of the graph as in `KernelIsomap`. There are
+        dilated), `n_passes`, `converged`, `warnings`; and of the graph as in `KernelIsomap`. There are
         no eigenvalues: the axes of this map are those of its start, and their order says nothing.
 
     Notes

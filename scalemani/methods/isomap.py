@@ -15,6 +15,7 @@ from scalemani.geodesics.paths import PathGraph
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
+from scalemani.methods.words import Words
 from scalemani.parameters import Parameters
 from scalemani.projection.kernel_values import KERNEL_VALUES, GeodesicKernel, TrainingRows, signs
 from scalemani.projection.linear_map import Axes
@@ -31,6 +32,8 @@ from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore, shared_run
 
+FIRST = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
+
 
 class IsomapMethod(Method):
     """Sources: Tenenbaum, de Silva & Langford 2000; Choi & Choi 2004, 2007; by landmarks de Silva & Tenenbaum 2003.
@@ -44,23 +47,25 @@ class IsomapMethod(Method):
     """
 
     projector = "scalemani.methods.isomap:projector"
-    kernel = "scalemani.methods.isomap:kernel_of_new_rows", "scalemani.methods.isomap:kernel_of_training_rows"
-    words = IsomapWords()
+    kernel: tuple[str, str] | None = (
+        "scalemani.methods.isomap:kernel_of_new_rows",
+        "scalemani.methods.isomap:kernel_of_training_rows",
+    )
+    words: Words = IsomapWords()
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
-        return _steps(all_vertices=parameters.landmarks is None)
+        return *FIRST, *self.from_graph(all_vertices=parameters.landmarks is None)
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The same, by what the run says of its sources."""
-        return _steps(all_vertices=not has_landmarks(store))
+        return *FIRST, *self.from_graph(all_vertices=not has_landmarks(store))
 
-
-def _steps(*, all_vertices: bool) -> Sequence[Step]:
-    first = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
-    if all_vertices:
-        return *first, Start(), TileDistances(), TileAxes()
-    return *first, LandmarkDistances(), LandmarkAxes(), Placement()
+    def from_graph(self, *, all_vertices: bool) -> Sequence[Step]:
+        """The steps behind the graph and the sources."""
+        if all_vertices:
+            return Start(), TileDistances(), TileAxes()
+        return LandmarkDistances(), LandmarkAxes(), Placement()
 
 
 def projector(store: RunStore, form: str) -> Projector:

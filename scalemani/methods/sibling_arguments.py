@@ -12,7 +12,6 @@ from scalemani.parameters import (
     check_tol,
     is_number,
     metric_name,
-    optional_count,
     parameter,
     plain,
 )
@@ -157,41 +156,11 @@ class LaplacianParameters(LaplacianArguments, Parameters):
 
 @dataclass(eq=False, repr=False)
 class StressArguments(Arguments):
-    """The parameters that other methods lack."""
+    """The parameters that differ from those of other methods."""
 
     tol: float = parameter(1e-5, check=check_tol)
-    start_points: int | None = parameter(
-        None,
-        Option(
-            "For stress: start from the least stress of N points, with the others placed by it, and not from classical "
-            "scaling of all; fewer reads, and sometimes another map.",
-            "integer",
-            (),
-            "N",
-        ),
-        check=optional_count,
-    )
 
 
 @dataclass
 class StressParameters(StressArguments, Parameters):
     """What a fit of it works with."""
-
-    def check(self) -> None:
-        """Also that a start has enough points, and is asked for where there is a choice.
-
-        Raises ScalemaniError: One line: what was given, what is allowed.
-        """
-        super().check()
-        if self.start_points is None:
-            return
-        if self.landmarks is not None:
-            raise ScalemaniError(
-                f"start_points={self.start_points} with landmarks: these are the points that it starts from; leave one "
-                "of them out"
-            )
-        if self.start_points < self.n_components + 2:
-            raise ScalemaniError(
-                f"start_points={self.start_points}: n_components={self.n_components} needs at least "
-                f"{self.n_components + 2}; give more"
-            )

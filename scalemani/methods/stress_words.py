@@ -16,22 +16,16 @@ class StressWords(Words):
 
     def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
         """The stress, before and after, and what it took."""
-        of = " between landmarks" if by_landmarks(s) else ""
-        lines = [
-            *self.rows(s),
-            ("raw stress", f"{plain_number(s['raw_stress'])}, the sum of squares over all pairs{of}"),
-        ]
-        if everything:
-            lines.append(("by read", ", ".join(plain_number(value) for value in s["stress_by_read"])))
+        of = "landmarks" if by_landmarks(s) else "points"
+        raw = f"{plain_number(s['raw_stress'])}, the sum of squared differences of distances over all pairs of {of}"
+        lines = [*self.rows(s), ("raw stress", raw)]
         return lines if by_landmarks(s) else [*lines, ("reads of D", f"{s['n_passes']}")]
 
     def rows(self, s: Account) -> Sequence[Row]:
         """Stress-1, and that of the start."""
-        points = s["start_points"]
-        start = "classical scaling" if points is None else f"a map by {points:,} points"
-        more = "" if s["converged"] else "; it still falls"
+        more = "" if s["converged"] else "; it was still falling: the same fit goes on"
         before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
-        return [("stress-1", f"{after}, from {before} of {start}{more}")]
+        return [("stress-1", f"{after}, from {before} of classical scaling{more}")]
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are, and how the stress fell."""
@@ -42,7 +36,7 @@ class StressWords(Words):
             "share by which distances are off, long ones counting most. 0 is a perfect map. It compares maps of the "
             "same data; more axes lower it."
         )
-        turn = "Axes have no order and no shares, as those of classical scaling have: distances alone count."
+        turn = "Axes are in the order of classical scaling's, where it starts, and have no shares of variance."
         values, last = s["stress_by_read"], len(s["stress_by_read"])
         shown = sorted({1, 2, 3, 5, 10, 20, 50, 100, 200, 500, last} & set(range(1, last + 1)))
         rows = [["the start, as it was", number(s["stress_1_of_start"])]]

@@ -1,53 +1,15 @@
 """Coordinates of points where each has the least stress by itself, from its distances to points that stay."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.embedding.stress import place, turned
-from scalemani.geodesics.lanes import row_products
+from scalemani.embedding.stress import place
 from scalemani.geodesics.paths import PathGraph, rows_beyond_nearest
-from scalemani.kernel import blas
-from scalemani.projection.linear_map import Axes
 
 BATCH_BYTES = 32 << 20  # rows of distances that are held at once, float64
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where points begin: classical scaling's projection, turned and dilated to another map; in the unit of distances.
-
-    weights (n, p), offset (p,): y = offset + Σ_j w_j d_j². The columns of the weights add up to 0.
-    """
-
-    weights: F64
-    offset: F64
-
-    @classmethod
-    def of(cls, axes: Axes) -> "Start":
-        """Classical scaling's own, without a constant."""
-        active = axes.embedding.active
-        weights, offset = np.zeros((len(axes.vectors), axes.width)), np.zeros(axes.width)
-        weights[:, active] = -0.5 * axes.vectors * axes.gains / axes.scale
-        products = blas.product(axes.embedding.means, axes.vectors)
-        offset[active] = 0.5 * products * axes.gains / axes.scale
-        return cls(weights, offset)
-
-    def onto(self, points: F64, there: F64) -> "Start":
-        """The same for a map that has points (n, p) elsewhere."""
-        turn, shift = turned(points, there)
-        return Start(blas.product(self.weights, turn), blas.product(self.offset, turn) + shift)
-
-    def rows(self, distances: F64) -> F64:
-        """Where rows of distances (l, n) begin, each by itself; NaN where they are not finite."""
-        shape = len(distances), len(self.offset)
-        nearest, first, second = np.empty(shape[0]), np.empty(shape), np.empty(shape)
-        with np.errstate(invalid="ignore"):
-            row_products(blas.by_rows(distances), self.weights, nearest, first, second)
-            return self.offset + second + 2 * nearest[:, None] * first  # the nearest's square goes by the columns' sum
 
 
 class StressAxes:
@@ -58,8 +20,8 @@ class StressAxes:
     scale: The user's unit in that of the distances.
     """
 
-    def __init__(self, coordinates: F64, start: Start, scale: float) -> None:
-        self._known, self._fixed, self._start, self.scale = coordinates, coordinates / scale, start, scale
+    def __init__(self, coordinates: F64, scale: float) -> None:
+        self._known, self._fixed, self.scale = coordinates, coordinates / scale, scale
         self.width = coordinates.shape[1]
 
     def place_rows(self, distances: NDArray[Any], own: I64, beyond: F64 | float = 0.0) -> F64:
@@ -73,7 +35,7 @@ class StressAxes:
         for at in range(0, len(own), step):
             here = slice(at, at + step)
             rows = distances[here] + longer[here, None]  # in float64
-            found[here] = place(rows, self._fixed, self._start.rows(rows)) * self.scale
+            found[here] = place(rows, self._fixed) * self.scale
         known = own >= 0
         found[known] = self._known[own[known]]
         return found

@@ -104,46 +104,37 @@ class MapRecord(StepRecord, frozen=True, kw_only=True):
 
 
 class StressFields(Record, frozen=True, kw_only=True):
-    """What a map of least stress follows from besides D.
-
-    start_points: From whose least stress it starts; None for classical scaling of all.
-    """
+    """What a map of least stress follows from besides D."""
 
     n_components: Count
     tol: Positive
-    start_points: Count | None
     random_state: Seed
 
 
-class StressRecord(StepRecord, frozen=True, kw_only=True, omit_defaults=True):
+class StressRecord(StepRecord, frozen=True, kw_only=True):
     """The map of least raw stress.
 
     stresses: After each read of D, of the best map so far; the root of the stress over the sum of squared distances.
     undilated: The same of the start, before it was dilated.
     raw: Stress of the map, in the user's unit, squared.
-    reads: Of D; 0 of landmarks' distances, which are in memory.
     self_check: The largest deviation of some points' stress from that of distances found again.
     """
 
     STEP: ClassVar[str] = "stress"
     NEEDS: ClassVar[tuple[str, ...]] = ("data", "neighbors", "graph")
     ARRAYS: ClassVar[Mapping[str, Any]] = {
-        "stress_coordinates": Expected("float64", "sources|vertices axes"),
+        "stress_coordinates": Expected("float64", "sources|vertices stress_axes"),
         "stress_by_point": Expected("float64", "sources|vertices", 0),
-        "stress_start_weights": Expected("float64", "sources|vertices axes"),
-        "stress_start_offset": Expected("float64", "axes"),
     }
     fields: StressFields
-    stresses: Annotated[list[NotNegative], Meta(min_length=1, max_length=10_000)]
+    stresses: Annotated[list[NotNegative], Meta(min_length=1, max_length=100_000)]
     undilated: NotNegative
     raw: NotNegative
-    reads: Natural
     converged: bool
     self_check: NotNegative
-    n_landmarks: Count | None = None
-    warnings: Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_length=100)] = []
+    warnings: Annotated[list[Annotated[str, Meta(max_length=2000)]], Meta(max_length=100)]
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """Axes."""
-        return {"axes": self.fields.n_components}
+        """Axes: classical scaling's are others once a fit with another number of them has begun."""
+        return {"stress_axes": self.fields.n_components}

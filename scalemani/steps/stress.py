@@ -6,6 +6,7 @@ until the map is recorded, by a digest of the trial: a fit that was stopped make
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,12 @@ from msgspec import structs
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.tasks import waiting_bytes
-from scalemani.embedding.coordinates import make_embedding
-from scalemani.embedding.stress import MEMORY, SUMS, Minimum, minimise, place, share
+from scalemani.embedding.stress import MEMORY, SUMS, minimise, place, share
 from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import again_bytes, graph_bytes, shared_graph
-from scalemani.kernel.constant import solve
-from scalemani.kernel.operators import DenseKernels
-from scalemani.projection.linear_map import Axes as PlacingAxes
-from scalemani.projection.stress_map import Start, StressAxes
+from scalemani.projection.stress_map import StressAxes
 from scalemani.steps.axes import Axes, LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import CHECKED, some_of
@@ -38,16 +35,15 @@ from scalemani.storage.pieces import digest
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Blocks
 
-COORDINATES, BY_POINT = "stress_coordinates", "stress_by_point"
-WEIGHTS, OFFSET = "stress_start_weights", "stress_start_offset"  # of where new points begin
-ALL = (COORDINATES, BY_POINT, WEIGHTS, OFFSET)
+COORDINATES, BY_POINT = ALL = ("stress_coordinates", "stress_by_point")
 CLASSICAL_TOL = 1e-4  # of the axes that it starts from
 ALLOWED = 1e-5  # of a row's distances found again, relative: their stress can't be farther off
+LARGEST = 1e306  # raw stress: a float64 holds no more
 USUAL_READS = 20
 
 
 class _Classical(Axes):
-    """Of classical scaling, which is where it starts: to a moderate tolerance, and nobody is told of its spectrum."""
+    """Classical scaling, where it starts: to a moderate tolerance, and nobody is told of its spectrum."""
 
     title, from_distances = "classical scaling", False
 
@@ -63,10 +59,6 @@ class _Classical(Axes):
         """Nothing: the map has its own."""
         return {}
 
-    def coordinates(self, store: RunStore) -> F64 | None:
-        """None, for the same reason."""
-        return None
-
 
 class ClassicalAxes(_Classical, TileAxes):
     """Of all points."""
@@ -77,12 +69,8 @@ class ClassicalLandmarks(_Classical, LandmarkAxes):
 
 
 class Stress(Step):
-    """The least stress of all distances, by reads of D.
+    """The least stress of all distances, by reads of D."""
 
-    checked: Arrays that its check is made of.
-    """
-
-    checked: tuple[str, ...] = ALL
     record, title = StressRecord, "least stress"
     late = True
     from_distances = False  # D is made again from the graph
@@ -90,110 +78,98 @@ class Stress(Step):
     mends = {"stress": "solves again", "pieces": "removes it"}
 
     def fields(self, parameters: Any, kind: str) -> StressFields:
-        """Axes, when it stops, and where it starts."""
-        return StressFields(
-            n_components=int(parameters.n_components),
-            tol=float(parameters.tol),
-            start_points=None if parameters.start_points is None else int(parameters.start_points),
-            random_state=int(parameters.random_state),
-        )
+        """Axes, when it stops, and what classical scaling begins with."""
+        p, tol, seed = int(parameters.n_components), float(parameters.tol), int(parameters.random_state)
+        return StressFields(n_components=p, tol=tol, random_state=seed)
 
-    def check_before(self, points: Any, parameters: Any) -> None:
-        """The points that it may start from are there."""
-        asked = parameters.start_points
-        if asked is not None and int(asked) > points.n_distinct:
-            raise ScalemaniError(
-                f"start_points={asked}: X has {points.n_distinct} distinct rows; give that many or fewer"
-            )
+    def finished(self, store: RunStore, parameters: Any) -> bool:
+        """Not before it has converged: the same fit goes on."""
+        state = store.record(StressRecord)
+        return super().finished(store, parameters) and state is not None and state.converged
 
     def run(self, work: Work) -> None:
-        """Look for the least stress, unless it is there."""
-        store = work.store
-        if self.done(work):
-            store.pieces(self.name).drop()  # of a fit that was killed before it did
-            return
-        fields = self.fields(work.parameters, "")
-        found, start, reads, check = self.solved(work, fields)
-        self._record(store, fields, found, start, reads, check)
+        """Look for the least stress, unless it is there; from the map that is there, where that has not converged.
 
-    def _record(
-        self,
-        store: RunStore,
-        fields: StressFields,
-        found: Minimum,
-        start: Start,
-        reads: int,
-        check: Callable[[F64], float],
-    ) -> None:
-        """Check a map against rows of D that are found again, and record it."""
-        scale, said = store.needed(GraphRecord).scale, list[str]()
+        Raises SelfCheckError: If the map is not that of distances found again; nothing is recorded then.
+        Raises ScalemaniError: If the stress is beyond float64 in the user's unit.
+        """
+        store, fields = work.store, self.fields(work.parameters, "")
+        pieces = store.pieces(self.name)
+        if self.done(work):
+            pieces.drop()  # of a fit that was killed before it did
+            return
+        scale, before, state = store.needed(GraphRecord).scale, list[float](), store.record(StressRecord)
+        if state is not None and state.fields == fields and not state.converged:
+            start, before = store.read_array(COORDINATES) / scale, state.stresses
+        else:
+            start, state = stored_embedding(store).coordinates() / scale, None
+        work.report(self.name, 0, 0)
+        found = minimise(self.reads(work, fields), start, fields.tol)
+        work.report(self.name, len(found.stresses), len(found.stresses))
+        if not found.stresses[-1] * scale * scale < LARGEST:
+            raise ScalemaniError(
+                f"coordinates of up to {np.abs(found.coordinates).max() * scale:.0e}: the raw stress is above "
+                f"{LARGEST:g}; divide what you gave, by 1e50 or so"
+            )
+        vertices = some_of(len(start), CHECKED, fields.random_state)
+        rows = self.again(work, vertices)
         try:
-            off = check(found.coordinates)
+            off = check_stress(
+                store.read_rows(vertices) if rows is None else rows, vertices, found.coordinates, found.by_point
+            )
         except SelfCheckError:
-            store.pieces(self.name).drop()  # whatever was wrong is not begun from again
+            pieces.drop()  # whatever was wrong is not begun from again
             raise
+        said = list(store.needed(SolveRecord).spectrum.warnings)
         if not found.converged:
             said.append(
-                f"after {len(found.stresses)} reads of the distances the stress still falls by more than tol="
-                f"{fields.tol:g} of it a step: the map is not final; give a larger tol, or more axes"
+                f"after {len(found.stresses)} reads of the distances steps still lower the stress by more than tol="
+                f"{fields.tol:g} of it: fit again with the same store, which goes on from here, or give a larger tol"
             )
             warn(said[-1], ConvergenceWarning)
-        solved = store.record(SolveRecord) if fields.start_points is None else None
         store.forget(FitRecord.STEP, PlacementRecord.STEP, self.name)
         store.write_array(COORDINATES, found.coordinates * scale)
         store.write_array(BY_POINT, found.by_point * scale**2)
-        store.write_array(WEIGHTS, start.weights)
-        store.write_array(OFFSET, start.offset)
         store.finish(
             StressRecord(
                 fields=fields,
-                stresses=[found.stress_1(stress) for stress in found.stresses],
-                undilated=found.stress_1(found.undilated),
+                stresses=[*before, *(found.stress_1(stress) for stress in found.stresses)],
+                undilated=found.stress_1(found.undilated) if state is None else state.undilated,
                 raw=found.stresses[-1] * scale**2,
-                reads=reads,
                 converged=found.converged,
                 self_check=off,
-                n_landmarks=len(found.coordinates) if has_landmarks(store) else None,
-                warnings=said + (solved.spectrum.warnings if solved is not None else []),
+                warnings=said,
             )
         )
-        store.pieces(self.name).drop()
+        pieces.drop()
 
-    def solved(self, work: Work, fields: StressFields) -> tuple[Minimum, Start, int, Callable[[F64], float]]:
-        """The minimum, where new points begin, reads of D, and the check."""
-        store, p, reads = work.store, fields.n_components, 0
-        made_of = structs.asdict(fields) | {"distances": store.document.arrays.get("distance_counts")}
-        pieces = store.pieces(self.name, made_of)
+    def reads(self, work: Work, fields: StressFields) -> Callable[[F64], F64]:
+        """What reads D; a read that a stopped fit made is found among the pieces."""
+        store, width = work.store, fields.n_components + SUMS
+        pieces = store.pieces(self.name, structs.asdict(fields) | {"of": store.document.arrays.get("distance_counts")})
+        numbers = count()
 
         def read(X: F64) -> F64:
-            nonlocal reads
-            of = digest(pieces.of, X)
-            known = pieces.get(f"read_{reads}", of) if work.keep_pieces else None
-            found = sweep(work.cluster, store, Reader(share, X, p + SUMS)) if known is None else known[0]
-            if known is None and work.keep_pieces:
-                pieces.put(f"read_{reads}", [found], of)
-            reads += 1
-            work.report(self.name, reads, 0)
+            number, of = next(numbers), digest(pieces.of, X)
+            work.report(self.name, number, 0)
+            known = pieces.get(f"read_{number}", of) if work.keep_pieces else None
+            if known is not None:
+                return known[0]
+            found = sweep(work.cluster, store, Reader(share, X, width))
+            if work.keep_pieces:
+                pieces.put(f"read_{number}", [found], of)
             return found
 
-        work.report(self.name, 0, 0)
-        start, points = (_from_axes if fields.start_points is None else _from_points)(store, fields)
-        found = minimise(read, points, fields.tol)
-        work.report(self.name, reads, reads)
-        reads += 0 if fields.start_points is None else 1
+        return read
 
-        def check(X: F64) -> float:
-            vertices = some_of(len(X), CHECKED, fields.random_state)
-            if isinstance(work.points, GeodesicInput):
-                scale = store.needed(GraphRecord).scale
-                rows = given_rows(work.points.checked, store.read_array("order"), vertices, scale)
-            elif work.given:
-                rows = store.read_rows(vertices)  # for a repair, which has no points
-            else:
-                rows = geodesic_rows(shared_graph(store.path, store.identity), vertices)
-            return check_stress(rows, vertices, X, found.by_point)
-
-        return found, start.onto(points, found.coordinates), reads, check
+    def again(self, work: Work, vertices: I64) -> F32 | None:
+        """Rows of D, found in another way; None where there is none."""
+        store = work.store
+        if isinstance(work.points, GeodesicInput):
+            scale = store.needed(GraphRecord).scale
+            return given_rows(work.points.checked, store.read_array("order"), vertices, scale)
+        graph = work.made.get("graph") if work.points is None else shared_graph(store.path, store.identity)
+        return None if work.given or graph is None else geodesic_rows(graph, vertices)
 
     def begun(self, store: RunStore) -> list[str]:
         """How many reads of D are kept."""
@@ -201,21 +177,18 @@ class Stress(Step):
         return [f"{reads} reads of the distances for the least stress"] if reads else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The map, and where new points begin."""
+        """The map."""
         return set(ALL) if store.record(StressRecord) is not None else set()
-
-    def again(self, store: RunStore, graph: Any, vertices: I64) -> F32 | None:
-        """Rows of distances of some points, found in another way; None where there is none."""
-        return None if graph is None or store.record(DistancesRecord) is None else geodesic_rows(graph, vertices)
 
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """The stress of some points, of distances that are found again, is what was recorded."""
         store = work.store
-        if store.record(StressRecord) is None or broken & set(self.checked):
+        lost = store.record(StressRecord) is None or store.record(DistancesRecord) is None
+        if lost or broken & {*ALL, LANDMARKS}:
             return
         X, scale = store.read_array(COORDINATES), store.needed(GraphRecord).scale
         vertices = some_of(len(X), CHECKED)
-        rows = self.again(store, None if work.given else work.made.get("graph"), vertices)
+        rows = self.again(work, vertices)
         if rows is None:
             return
         try:
@@ -228,35 +201,27 @@ class Stress(Step):
         store, state = work.store, work.store.record(StressRecord)
         if waiting or state is None:
             return []
-        if not self._can(store, state.fields):
+        read = store.record(DistancesRecord) is not None and (store.has_distances or has_landmarks(store))
+        if not read or store.record(SolveRecord) is None:
             store.forget(FitRecord.STEP, self.name, *(() if store.has_distances else (DistancesRecord.STEP,)))
             for name in ALL:
                 store.remove_array(name)
             return ["left to the same fit, which goes on: the map of least stress"]
-        kept = [store.record(kind) for kind in (FitRecord, PlacementRecord)]
-        self._record(store, state.fields, *self.solved(replace(work, keep_pieces=True), state.fields))
-        store.finish(*(one for one in kept if one is not None))
+        store.forget(FitRecord.STEP, self.name)
+        self.run(replace(work, parameters=replace(work.parameters, **structs.asdict(state.fields)), keep_pieces=True))
         return ["the map of least stress was looked for again"]
-
-    def _can(self, store: RunStore, fields: StressFields) -> bool:
-        """Whether the store has what it takes."""
-        started = fields.start_points is not None or store.record(SolveRecord) is not None
-        return store.has_distances and started
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """The stress by read, normalised, and what it began with."""
-        state = store.needed(StressRecord)
-        median, solved = store.needed(DistancesRecord).median, store.record(SolveRecord)
-        before = solved.spectrum.n_passes if solved is not None and state.fields.start_points is None else 0
+        state, passes = store.needed(StressRecord), store.needed(SolveRecord).spectrum.n_passes
         return {
             "stress_1": state.stresses[-1],
             "raw_stress": state.raw,
             "stress_by_read": state.stresses,
             "stress_1_of_start": state.undilated,
-            "start_points": state.fields.start_points,
-            "n_passes": state.reads + before,
+            "n_passes": passes + (0 if has_landmarks(store) else len(state.stresses)),
             "converged": state.converged,
-            "median_distance": median * store.needed(GraphRecord).scale,
+            "median_distance": store.needed(DistancesRecord).median * store.needed(GraphRecord).scale,
             "warnings": state.warnings,
             "self_check": {"stress": state.self_check},
         }
@@ -277,18 +242,15 @@ class Stress(Step):
         """Steps and gradients that are remembered, and a read of D; what reads gave stays until the end."""
         n, p = size.n, size.parameters.n_components
         runs, width = Blocks(n, cut.tile).read_runs, p + SUMS
-        start = getattr(size.parameters, "start_points", None) or 0
         reading = waiting_bytes(n, 0, width, min(size.window, runs + 1)) + 3 * 8 * n * width
         task = 3 * 4 * cut.tile**2 + 8 * (n + 2 * cut.tile) * width
         kept = 0 if size.parameters.store is None else 8 * n * width * USUAL_READS
         graph = {} if size.given else {"graph": graph_bytes(n, size.edges)}
         steps = max(8 * n * p * (2 * MEMORY + 8), again_bytes(n, size.edges, 2 * CHECKED))  # then the check
-        client = {**graph, "steps and gradients": steps, "a read": reading}
         return Needs(
-            client=client | ({"rows to start from": 12 * n * start + 12 * 8 * start**2} if start else {}),
+            client={**graph, "steps and gradients": steps, "a read": reading},
             worker={**graph, f"{size.threads} tasks": size.threads * task, "coordinates": 8 * n * p},
-            remedies=["fewer start_points"] if start else [],
-            disk=8 * n * (2 * p + 1),
+            disk=8 * n * (p + 1),
             scratch=kept,
             tasks=USUAL_READS * runs,
             pieces=[f"{runs} a read for the stress"],
@@ -307,29 +269,14 @@ class Stress(Step):
 class LandmarkStress(Stress):
     """The least stress of the landmarks' own distances, in memory."""
 
-    checked = (*ALL, LANDMARKS)
+    def reads(self, work: Work, fields: StressFields) -> Callable[[F64], F64]:
+        """What reads their square."""
+        square = symmetric_square(work.store)
+        return lambda X: share(square, X)[0]
 
-    def solved(self, work: Work, fields: StressFields) -> tuple[Minimum, Start, int, Callable[[F64], float]]:
-        """From classical scaling of the landmarks."""
-        store = work.store
-        work.report(self.name, 0, 1)
-        square = symmetric_square(store)
-        start, points = _from_axes(store, fields)
-        found = minimise(lambda X: share(square, X)[0], points, fields.tol)
-        work.report(self.name, 1, 1)
-
-        def check(X: F64) -> float:
-            chosen = some_of(len(X), CHECKED, fields.random_state)
-            return check_stress(read_back(store, chosen), chosen, X, found.by_point)
-
-        return found, start.onto(points, found.coordinates), 0, check
-
-    def again(self, store: RunStore, graph: Any, vertices: I64) -> F32 | None:
+    def again(self, work: Work, vertices: I64) -> F32 | None:
         """From the matrix of all points."""
-        return read_back(store, vertices) if store.record(DistancesRecord) is not None else None
-
-    def _can(self, store: RunStore, fields: StressFields) -> bool:
-        return store.record(SolveRecord) is not None and store.record(DistancesRecord) is not None
+        return read_back(work.store, vertices)
 
     def coordinates(self, store: RunStore) -> F64 | None:
         """None: all points are placed by the landmarks."""
@@ -360,15 +307,14 @@ class StressPlacement(Placement):
         points, fixed = np.random.default_rng(0).random((2, 64, size.parameters.n_components))
         fixed = np.tile(fixed, (4, 1))
         rows = np.sqrt(((points[:, None] - fixed) ** 2).sum(axis=2)) * 1.1
-        placed = rates.median(lambda: place(rows, fixed, points + 0.1))
+        placed = rates.median(lambda: place(rows, fixed))
         read = rates.on_disk(rows.astype(np.float32))[1]
         return float(cut.n * cut.m * (read + placed) / rows.size / size.slots)
 
 
 def stress_axes(store: RunStore) -> StressAxes:
     """What places rows of distances by a run whose map is there."""
-    start = Start(store.read_array(WEIGHTS), store.read_array(OFFSET))
-    return StressAxes(store.read_array(COORDINATES), start, store.needed(GraphRecord).scale)
+    return StressAxes(store.read_array(COORDINATES), store.needed(GraphRecord).scale)
 
 
 def check_stress(rows: F32, vertices: I64, X: F64, by_point: F64) -> float:
@@ -388,28 +334,3 @@ def check_stress(rows: F32, vertices: I64, X: F64, by_point: F64) -> float:
             f"{ALLOWED:.0e} is allowed): the map, or D, is damaged"
         )
     return worst
-
-
-def _from_axes(store: RunStore, fields: StressFields) -> tuple[Start, F64]:
-    """By classical scaling of this run: where new points begin, and its points (n, p) in the unit of the tiles."""
-    embedding = stored_embedding(store)
-    return Start.of(PlacingAxes(embedding, "continuous")), embedding.coordinates() / embedding.scale
-
-
-def _from_points(store: RunStore, fields: StressFields) -> tuple[Start, F64]:
-    """The same from the least stress of some points, by which the others are placed: a read of D."""
-    n = store.blocks.n
-    chosen = some_of(n, int(fields.start_points or n), fields.random_state)
-    rows = store.read_rows(chosen).T.astype(np.float64)
-    square = (rows[chosen] + rows[chosen].T) / 2
-    kernels = DenseKernels(square)
-    solution = solve(kernels, fields.n_components, correction=None, tol=CLASSICAL_TOL, seed=fields.random_state)
-    embedding = make_embedding(solution, kernels.sums, 1.0)
-    start = Start.of(PlacingAxes(embedding, "continuous"))
-    few = minimise(lambda X: share(square, X)[0], embedding.coordinates(), fields.tol)
-    here = start.onto(embedding.coordinates(), few.coordinates)
-    points = place(rows, few.coordinates, here.rows(rows))
-    points[chosen] = few.coordinates
-    weights = np.zeros((n, fields.n_components))
-    weights[chosen] = here.weights
-    return Start(weights, here.offset), points

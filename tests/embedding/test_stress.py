@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naive import turned
 from scipy.spatial.distance import cdist
 
-from scalemani.embedding.stress import minimise, place, share, turned
+from scalemani.embedding.stress import minimise, place, share
 
 GIVEN = np.load(Path(__file__).parent.parent / "oracles" / "raw_stress.npz")
 
@@ -102,14 +103,21 @@ def test_an_end_for_want_of_reads_is_said():
 def test_new_points_are_where_the_reference_has_them_each_by_itself():
     expected = oracle("hole")
     Y, rows = expected["embedding"], expected["T_D"]
-    start = Y[rows.argmin(axis=1)] + 0.1
-    found = place(rows, Y, start)
+    found = place(rows, Y)
     spread = np.abs(Y).max()
     assert np.abs(found - expected["T_embedding"]).max() <= 1e-6 * spread
     own = ((rows - cdist(found, Y)) ** 2).sum(axis=1)
     np.testing.assert_allclose(own, expected["T_stress"], rtol=1e-9)
     for row in (0, 7, 29):
-        assert np.array_equal(place(rows[row : row + 1], Y, start[row : row + 1])[0], found[row])
-    training = place(expected["D"], Y, Y + 0.01 * spread)
+        assert np.array_equal(place(rows[row : row + 1], Y)[0], found[row])
+    training = place(expected["D"], Y)
     assert np.abs(training - Y).max() <= 1e-5 * spread
-    assert np.isnan(place(np.full((1, 200), np.inf), Y, Y[:1])).all()
+    assert np.isnan(place(np.full((1, 200), np.inf), Y)).all()
+
+
+def test_no_slope_is_left_where_new_points_are():
+    expected = oracle("sphere")
+    Y, rows = expected["embedding"], expected["D"][:20] * np.linspace(0.5, 50, 20)[:, None]
+    apart = place(rows, Y)[:, None] - Y
+    slope = (apart * (1 - rows / np.linalg.norm(apart, axis=2))[:, :, None]).sum(axis=1)
+    assert (np.linalg.norm(slope, axis=1) <= 1e-7 * rows.sum(axis=1)).all()

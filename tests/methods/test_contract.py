@@ -47,10 +47,10 @@ KINDS = [
     "diffusion",
     "laplacian by landmarks",
     "stress",
-    "stress from points",
     "stress by landmarks",
     "toy",
 ]
+SLOW = {"stress by landmarks"}
 DOCUMENTS = ("zarr.json", "document.json")
 
 
@@ -77,14 +77,15 @@ def estimator(kind, toy, store=None, **given):
         "diffusion": (LaplacianEigenmaps, {"alpha": 1}),
         "laplacian by landmarks": (LaplacianEigenmaps, {"landmarks": 40}),
         "stress": (StressIsomap, {}),
-        "stress from points": (StressIsomap, {"start_points": 40}),
         "stress by landmarks": (StressIsomap, {"landmarks": 40}),
         "toy": (toy.Toy, {"start": 3}),
     }[kind]
     return made(**{"n_neighbors": 6, "store": store, **more, **given})
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in SLOW else kind for kind in KINDS]
+)
 def kind(request):
     return request.param
 

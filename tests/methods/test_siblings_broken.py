@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from data import ring, roll
 
-from scalemani import LLE, LaplacianEigenmaps
+from scalemani import LLE, LaplacianEigenmaps, StressIsomap
 from scalemani.embedding.reconstruction import reconstruction
 from scalemani.errors import OutOfReachWarning, ScalemaniError, ScalemaniWarning, SolverError, StoreMismatchError
 from scalemani.integrity import repair, verify
@@ -199,18 +199,20 @@ def test_weights_are_euclidean_among_the_neighbours_of_any_metric():
         np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps])
+@pytest.mark.parametrize("kind", [LLE, LaplacianEigenmaps, StressIsomap])
 def test_data_arrays_go_in_and_come_out(kind, tmp_path):
     xr = pytest.importorskip("xarray")
     import scalemani.xarray as wrapped
 
     da = xr.DataArray(X, dims=("row", "axis"), coords={"row": np.arange(300) * 2})
-    name, tells = {LLE: ("lle", {"reg": 1e-2}), LaplacianEigenmaps: ("laplacian_eigenmaps", {"alpha": 1.0})}[kind]
+    name, tells, more = {
+        LLE: ("lle", {"reg": 1e-2}, {"reg", "eigenvalues"}),
+        LaplacianEigenmaps: ("laplacian_eigenmaps", {"alpha": 1.0}, {"alpha", "eigenvalues"}),
+        StressIsomap: ("stress", {}, {"stress_1", "raw_stress"}),
+    }[kind]
     found = getattr(wrapped, name)(da.T, "row", n_neighbors=8, **tells, store=str(tmp_path / "run"))
     model = kind(8, **tells).fit(X)
-    assert (
-        found.name == name and found.dims == ("row", "component") and {*found.attrs} == {*tells, "eigenvalues", "store"}
-    )
+    assert found.name == name and found.dims == ("row", "component") and {*found.attrs} == {*more, "store"}
     np.testing.assert_array_equal(found.values, model.embedding_)
     np.testing.assert_array_equal(found["row"], da["row"])
     np.testing.assert_array_equal(wrapped.transform(str(tmp_path / "run"), da[:5]).values, model.transform(X[:5]))

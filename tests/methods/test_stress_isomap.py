@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 import zarr
 from data import dup, roll
+from naive import turned
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from scalemani import Isomap, StressIsomap, load
-from scalemani.embedding.stress import minimise, turned
+from scalemani.embedding.stress import minimise
 from scalemani.errors import ConvergenceWarning, ScalemaniError
 from scalemani.integrity import repair, verify
-from scalemani.projection.stress_map import Start
 from scalemani.steps import stress as steps
-from scalemani.steps.records import GraphRecord
 from scalemani.storage.run import RunStore
 from scalemani.storage.tiles import Tiles
 
 GIVEN = np.load(Path(__file__).parent.parent / "oracles" / "raw_stress.npz")
-X, T = roll(400), roll(30, seed=1)
-K = 8
+X, T = roll(250), roll(30, seed=1)
+K = 6
 
 
 class Stop(Exception):
@@ -61,7 +61,7 @@ def tile_reads(monkeypatch):
 # ---- oracles -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hole", "sphere"])
+@pytest.mark.parametrize("name", ["hole", pytest.param("sphere", marks=pytest.mark.slow)])
 def test_a_map_of_given_distances_is_the_references(name, tmp_path):
     D = GIVEN[f"{name}_D"]
     model = load(StressIsomap(metric="geodesic", tol=1e-12, store=tmp_path / "run").fit(D).store_)
@@ -113,8 +113,6 @@ def test_conformal_edges_go_with_it():
     assert conformal.spectrum_["edge_weights"] == "conformal"
     assert conformal.stress_[-1] < conformal.spectrum_["stress_1_of_start"]
     assert np.abs(conformal.embedding_).max() != pytest.approx(np.abs(plain.embedding_).max(), rel=0.01)
-    again = StressIsomap(K, edge_weights="conformal").fit(X * 8)
-    np.testing.assert_allclose(again.embedding_, conformal.embedding_, rtol=1e-6, atol=1e-6)
     Y = conformal.transform(T)
     assert np.isfinite(Y).all() and np.array_equal(conformal.transform(T[3:4])[0], Y[3])
 
@@ -146,15 +144,6 @@ def test_it_stops_after_two_reads_that_lower_the_stress_by_less_than_tol(made):
     np.testing.assert_array_equal(shorter.stress_, made.stress_[: len(shorter.stress_)])
 
 
-def test_a_start_from_some_points_ends_where_classical_scaling_does_for_fewer_reads(made):
-    model = StressIsomap(K, start_points=100).fit(X)
-    assert model.stress_[-1] == pytest.approx(made.stress_[-1], rel=1e-4)
-    near = 1 + 1e-4
-    assert (model.stress_ > model.stress_[-1] * near).sum() < (made.stress_ > made.stress_[-1] * near).sum()
-    assert np.isfinite(model.transform(T)).all()
-    assert "solve" not in model._run.store.document.stages
-
-
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_fit_that_is_stopped_twice_in_its_longest_step_goes_on_to_the_same_bits(made, kill, tile_reads, tmp_path):
     store = tmp_path / "run"
@@ -164,7 +153,7 @@ def test_a_fit_that_is_stopped_twice_in_its_longest_step_goes_on_to_the_same_bit
                 "import os, signal, sys, numpy as np; from scalemani import StressIsomap\n"
                 "def report(stage, done, total):\n"
                 f"    if stage == 'stress' and done == {at}: os.kill(os.getpid(), signal.SIGKILL)\n"
-                "StressIsomap(8, store=sys.argv[2], progress=report).fit(np.load(sys.argv[1]))\n"
+                "StressIsomap(6, store=sys.argv[2], progress=report).fit(np.load(sys.argv[1]))\n"
             )
             np.save(tmp_path / "X.npy", X)
             ended = subprocess.run([sys.executable, "-c", code, tmp_path / "X.npy", store], env=os.environ, check=False)
@@ -195,8 +184,29 @@ def test_another_tol_looks_again_also_where_distances_are_gone(made, tmp_path):
     assert not (store / "distances").exists() and not verify(str(store)).faults
 
 
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("kept", [True, False])
+def test_more_axes_in_the_same_store_are_gone_on_with_after_a_stop_between_scaling_and_stress(tmp_path):
+    store, rows = tmp_path / "run", X[:150]
+    StressIsomap(K, store=store).fit(rows)
+
+    def stop(stage, done, total):
+        if stage == "stress":
+            raise Stop
+
+    with pytest.raises(Stop):
+        StressIsomap(K, n_components=3, store=store, progress=stop).fit(rows)
+    assert not verify(str(store)).damaged
+    model = StressIsomap(K, n_components=3, store=store).fit(rows)
+    assert np.array_equal(model.embedding_, StressIsomap(K, n_components=3).fit(rows).embedding_)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (False, True),
+        (True, False),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(True, True), (False, False)]),
+    ],
+)
 def test_a_damaged_map_is_looked_for_again_and_without_distances_by_the_same_fit(given, kept, tmp_path):
     store = tmp_path / "run"
     model = StressIsomap(K, metric="geodesic" if given else "euclidean", store=store, keep_distances=kept)
@@ -221,6 +231,7 @@ def test_coordinates_that_are_not_those_of_the_stress_are_found(landmarks, tmp_p
     assert repair(model.store_)[0] and np.array_equal(load(model.store_).embedding_, model.embedding_)
 
 
+@pytest.mark.slow
 def test_threads_of_a_cluster_do_not_change_a_bit(made, embedded, tmp_path):
     model = StressIsomap(K, store=tmp_path / "run").fit(X)
     assert np.array_equal(model.embedding_, made.embedding_)
@@ -246,17 +257,6 @@ def test_new_points_have_the_least_stress_and_the_spread_of_training_points(made
     moved, spread = np.sqrt(np.mean(apart[: len(X)] ** 2)), made.embedding_.std()
     assert np.sqrt(np.mean(apart[len(X) :] ** 2)) <= 3 * moved + 1e-3 * spread
     np.testing.assert_array_equal(made.transform(X), made.embedding_)
-
-
-def test_new_points_begin_where_classical_scaling_has_them_turned_into_the_map(made):
-    """Any start ends there on such data; where a map has folds, a wrong one would not."""
-    store, D = made._run.store, made.geodesics(np.arange(40))[:, made._run.store.read_array("order")]
-    scale = store.needed(GraphRecord).scale
-    start = Start(store.read_array("stress_start_weights"), store.read_array("stress_start_offset"))
-    classical = Isomap(K).fit(X).embedding_
-    turn, shift = turned(classical, made.embedding_)
-    apart = start.rows(D / scale) * scale - (classical[:40] @ turn + shift)
-    assert np.abs(apart).max() < 1e-3 * np.abs(made.embedding_).max()
 
 
 def test_points_without_a_path_are_nan():
@@ -293,11 +293,7 @@ def test_all_points_as_landmarks_are_the_whole_and_fewer_come_near(made):
     ("given", "said"),
     [
         ({"tol": 0}, "tol=0: a number from 1e-12 to 1 is needed"),
-        ({"start_points": 2.5}, "start_points=2.5: an integer of 1 or more is needed"),
-        ({"start_points": 3}, "start_points=3: n_components=2 needs at least 4"),
-        ({"start_points": 500}, "start_points=500: X has 400 distinct rows"),
-        ({"start_points": 50, "landmarks": 60}, "start_points=50 with landmarks"),
-        ({"n_components": 400}, "n_components=400"),
+        ({"n_components": 250}, "n_components=250"),
     ],
 )
 def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp_path):
@@ -306,11 +302,27 @@ def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
 
 
-def test_a_map_that_is_not_final_is_warned_about(monkeypatch):
-    monkeypatch.setattr(steps, "minimise", partial(minimise, most=3))
-    with pytest.warns(ConvergenceWarning, match="after 3 reads"):
-        model = StressIsomap(K).fit(X)
-    assert not model.spectrum_["converged"] and "after 3 reads" in model.spectrum_["warnings"][0]
+@pytest.mark.parametrize("landmarks", [None, 60])
+def test_a_map_that_is_not_final_is_warned_about_and_the_same_fit_goes_on_from_it(landmarks, monkeypatch, tmp_path):
+    made = StressIsomap(K, landmarks=landmarks).fit(X)
+    monkeypatch.setattr(steps, "minimise", partial(minimise, most=5))
+    again = StressIsomap(K, landmarks=landmarks, store=tmp_path / "run")
+    with pytest.warns(ConvergenceWarning, match="after 5 reads.* same store, which goes on"):
+        first = again.fit(X).stress_
+    assert not again.spectrum_["converged"] and "after 5 reads" in again.spectrum_["warnings"][0]
+    monkeypatch.undo()
+    model = again.fit(X)
+    assert model.spectrum_["converged"] and np.array_equal(model.stress_[:5], first) and len(model.stress_) > 5
+    assert model.stress_[-1] == pytest.approx(made.stress_[-1], rel=1e-4)
+    assert model.spectrum_["stress_1_of_start"] == made.spectrum_["stress_1_of_start"]
+
+
+@pytest.mark.filterwarnings("ignore::scalemani.errors.UndeterminedAxesWarning")
+def test_a_stress_beyond_float64_is_refused():
+    here = np.arange(200)
+    ring = csr_array((np.full(200, 1e150), (here, (here + 1) % 200)), shape=(200, 200))
+    with pytest.raises(ScalemaniError, match="the raw stress is above 1e\\+306; divide what you gave"):
+        StressIsomap(2, 1, metric="precomputed").fit(ring + ring.T)
 
 
 # ---- words -------------------------------------------------------------------------------------------
