@@ -28,6 +28,9 @@ class StressIsomap(StressArguments, Embedder):
     tol : float, default 1e-5
         It stops when two steps running each lower the stress by that share of it or less. It also stops after 300 reads
         of the distances, with a `ConvergenceWarning`; the same fit with the same `store` then goes on from there.
+    start_points : int, optional
+        It starts from the map of so many points, with the others placed by it, and not from classical scaling: there
+        are fewer reads of D, and sometimes the map is another one.
     landmarks : int or array-like of int, optional
         As in `KernelIsomap`: the map of the landmarks has the least stress of their own distances, which are in
         memory, and every other point the least stress of its distances to them.
@@ -46,7 +49,7 @@ class StressIsomap(StressArguments, Embedder):
         Reads of D after it was written: of classical scaling, and of the stress.
     spectrum_ : dict
         `stress_1` and `raw_stress` of the map, `stress_by_read` (`stress_`), `stress_1_of_start` (before it was
-        dilated), `n_passes`, `converged`, `warnings`; and of the graph as in `KernelIsomap`. There are
+        dilated), `start_points`, `n_passes`, `converged`, `warnings`; and of the graph as in `KernelIsomap`. There are
         no eigenvalues: the axes of this map are those of its start, and their order says nothing.
 
     Notes

@@ -73,7 +73,7 @@ REGISTRY = {
     ),
     "stress": Entry(
         "scalemani.estimators.stress:StressIsomap",
-        (),
+        ("start_points",),
         ("projection",),
         "scalemani.methods.sibling_arguments:StressArguments",
     ),

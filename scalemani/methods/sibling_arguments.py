@@ -12,6 +12,7 @@ from scalemani.parameters import (
     check_tol,
     is_number,
     metric_name,
+    optional_count,
     parameter,
     plain,
 )
@@ -159,8 +160,27 @@ class StressArguments(Arguments):
     """The parameters that differ from those of other methods."""
 
     tol: float = parameter(1e-5, check=check_tol)
+    start_points: int | None = parameter(
+        None,
+        Option("For stress: start from the map of N points, not from classical scaling of all.", "integer", (), "N"),
+        check=optional_count,
+    )
 
 
 @dataclass
 class StressParameters(StressArguments, Parameters):
     """What a fit of it works with."""
+
+    def check(self) -> None:
+        """Also that it starts from enough points, and not from landmarks.
+
+        Raises ScalemaniError: One line: what was given, what is allowed.
+        """
+        super().check()
+        asked, least = self.start_points, self.n_components + 2
+        if asked is not None and self.landmarks is not None:
+            raise ScalemaniError(f"start_points={asked} with landmarks, from which it starts: leave one of them out")
+        if asked is not None and asked < least:
+            raise ScalemaniError(
+                f"start_points={asked}: {self.n_components} axes need {least} points or more to start from"
+            )

@@ -24,8 +24,10 @@ class StressWords(Words):
     def rows(self, s: Account) -> Sequence[Row]:
         """Stress-1, and that of the start."""
         more = "" if s["converged"] else "; it was still falling: the same fit goes on"
+        points = s["start_points"]
+        start = "classical scaling" if points is None else f"a map by {points:,} points"
         before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
-        return [("stress-1", f"{after}, from {before} of classical scaling{more}")]
+        return [("stress-1", f"{after}, from {before} of {start}{more}")]
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are, and how the stress fell."""

@@ -109,6 +109,7 @@ class StressFields(Record, frozen=True, kw_only=True):
     n_components: Count
     tol: Positive
     random_state: Seed
+    start_points: Count | None = None
 
 
 class StressRecord(StepRecord, frozen=True, kw_only=True):

@@ -14,11 +14,14 @@ from msgspec import structs
 
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.tasks import waiting_bytes
+from scalemani.embedding.coordinates import make_embedding
 from scalemani.embedding.stress import MEMORY, SUMS, minimise, place, share
 from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
 from scalemani.geodesics.rows import again_bytes, graph_bytes, shared_graph
+from scalemani.kernel.constant import solve
+from scalemani.kernel.operators import DenseKernels
 from scalemani.projection.stress_map import StressAxes
 from scalemani.steps.axes import Axes, LandmarkAxes, TileAxes, stored_embedding
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
@@ -78,9 +81,16 @@ class Stress(Step):
     mends = {"stress": "solves again", "pieces": "removes it"}
 
     def fields(self, parameters: Any, kind: str) -> StressFields:
-        """Axes, when it stops, and what classical scaling begins with."""
+        """Axes, when it stops, and where it starts."""
         p, tol, seed = int(parameters.n_components), float(parameters.tol), int(parameters.random_state)
-        return StressFields(n_components=p, tol=tol, random_state=seed)
+        start = None if parameters.start_points is None else int(parameters.start_points)
+        return StressFields(n_components=p, tol=tol, random_state=seed, start_points=start)
+
+    def check_before(self, points: Any, parameters: Any) -> None:
+        """The points that it may start from are there."""
+        asked, there = parameters.start_points, points.n_distinct
+        if asked is not None and asked > there:
+            raise ScalemaniError(f"start_points={asked}: X has {there} distinct rows; give that many or fewer")
 
     def finished(self, store: RunStore, parameters: Any) -> bool:
         """Not before it has converged: the same fit goes on."""
@@ -102,7 +112,7 @@ class Stress(Step):
         if state is not None and state.fields == fields and not state.converged:
             start, before = store.read_array(COORDINATES) / scale, state.stresses
         else:
-            start, state = stored_embedding(store).coordinates() / scale, None
+            start, state = self.start(store, fields), None
         work.report(self.name, 0, 0)
         found = minimise(self.reads(work, fields), start, fields.tol)
         work.report(self.name, len(found.stresses), len(found.stresses))
@@ -120,7 +130,7 @@ class Stress(Step):
         except SelfCheckError:
             pieces.drop()  # whatever was wrong is not begun from again
             raise
-        said = list(store.needed(SolveRecord).spectrum.warnings)
+        said = [] if fields.start_points is not None else list(store.needed(SolveRecord).spectrum.warnings)
         if not found.converged:
             said.append(
                 f"after {len(found.stresses)} reads of the distances steps still lower the stress by more than tol="
@@ -162,6 +172,21 @@ class Stress(Step):
 
         return read
 
+    def start(self, store: RunStore, fields: StressFields) -> F64:
+        """Classical scaling (n, p), in the unit of the tiles; or where the map of some points has the others."""
+        if fields.start_points is None:
+            return stored_embedding(store).coordinates() / store.needed(GraphRecord).scale
+        chosen = some_of(store.blocks.n, fields.start_points, fields.random_state)
+        rows = store.read_rows(chosen).astype(np.float64)
+        square = (rows[:, chosen] + rows[:, chosen].T) / 2
+        kernels = DenseKernels(square)
+        pairs = solve(kernels, fields.n_components, correction=None, tol=CLASSICAL_TOL, seed=fields.random_state)
+        first = make_embedding(pairs, kernels.sums, 1.0).coordinates()
+        few = minimise(lambda X: share(square, X)[0], first, fields.tol).coordinates
+        found = place(np.ascontiguousarray(rows.T), few)
+        found[chosen] = few
+        return found
+
     def again(self, work: Work, vertices: I64) -> F32 | None:
         """Rows of D, found in another way; None where there is none."""
         store = work.store
@@ -202,7 +227,7 @@ class Stress(Step):
         if waiting or state is None:
             return []
         read = store.record(DistancesRecord) is not None and (store.has_distances or has_landmarks(store))
-        if not read or store.record(SolveRecord) is None:
+        if not read or (store.record(SolveRecord) is None and state.fields.start_points is None):
             store.forget(FitRecord.STEP, self.name, *(() if store.has_distances else (DistancesRecord.STEP,)))
             for name in ALL:
                 store.remove_array(name)
@@ -213,12 +238,15 @@ class Stress(Step):
 
     def account(self, store: RunStore) -> dict[str, Any]:
         """The stress by read, normalised, and what it began with."""
-        state, passes = store.needed(StressRecord), store.needed(SolveRecord).spectrum.n_passes
+        state = store.needed(StressRecord)
+        points = state.fields.start_points  # whose rows take a read, in place of those of classical scaling
+        passes = store.needed(SolveRecord).spectrum.n_passes if points is None else 1
         return {
             "stress_1": state.stresses[-1],
             "raw_stress": state.raw,
             "stress_by_read": state.stresses,
             "stress_1_of_start": state.undilated,
+            "start_points": points,
             "n_passes": passes + (0 if has_landmarks(store) else len(state.stresses)),
             "converged": state.converged,
             "median_distance": store.needed(DistancesRecord).median * store.needed(GraphRecord).scale,
@@ -247,6 +275,8 @@ class Stress(Step):
         kept = 0 if size.parameters.store is None else 8 * n * width * USUAL_READS
         graph = {} if size.given else {"graph": graph_bytes(n, size.edges)}
         steps = max(8 * n * p * (2 * MEMORY + 8), again_bytes(n, size.edges, 2 * CHECKED))  # then the check
+        start = getattr(size.parameters, "start_points", None) or 0
+        steps = max(steps, 24 * n * start + 12 * 8 * start**2)  # before
         return Needs(
             client={**graph, "steps and gradients": steps, "a read": reading},
             worker={**graph, f"{size.threads} tasks": size.threads * task, "coordinates": 8 * n * p},

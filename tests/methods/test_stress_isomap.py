@@ -45,6 +45,24 @@ def made(tmp_path_factory):
     return StressIsomap(K, store=tmp_path_factory.mktemp("stress") / "run").fit(X)
 
 
+def test_a_start_from_some_points_ends_at_the_same_map_for_fewer_reads(made, tmp_path):
+    model = StressIsomap(K, start_points=100, store=tmp_path / "run").fit(X)
+    assert model.stress_[-1] == pytest.approx(made.stress_[-1], rel=1e-4)
+    far, near = ((one.stress_ > 1.0001 * one.stress_[-1]).sum() for one in (made, model))
+    assert near < far and "solve" not in model._run.store.document.stages
+    (tmp_path / "run" / "stress_coordinates" / "c" / "0" / "0").unlink()
+    assert repair(tmp_path / "run") and not verify(tmp_path / "run")
+    np.testing.assert_array_equal(load(tmp_path / "run").embedding_, model.embedding_)
+    other = StressIsomap(K, store=tmp_path / "run").fit(X)
+    np.testing.assert_array_equal(other.embedding_, made.embedding_)
+    assert not verify(tmp_path / "run")
+
+
+def test_no_unit_of_conformal_edges_matters():
+    maps = [StressIsomap(K, edge_weights="conformal").fit_transform(rows) for rows in (X, 8 * X)]
+    np.testing.assert_allclose(*maps, atol=1e-6)
+
+
 @pytest.fixture
 def tile_reads(monkeypatch):
     """Tiles of D that are read."""
@@ -294,6 +312,10 @@ def test_all_points_as_landmarks_are_the_whole_and_fewer_come_near(made):
     [
         ({"tol": 0}, "tol=0: a number from 1e-12 to 1 is needed"),
         ({"n_components": 250}, "n_components=250"),
+        ({"start_points": 2.5}, "start_points=2.5: an integer of 1 or more is needed"),
+        ({"start_points": 3}, "start_points=3: 2 axes need 4 points"),
+        ({"start_points": 500}, "start_points=500: X has 250 distinct rows"),
+        ({"start_points": 50, "landmarks": 60}, "start_points=50 with landmarks"),
     ],
 )
 def test_wrong_use_is_refused_in_one_line_before_a_file_is_made(given, said, tmp_path):
