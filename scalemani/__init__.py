@@ -32,6 +32,7 @@ __all__ = [
     "KernelIsomap",
     "LaplacianEigenmaps",
     "choose_kernel",
+    "kernel_view",
     "load",
     "scan",
 ]
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         load,
     )
     from scalemani.planning.scan import scan
+    from scalemani.report.kernel_view import kernel_view
 
 
 def __getattr__(name: str) -> Any:
@@ -55,6 +57,10 @@ def __getattr__(name: str) -> Any:
         from scalemani.planning.scan import scan
 
         return scan
+    if name == "kernel_view":
+        from scalemani.report.kernel_view import kernel_view
+
+        return kernel_view
     if name in __all__:
         from scalemani import estimators
 

@@ -227,8 +227,37 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         return hasattr(self, "_run")
 
 
-class KernelEmbedder(Embedder):
-    """An estimator whose method has a kernel between rows."""
+class KernelRows(Embedder):
+    """An estimator whose method has a kernel between training rows."""
+
+    def kernel_to(self, out: str, A: Any = None) -> Any:
+        """The kernel's values of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
+
+        As `transform_to` writes coordinates: the same call goes on where it was stopped. 256 MiB of values are in
+        memory at a time, with copies of them.
+
+        Parameters
+        ----------
+        out : path or URL
+            Nothing may be there yet.
+        A : array-like, shape (l, n_features), optional
+            New rows; None stands for the training rows.
+
+        Returns
+        -------
+        zarr.Array, shape (l, n_samples)
+        """
+        with naming_columns(self._names_of(A, "A")), reporting(self.progress) as report:
+            return self._run.kernel_to(out, A, self.scheduler, report)
+
+    def _names_of(self, rows: Any, name: str) -> list[str] | None:
+        """Names of the features of new rows, held against those of the fit."""
+        check_is_fitted(self)
+        return None if rows is None else self._check_features(feature_labels(rows), name)
+
+
+class KernelEmbedder(KernelRows):
+    """An estimator whose method has a kernel of new rows, too."""
 
     def kernel(self, A: Any = None, B: Any = None) -> Any:
         """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
@@ -273,31 +302,6 @@ class KernelEmbedder(Embedder):
         names = [self._names_of(rows, name) for rows, name in ((A, "A"), (B, "B"))]
         with naming_columns(names[A is None]), reporting(self.progress) as report:
             return self._run.kernel(A, B, self.scheduler, report, self.memory_limit)
-
-    def kernel_to(self, out: str, A: Any = None) -> Any:
-        """The kernel's values of A, or of the training rows, with all training rows, by blocks into a new Zarr array.
-
-        As `transform_to` writes coordinates: the same call goes on where it was stopped. 256 MiB of values are in
-        memory at a time, with copies of them.
-
-        Parameters
-        ----------
-        out : path or URL
-            Nothing may be there yet.
-        A : array-like, shape (l, n_features), optional
-            New rows; None stands for the training rows.
-
-        Returns
-        -------
-        zarr.Array, shape (l, n_samples)
-        """
-        with naming_columns(self._names_of(A, "A")), reporting(self.progress) as report:
-            return self._run.kernel_to(out, A, self.scheduler, report)
-
-    def _names_of(self, rows: Any, name: str) -> list[str] | None:
-        """Names of the features of new rows, held against those of the fit."""
-        check_is_fitted(self)
-        return None if rows is None else self._check_features(feature_labels(rows), name)
 
 
 def load(path: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from scalemani.estimators.embedder import Embedder
+from scalemani.estimators.embedder import KernelRows
 from scalemani.methods.sibling_arguments import LLEArguments
 from scalemani.parameters import parameter
 
 
 @dataclass(eq=False, repr=False)
-class LLE(LLEArguments, Embedder):
+class LLE(LLEArguments, KernelRows):
     """Locally linear embedding: where the weights that rebuild each point from its neighbours rebuild all points best.
 
     No distances are found. The axes are singular vectors of I - W by one sparse factor, right where eigenvalues of

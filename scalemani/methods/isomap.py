@@ -1,6 +1,7 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from scalemani.embedding.isometric import panels
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
+from scalemani.kernel.start import centred_kernel
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
@@ -22,11 +24,13 @@ from scalemani.steps.distances import NOT_KEPT, TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
-from scalemani.steps.records import DataRecord
+from scalemani.steps.records import DataRecord, FitRecord
 from scalemani.steps.shortcuts import ShortcutEdges
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore
+
+KERNELS = {"lingoes": "K2 + sJ", "flip": "|K2|"}  # by the correction; of a constant K(c)
 
 
 class IsomapMethod(Method):
@@ -47,6 +51,14 @@ class IsomapMethod(Method):
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
         return _steps(all_vertices=parameters.landmarks is None)
+
+    def kernels(self, store: RunStore) -> Mapping[str, str]:
+        """That of the correction, and the one without."""
+        asked = store.needed(FitRecord).fields["correction"]
+        (own,) = super().kernels(store).values()
+        if asked is None:
+            return {"K2": own}
+        return {KERNELS.get(asked, "K(c)"): own, "K2": "scalemani.methods.isomap:uncorrected_kernel"}
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The same, by what the run says of its sources."""
@@ -127,7 +139,22 @@ def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F
             f"the kernel of correction='flip' takes all {n:,} eigenpairs, with {6 * 8 * n * n:,} bytes, and half of "
             f"the free memory is {free:,}: fit with correction='cailliez' or 'lingoes'"
         )
-    kernel, whole, every = GeodesicKernel(embedding), np.empty((n, n)), np.arange(n)
-    for here in panels(n, n):
-        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
+    kernel = GeodesicKernel(embedding)
+    whole = _all_rows(n, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
     return by_eigenvalues(whole, function, embedding.tolerance)
+
+
+def _all_rows(n: int, rows: Callable[[I64], Any]) -> F64:
+    """A matrix (n, n), some rows at a time."""
+    whole, every = np.empty((n, n)), np.arange(n)
+    for here in panels(n, n):
+        whole[here] = rows(every[here])
+    return whole
+
+
+def uncorrected_kernel(store: RunStore, form: str) -> TrainingRows:
+    """What gives rows of K2 = -1/2 J (D∘D) J of training rows. All of it is made: its means are not kept."""
+    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
+    _check_rows(store)
+    whole = _all_rows(len(embedding.vectors), lambda vertices: (_rows(store, vertices) * embedding.scale) ** 2.0)
+    return TrainingRows(vertex, centred_kernel(whole).__getitem__)

@@ -24,7 +24,7 @@ from scalemani.report.drawing import (
 
 __all__ = [
     *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "pairs_chart"),
-    *("residual_chart", "scan_panels", "share_chart"),
+    *("contour_panel", "kernel_panels", "residual_chart", "scan_panels", "share_chart", "spectrum_panel"),
 ]
 
 Pairs = tuple[F64, F64]
@@ -247,6 +247,74 @@ def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64
     return across, up
 
 
+def kernel_panels(view: Any) -> Figure:
+    """Two lines of panels for each kernel of a :class:`scalemani.report.kernel_view.KernelView`.
+
+    Eigenvalues, distances of all pairs and of neighbours in the graph, and contours of feature distance from two points.
+    """
+    straight = "distance between rows of X"
+    wide, lines = 3 if view.straight is None else 4, 2 * len(view.kernels)
+    figure = new_figure(3.7 * wide, 3.1 * lines)
+    for at, kernel in enumerate(view.kernels):
+        feature = f"feature distance of {kernel.name}"
+        clouds = [(view.embedded, "distance on the map", kernel.distances, feature)]
+        if view.straight is not None:
+            first = (kernel.distances, feature) if at else (view.embedded, "distance on the map")
+            clouds.insert(0, (view.straight, straight, *first))
+        for local in (False, True):
+            panels = [figure.add_subplot(lines, wide, wide * (2 * at + local) + one + 1) for one in range(wide)]
+            spectrum_panel(panels[0], {kernel.name: kernel.eigenvalues}, log=local)
+            for axes, (x, name, y, other) in zip(panels[1:], clouds, strict=False):
+                r = view.correlation(x, y, local=local)
+                _cloud(axes, view.pairs(x, local=local), view.pairs(y, local=local))
+                axes.set(xlabel=name, ylabel=other)
+                said = "" if np.isnan(r) else f", correlation {r:.3f}"
+                axes.set_title(f"{'neighbours' if local else 'all pairs'}{said}", fontsize=9)
+            contour_panel(panels[-1], view.points, kernel.distances, view.centre if local else view.border)
+            panels[-1].set_title(f"{feature} from the cross", fontsize=9)
+    return figure
+
+
+def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> None:
+    """Eigenvalues over the first, a line for each kernel; those that are not above 0 have no logarithm."""
+    for name, values in eigenvalues.items():
+        axes.plot(np.arange(1, len(values) + 1), values / values[0], "o-", markersize=4, linewidth=1.2, label=name)
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=min(0.0, *(values.min() / values[0] for values in eigenvalues.values())))
+    whole_ticks(axes.xaxis)
+    axes.set(xlabel="number", ylabel="eigenvalue / the first")
+    axes.legend(fontsize=8)
+
+
+def _cloud(axes: Any, x: F64, y: F64) -> None:
+    """Pairs of numbers from 0, as dots or as counts."""
+    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (x, y))
+    if x.size <= MOST_DOTTED_PAIRS:
+        axes.plot(x, y, ".", ms=3, color=POSITIVE, alpha=0.5, markeredgewidth=0)
+    else:
+        counts, _, _ = np.histogram2d(x, y, bins=CELLS, range=((0, right), (0, top)))
+        paint_counts(axes, counts.T, (0, right, 0, top))
+    axes.set(xlim=(0, right), ylim=(0, top))
+    powers_of_ten(axes.xaxis, axes.yaxis)
+
+
+def contour_panel(axes: Any, points: F64, distances: F64, start: int) -> None:
+    """Contours over the first two axes of the distances (m, m) from one of the points (m, p); with one axis a curve."""
+    flat, far = points[:, :2] - points[start, :2], distances[start]
+    if flat.shape[1] < 2 or len(flat) < 4 or np.linalg.matrix_rank(flat / (np.abs(flat).max(axis=0) + 1e-300)) < 2:
+        axes.plot(points[:, 0], far, ".", ms=3, color=POSITIVE)
+        axes.plot(points[start, 0], 0.0, "x", color=NEGATIVE, ms=8)
+        axes.set(xlabel="axis 1", ylabel="distance")
+        return
+    axes.plot(*points[:, :2].T, ".", ms=2, color=GREY)
+    axes.tricontour(*points[:, :2].T, far, levels=12, cmap="viridis", linewidths=1.1)
+    axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=8, markeredgewidth=2)
+    axes.set(xlabel="axis 1", ylabel="axis 2")
+    powers_of_ten(axes.xaxis, axes.yaxis)
+
+
 def scan_panels(scan: Any) -> Figure:
     """Residual variances by k, a curve for each number of axes; negative mass and agreement with the next k.
 
@@ -297,4 +365,5 @@ CHARTS: dict[str, Callable[..., Figure]] = {
     "shares": share_chart,
     "arrows": feature_arrows,
     "pairs": pairs_chart,
+    "kernel": kernel_panels,
 }

@@ -236,9 +236,8 @@ class LocalAxes(Axes):
         """By a factor of A, or by A Z."""
         p, A = fields.n_components, residuals(store)
         if Z is None:
-            classes, _ = closed_classes(store.read_array(INDPTR), store.read_array(INDICES))
-            closed, probes = np.flatnonzero(classes == 0), PROBES if fields.scale == "kernel" else 0
-            pairs = bottom_pairs(A, p, fields.random_state, closed=closed, probes=probes)
+            probes = PROBES if fields.scale == "kernel" else 0
+            pairs = bottom_pairs(A, p, fields.random_state, closed=closed_class(store), probes=probes)
             apart = len(pairs.sigma) == p or pairs.sigma[p] > (1 + LEAST_GAP) * pairs.sigma[p - 1]
             if pairs.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
                 raise SolverError(
@@ -267,6 +266,11 @@ class LocalAxes(Axes):
 def residuals(store: RunStore) -> csr_array:
     """A = I - W."""
     return csr_array(reconstruction(*(store.read_array(name) for name in (INDPTR, INDICES, VALUES))))
+
+
+def closed_class(store: RunStore) -> I64:
+    """The vertices to which all lists lead."""
+    return np.flatnonzero(closed_classes(store.read_array(INDPTR), store.read_array(INDICES))[0] == 0)
 
 
 # ---- Laplacian eigenmaps -----------------------------------------------------------------------------
