@@ -5,10 +5,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.spatial import Delaunay, cKDTree
 
 from scalemani.aliases import F64
 from scalemani.report.drawing import (
     CATEGORIES,
+    COLOURS,
     GREY,
     NEGATIVE,
     POSITIVE,
@@ -36,6 +38,9 @@ LINEAR = 1e-3  # of the largest eigenvalue: within it the axis is linear
 CELLS = (230, 170)
 MOST_LABELS = 12
 SMALLEST_SHARE = 1e-6  # that has a place on a scale by powers of ten
+MOST_EIGENVALUES = 16  # of a kernel
+BANDS = 12  # of feature distance
+LONG = 12.0  # times how near points are to others: no side of a triangle of their map
 FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 
@@ -250,7 +255,7 @@ def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64
 def kernel_panels(view: Any) -> Figure:
     """Two lines of panels for each kernel of a :class:`scalemani.report.kernel_view.KernelView`.
 
-    Eigenvalues, distances of all pairs and of neighbours in the graph, and contours of feature distance from two points.
+    Eigenvalues, distances of all pairs and of neighbours in the graph, contours of feature distance from two points.
     """
     straight = "distance between rows of X"
     wide, lines = 3 if view.straight is None else 4, 2 * len(view.kernels)
@@ -270,19 +275,21 @@ def kernel_panels(view: Any) -> Figure:
                 axes.set(xlabel=name, ylabel=other)
                 said = "" if np.isnan(r) else f", correlation {r:.3f}"
                 axes.set_title(f"{'neighbours' if local else 'all pairs'}{said}", fontsize=9)
-            contour_panel(panels[-1], view.points, kernel.distances, view.centre if local else view.border)
-            panels[-1].set_title(f"{feature} from the cross", fontsize=9)
+            contour_panel(figure, panels[-1], view.points, kernel.distances, view.centre if local else view.border)
+            panels[-1].set_title(f"{kernel.name}: from the cross", fontsize=9)
     return figure
 
 
 def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> None:
     """Eigenvalues over the first, a line for each kernel; those that are not above 0 have no logarithm."""
-    for name, values in eigenvalues.items():
+    for name, every in eigenvalues.items():
+        values = every[:MOST_EIGENVALUES]
         axes.plot(np.arange(1, len(values) + 1), values / values[0], "o-", markersize=4, linewidth=1.2, label=name)
     if log:
         axes.set_yscale("log")
+        axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))
     else:
-        axes.set_ylim(bottom=min(0.0, *(values.min() / values[0] for values in eigenvalues.values())))
+        axes.axhline(0, color=GREY, linewidth=0.8)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="number", ylabel="eigenvalue / the first")
     axes.legend(fontsize=8)
@@ -300,17 +307,28 @@ def _cloud(axes: Any, x: F64, y: F64) -> None:
     powers_of_ten(axes.xaxis, axes.yaxis)
 
 
-def contour_panel(axes: Any, points: F64, distances: F64, start: int) -> None:
-    """Contours over the first two axes of the distances (m, m) from one of the points (m, p); with one axis a curve."""
-    flat, far = points[:, :2] - points[start, :2], distances[start]
-    if flat.shape[1] < 2 or len(flat) < 4 or np.linalg.matrix_rank(flat / (np.abs(flat).max(axis=0) + 1e-300)) < 2:
+def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start: int) -> None:
+    """Distances (m, m) from one of the points (m, p) as colours in even steps, and contours; with one axis a curve.
+
+    Triangles of the contours that are long beside how near points are to others are no part of the map.
+    """
+    far, size = distances[start], np.ptp(points, axis=0)[:2]
+    if points.shape[1] < 2 or len(points) < 4 or size.min() <= 1e-9 * size.max():
         axes.plot(points[:, 0], far, ".", ms=3, color=POSITIVE)
         axes.plot(points[start, 0], 0.0, "x", color=NEGATIVE, ms=8)
         axes.set(xlabel="axis 1", ylabel="distance")
         return
-    axes.plot(*points[:, :2].T, ".", ms=2, color=GREY)
-    axes.tricontour(*points[:, :2].T, far, levels=12, cmap="viridis", linewidths=1.1)
-    axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=8, markeredgewidth=2)
+    steps = np.linspace(0.0, float(far.max()), BANDS + 1)
+    colours = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLOURS)
+    flat = points[:, :2] / size
+    corners = Delaunay(flat).simplices
+    longest = np.linalg.norm(flat[corners] - flat[np.roll(corners, 1, axis=1)], axis=2).max(axis=1)
+    corners = corners[longest < LONG * np.median(cKDTree(flat).query(flat, 2)[0][:, 1])]
+    if len(corners):
+        axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
+    axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
+    axes.margins(0.05)
+    figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)
     axes.set(xlabel="axis 1", ylabel="axis 2")
     powers_of_ten(axes.xaxis, axes.yaxis)
 

@@ -28,9 +28,8 @@ from scalemani.steps.records import MethodRecord
 from scalemani.steps.weights import rows_in
 from scalemani.words import count, percent
 
-MOST_EIGENVALUES = 16  # from above, that are kept and drawn
 MOST_VIEWED, MOST_NONZEROS = 10_000, 5_000_000  # points, and of a factor, up to which a report has it for seconds
-SAMPLED = 200  # points of it
+SAMPLED, MOST_WHOLE = 200, 1000  # points of it, where there are more than so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class ViewedKernel:
     """A kernel among the points that were looked at.
 
     name: Such as "K(c)", "L+", "M+".
-    eigenvalues (at most 16,): From above. Where not all points were looked at, only those of the map's axes.
+    eigenvalues: From above: all n where all points were looked at, else the p of the map's axes.
     trace: n times the mean of K_ii over the points that were looked at.
     distances (m, m): In feature space: the root of K_ii + K_jj - 2 K_ij, 0 where rounding makes it negative.
     """
@@ -160,8 +159,8 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: int = 0) -> KernelV
         own = values[:, chosen]
         diagonal = own.diagonal()
         distances = np.sqrt(np.maximum(diagonal[:, None] + diagonal - own - own.T, 0.0))
-        found = _of_axes(values, Y, chosen) if m < n else np.linalg.eigvalsh((own + own.T) / 2)[::-1]
-        seen.append(ViewedKernel(name, found[:MOST_EIGENVALUES], n * float(diagonal[drawn].mean()), distances))
+        found = _of_axes(values, Y, chosen) if m < n else _all((own + own.T) / 2)
+        seen.append(ViewedKernel(name, found, n * float(diagonal[drawn].mean()), distances))
     points, near = Y[chosen], graph[chosen][:, chosen].tocoo().coords
     straight = None
     if run.data.fields.kind == "features":
@@ -202,26 +201,32 @@ def _of_axes(values: F64, Y: F64, chosen: I64) -> F64:
     return np.asarray(np.sort(found)[::-1])
 
 
+def _all(K: F64) -> F64:
+    """All eigenvalues of K, from above."""
+    return np.asarray(np.linalg.eigvalsh(K)[::-1])
+
+
 def kernel_sections(run: Run) -> list[Section]:
     """The section of the page, where the kernel takes but seconds; none where there is no kernel."""
     nonzeros = run.spectrum.get("factor_nonzeros") or 0
     if not run.method.kernels(run.store) or (run.vertex >= 0).sum() > MOST_VIEWED or nonzeros > MOST_NONZEROS:
         return []
     try:
-        view = kernel_view(run, SAMPLED)
+        view = kernel_view(run, SAMPLED if (run.vertex >= 0).sum() > MOST_WHOLE else MOST_WHOLE)
     except ScalemaniError:  # of landmarks, of a diffusion, of distances that are gone
         return []
     kernel, all_ = view.kernels[0], len(view.rows) == view.n
     shown = percent(float(kernel.eigenvalues[: view.points.shape[1]].sum()) / kernel.trace)
+    whole, feature = ("", "all") if all_ else ("about ", "sampled"), kernel.distances
+    near, every = (f"{view.correlation(feature, view.embedded, local=local):.3f}" for local in (True, False))
     words = [
-        f"The axes are those of kernel PCA with {kernel.name}, and have {'' if all_ else 'about '}{shown} of its trace. "
-        f"The distances of {'all' if all_ else 'sampled'} points in the kernel's feature space are correlated with those on "
-        f"the map by {view.correlation(kernel.distances, view.embedded):.3f}, and among neighbours in the graph by "
-        f"{view.correlation(kernel.distances, view.embedded, local=True):.3f}."
+        f"The axes are those of kernel PCA with {kernel.name}, and have {whole[0]}{shown} of its trace. Distances of "
+        f"{whole[1]} points in the kernel's feature space and those on the map are correlated by {every}, and among "
+        f"neighbours in the graph by {near}."
     ]
     caption = (
-        f"Of {count(len(view.rows), 'point')}: eigenvalues; distances of pairs, above of all and below of neighbours in "
-        "the graph; contours of feature distance from the cross, which is at an end of axis 1 above and in the middle "
+        f"Of {count(len(view.rows), 'point')}: eigenvalues; distances of pairs, above of all and below of neighbours "
+        "in the graph; feature distance from the cross, which is at an end of axis 1 above and in the middle "
         "below. Even ellipses say that feature distance is distance on the map."
     )
     alt = "Eigenvalues of the kernel, distances in its feature space against those on the map, and their contours."
