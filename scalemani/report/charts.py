@@ -26,7 +26,15 @@ from scalemani.report.drawing import (
 
 __all__ = [
     *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "pairs_chart"),
-    *("contour_panel", "kernel_panels", "residual_chart", "scan_panels", "share_chart", "spectrum_panel"),
+    *(
+        "cloud_panel",
+        "contour_panel",
+        "kernel_panels",
+        "residual_chart",
+        "scan_panels",
+        "share_chart",
+        "spectrum_panel",
+    ),
 ]
 
 Pairs = tuple[F64, F64]
@@ -271,7 +279,7 @@ def kernel_panels(view: Any) -> Figure:
             spectrum_panel(panels[0], {kernel.name: kernel.eigenvalues}, log=local)
             for axes, (x, name, y, other) in zip(panels[1:], clouds, strict=False):
                 r = view.correlation(x, y, local=local)
-                _cloud(axes, view.pairs(x, local=local), view.pairs(y, local=local))
+                cloud_panel(axes, view.pairs(x, local=local), view.pairs(y, local=local))
                 axes.set(xlabel=name, ylabel=other)
                 said = "" if np.isnan(r) else f", correlation {r:.3f}"
                 axes.set_title(f"{'neighbours' if local else 'all pairs'}{said}", fontsize=9)
@@ -295,7 +303,7 @@ def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> N
     axes.legend(fontsize=8)
 
 
-def _cloud(axes: Any, x: F64, y: F64) -> None:
+def cloud_panel(axes: Any, x: F64, y: F64) -> None:
     """Pairs of numbers from 0, as dots or as counts."""
     right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (x, y))
     if x.size <= MOST_DOTTED_PAIRS:
