@@ -204,7 +204,7 @@ def stability(grown: dict[str, tuple[Any, Any]], sizes: list[int], *, full: bool
             axes: Any = figure.add_subplot(2, len(grown), len(grown) * line + at + 1)
             axes.plot(sizes, shown, linewidth=1)
             axes.set_title(f"{name}: {what}", fontsize=9)
-            axes.set_xlabel("points")
+            axes.set(xlabel="points", ylim=(min(1.1 * shown.min(), 0.0), max(1.1 * shown.max(), 0.0)))
     heads = ["kernel", "as they are", "n K / trace", "second half of n"]
     said = f"Spread of {COEFFICIENTS} coefficients over their mean, {sizes[0]:,} to {sizes[-1]:,} points"
     return "\n".join([said + (" (dense reference)" if full else ""), *aligned(heads, rows)]), figure

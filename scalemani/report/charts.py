@@ -335,9 +335,9 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
     if len(corners):
         axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
     axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
-    axes.margins(0.05)
     figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)
-    axes.set(xlabel="axis 1", ylabel="axis 2")
+    (left, low), (right, high) = points[:, :2].min(axis=0) - size / 20, points[:, :2].max(axis=0) + size / 20
+    axes.set(xlabel="axis 1", ylabel="axis 2", xlim=(left, right), ylim=(low, high))
     powers_of_ten(axes.xaxis, axes.yaxis)
 
 

@@ -22,6 +22,7 @@ from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
 from scalemani.methods.words import Chart, Section
 from scalemani.model import Run
+from scalemani.parameters import Parameters
 from scalemani.report.charts import kernel_panels
 from scalemani.report.drawing import Figure, png
 from scalemani.steps.records import MethodRecord
@@ -105,7 +106,7 @@ class KernelView:
         return figure
 
 
-def kernel_view(model: Any, n_rows: int = 500, random_state: int = 0) -> KernelView:
+def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelView:
     """Look at a fitted model as kernel PCA of its method's kernel.
 
     Kernels are those of `model.kernel` and, of LLE, M+ with M = (I - W)'(I - W), in the square of the map's unit where
@@ -119,7 +120,7 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: int = 0) -> KernelV
     n_rows : int, default 500
         Points to look at, 3 or more; a fit of no more has all of them looked at, and all eigenpairs are found. Else
         half are drawn at random, and with each one of its neighbours in the graph. L+ and M+ take a solve a point.
-    random_state : int, default 0
+    random_state : int, NumPy generator or None, default 0
         Draws them.
 
     Returns
@@ -136,9 +137,11 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: int = 0) -> KernelV
     """
     run = model if isinstance(model, Run) else getattr(model, "_run", None)
     if not isinstance(run, Run):
-        raise ScalemaniError(f"kernel_view takes a fitted model of scalemani; {type(model).__name__} is none")
+        what = "not fitted" if hasattr(model, "fit") else "none"
+        raise ScalemaniError(f"kernel_view takes a fitted model of scalemani; {type(model).__name__} is {what}")
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 3:
         raise ScalemaniError(f"n_rows={n_rows!r}: a whole number of points to look at, 3 or more, is allowed")
+    seed = Parameters(random_state=random_state).seeded(None).random_state
     kernels = run.method.kernels(run.store)
     if not kernels:
         name = run.store.needed(MethodRecord).name
@@ -151,7 +154,7 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: int = 0) -> KernelV
             f"is {free:,}: give a smaller n_rows"
         )
     graph = csr_array((n, n)) if run.data.given else shared_graph(run.store.path, run.store.identity)
-    chosen, drawn = _chosen(graph, m, np.random.default_rng(random_state))
+    chosen, drawn = _chosen(graph, m, np.random.default_rng(seed))
     Y = run.embedding()[row_of]
     seen = []
     for name, maker in list(kernels.items())[: None if m == n else 1]:

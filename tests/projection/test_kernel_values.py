@@ -227,8 +227,9 @@ def refusals(stores):
     yield lambda out: landmarks.kernel(), ScalemaniError, "fit without landmarks"
     yield lambda out: landmarks.kernel_to(out, T), ScalemaniError, "fit without landmarks"
     yield lambda out: given.kernel_to(out), ScalemaniError, "D was given and is not kept"
-    for other in (LLE(n_neighbors=8), IsometricProjection(n_neighbors=8)):
-        yield other.fit(X)._run.kernel_to, ScalemaniError, "gives no kernel"
+    other = LLE(n_neighbors=8).fit(X)
+    yield lambda out: other.kernel_to(out, T), ScalemaniError, "lle gives no kernel values of new rows"
+    yield IsometricProjection(n_neighbors=8).fit(X)._run.kernel_to, ScalemaniError, "gives no kernel"
     for parameters in ({"normalized": True}, {"alpha": 1.0}, {"landmarks": 40}):
         other = LaplacianEigenmaps(n_neighbors=8, **parameters).fit(X)
         yield other.kernel_to, ScalemaniError, "without normalized, alpha and landmarks"
