@@ -20,6 +20,7 @@ class Method:
     kernel: The functions (store, form) that make what gives kernel values of new rows with all training rows (None
         where these are not known), and of training rows by their numbers
         (:mod:`scalemani.projection.kernel_values`), as "module:name"; None of a method without a kernel between rows.
+    kernel_name: What that kernel is called.
     words: What is said of a fitted model, on the terminal and the page.
     parameters: The class of what a fit works with; one with more fields is derived from it.
     takes_labels: Whether y, where it is given, holds labels, and edges are made within classes alone.

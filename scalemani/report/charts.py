@@ -295,6 +295,7 @@ def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> N
         axes.plot(np.arange(1, len(values) + 1), values / values[0], "o-", markersize=4, linewidth=1.2, label=name)
     if log:
         axes.set_yscale("log")
+        axes.minorticks_off()  # they take longer than all else
         axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))
     else:
         axes.axhline(0, color=GREY, linewidth=0.8)

@@ -7,7 +7,7 @@ hundred points at a time: no K of n points is made unless all are looked at.
 Source: Ham, Lee, Mika and Schölkopf, "A kernel view of the dimensionality reduction of manifolds" (ICML 2004).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class ViewedKernel:
 
     name: Such as "K(c)", "L+", "M+".
     eigenvalues: From above: all n where all points were looked at, else the p of the map's axes.
-    trace: n times the mean of K_ii over the points that were looked at.
+    trace: Where not all points were looked at, an estimate by the axes' share in K_ii of those that were drawn.
     distances (m, m): In feature space: the root of K_ii + K_jj - 2 K_ij, 0 where rounding makes it negative.
     """
 
@@ -162,8 +162,11 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelV
         own = values[:, chosen]
         diagonal = own.diagonal()
         distances = np.sqrt(np.maximum(diagonal[:, None] + diagonal - own - own.T, 0.0))
-        found = _of_axes(values, Y, chosen) if m < n else _all((own + own.T) / 2)
-        seen.append(ViewedKernel(name, found, n * float(diagonal[drawn].mean()), distances))
+        if m < n:
+            found, trace = _of_axes(values, Y, chosen, drawn)
+        else:
+            found, trace = np.asarray(np.linalg.eigvalsh((own + own.T) / 2)[::-1]), float(diagonal.sum())
+        seen.append(ViewedKernel(name, found, trace, distances))
     points, near = Y[chosen], graph[chosen][:, chosen].tocoo().coords
     straight = None
     if run.data.fields.kind == "features":
@@ -196,17 +199,18 @@ def _chosen(graph: Any, m: int, rng: np.random.Generator) -> tuple[I64, NDArray[
     return chosen, np.isin(chosen, drawn)
 
 
-def _of_axes(values: F64, Y: F64, chosen: I64) -> F64:
-    """Eigenvalues of K by the axes Y (n, p), multiples of its eigenvectors, and rows of it (m, n), from above."""
+def _of_axes(values: F64, Y: F64, chosen: I64, drawn: NDArray[np.bool_]) -> tuple[F64, float]:
+    """Eigenvalues of K by the axes Y (n, p), multiples of its eigenvectors, and rows of it (m, n); and its trace.
+
+    The share of the axes in K_ii of the points that were drawn stands for theirs in the trace.
+    """
     V = Y[:, np.abs(Y).max(axis=0) > 0]
+    V = V / np.linalg.norm(V, axis=0)
     here = V[chosen]
     found = (blas.product(values, V) * here).sum(axis=0) / (here**2).sum(axis=0)
-    return np.asarray(np.sort(found)[::-1])
-
-
-def _all(K: F64) -> F64:
-    """All eigenvalues of K, from above."""
-    return np.asarray(np.linalg.eigvalsh(K)[::-1])
+    of_axes = float((here[drawn] ** 2 * found).sum())
+    trace = float(found.sum()) * float(values[drawn, chosen[drawn]].sum()) / of_axes
+    return np.asarray(np.sort(found)[::-1]), trace
 
 
 def kernel_sections(run: Run) -> list[Section]:
@@ -218,6 +222,7 @@ def kernel_sections(run: Run) -> list[Section]:
         view = kernel_view(run, SAMPLED if (run.vertex >= 0).sum() > MOST_WHOLE else MOST_WHOLE)
     except ScalemaniError:  # of landmarks, of a diffusion, of distances that are gone
         return []
+    view = replace(view, straight=None, kernels=view.kernels[:1])  # the page has these distances and one kernel
     kernel, all_ = view.kernels[0], len(view.rows) == view.n
     shown = percent(float(kernel.eigenvalues[: view.points.shape[1]].sum()) / kernel.trace)
     whole, feature = ("", "all") if all_ else ("about ", "sampled"), kernel.distances
