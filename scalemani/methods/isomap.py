@@ -1,7 +1,7 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from scalemani.embedding.isometric import panels
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
-from scalemani.kernel.start import centred_kernel
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
 from scalemani.parameters import Parameters
@@ -102,6 +101,17 @@ def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
     return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
 
 
+def uncorrected_kernel(store: RunStore, form: str) -> TrainingRows:
+    """What gives rows of K2 of training rows, with means of squared distances from all rows of D."""
+    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
+    _check_rows(store)
+    every, n = np.arange(len(embedding.vectors)), len(embedding.vectors)
+    means = [np.square(_rows(store, every[here]), dtype=np.float64).mean(axis=1) for here in panels(n, n)]
+    plain = replace(embedding, constant=0.0, nugget=0.0, flipped=False, means=np.concatenate(means))
+    kernel = GeodesicKernel(plain)
+    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+
+
 def _of_all_rows(store: RunStore) -> Embedding:
     """The model of a finished run on all points.
 
@@ -139,22 +149,7 @@ def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F
             f"the kernel of correction='flip' takes all {n:,} eigenpairs, with {6 * 8 * n * n:,} bytes, and half of "
             f"the free memory is {free:,}: fit with correction='cailliez' or 'lingoes'"
         )
-    kernel = GeodesicKernel(embedding)
-    whole = _all_rows(n, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
-    return by_eigenvalues(whole, function, embedding.tolerance)
-
-
-def _all_rows(n: int, rows: Callable[[I64], Any]) -> F64:
-    """A matrix (n, n), some rows at a time."""
-    whole, every = np.empty((n, n)), np.arange(n)
+    kernel, whole, every = GeodesicKernel(embedding), np.empty((n, n)), np.arange(n)
     for here in panels(n, n):
-        whole[here] = rows(every[here])
-    return whole
-
-
-def uncorrected_kernel(store: RunStore, form: str) -> TrainingRows:
-    """What gives rows of K2 = -1/2 J (D∘D) J of training rows. All of it is made: its means are not kept."""
-    embedding, vertex = _of_all_rows(store), store.read_array("vertex")
-    _check_rows(store)
-    whole = _all_rows(len(embedding.vectors), lambda vertices: (_rows(store, vertices) * embedding.scale) ** 2.0)
-    return TrainingRows(vertex, centred_kernel(whole).__getitem__)
+        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
+    return by_eigenvalues(whole, function, embedding.tolerance)

@@ -227,20 +227,15 @@ def pairs_chart(across: F64, up: F64, name: str, other: str) -> Figure:
 
 
 def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: float) -> None:
-    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (geodesic, embedded))
-    if geodesic.size <= MOST_DOTTED_PAIRS:
-        axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
-    else:
-        counts, _, _ = np.histogram2d(geodesic, embedded, bins=CELLS, range=((0, right), (0, top)))
-        count_bar(figure, axes, paint_counts(axes, counts.T, (0, right, 0, top)), "pairs")
+    if (image := cloud_panel(axes, geodesic, embedded)) is not None:
+        count_bar(figure, axes, image, "pairs")
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     line = np.array([0.0, right])
     axes.plot(line, line, color="black", linewidth=1, label="equal")
     if 0 < constant < top:
         axes.plot(line, line + constant, color=NEGATIVE, linewidth=1, linestyle="--", label="equal, with the constant")
     across, up = _medians(geodesic, embedded)
     axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
-    axes.set(xlim=(0, right), ylim=(0, top))
-    powers_of_ten(axes.xaxis, axes.yaxis)
     # Where the pairs are not: they bend to one side of the diagonal.
     bent_up = across.size and up.mean() / top > across.mean() / right
     axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
@@ -265,24 +260,22 @@ def kernel_panels(view: Any) -> Figure:
 
     Eigenvalues, distances of all pairs and of neighbours in the graph, contours of feature distance from two points.
     """
-    straight = "distance between rows of X"
     wide, lines = 3 if view.straight is None else 4, 2 * len(view.kernels)
     figure = new_figure(3.7 * wide, 3.1 * lines)
     for at, kernel in enumerate(view.kernels):
         feature = f"feature distance of {kernel.name}"
-        clouds = [(view.embedded, "distance on the map", kernel.distances, feature)]
-        if view.straight is not None:
-            first = (kernel.distances, feature) if at else (view.embedded, "distance on the map")
-            clouds.insert(0, (view.straight, straight, *first))
+        mapped = view.embedded, "distance on the map"
+        clouds = [(*mapped, kernel.distances, feature)]
+        if view.straight is not None:  # of a further kernel not the same map again
+            clouds.append((view.straight, "distance between rows of X", *(mapped if at == 0 else clouds[0][2:])))
         for local in (False, True):
             panels = [figure.add_subplot(lines, wide, wide * (2 * at + local) + one + 1) for one in range(wide)]
             spectrum_panel(panels[0], {kernel.name: kernel.eigenvalues}, log=local)
-            for axes, (x, name, y, other) in zip(panels[1:], clouds, strict=False):
-                r = view.correlation(x, y, local=local)
+            for axes, (x, name, y, other) in zip(panels[1:-1], clouds, strict=True):
                 cloud_panel(axes, view.pairs(x, local=local), view.pairs(y, local=local))
+                of = f"{'neighbours' if local else 'all pairs'}, correlation {view.correlation(x, y, local=local):.3f}"
                 axes.set(xlabel=name, ylabel=other)
-                said = "" if np.isnan(r) else f", correlation {r:.3f}"
-                axes.set_title(f"{'neighbours' if local else 'all pairs'}{said}", fontsize=9)
+                axes.set_title(of, fontsize=9)
             contour_panel(figure, panels[-1], view.points, kernel.distances, view.centre if local else view.border)
             panels[-1].set_title(f"{kernel.name}: from the cross", fontsize=9)
     return figure
@@ -304,16 +297,16 @@ def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> N
     axes.legend(fontsize=8)
 
 
-def cloud_panel(axes: Any, x: F64, y: F64) -> None:
-    """Pairs of numbers from 0, as dots or as counts."""
+def cloud_panel(axes: Any, x: F64, y: F64) -> Any:
+    """Pairs of numbers from 0, as dots or as an image of counts, which is returned."""
     right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (x, y))
-    if x.size <= MOST_DOTTED_PAIRS:
-        axes.plot(x, y, ".", ms=3, color=POSITIVE, alpha=0.5, markeredgewidth=0)
-    else:
-        counts, _, _ = np.histogram2d(x, y, bins=CELLS, range=((0, right), (0, top)))
-        paint_counts(axes, counts.T, (0, right, 0, top))
     axes.set(xlim=(0, right), ylim=(0, top))
     powers_of_ten(axes.xaxis, axes.yaxis)
+    if x.size <= MOST_DOTTED_PAIRS:
+        axes.plot(x, y, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
+        return None
+    counts, _, _ = np.histogram2d(x, y, bins=CELLS, range=((0, right), (0, top)))
+    return paint_counts(axes, counts.T, (0, right, 0, top))
 
 
 def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64, I64
@@ -26,7 +26,7 @@ from scalemani.parameters import Parameters
 from scalemani.report.charts import kernel_panels
 from scalemani.report.drawing import Figure, png
 from scalemani.steps.records import MethodRecord
-from scalemani.steps.weights import rows_in
+from scalemani.steps.weights import dense, rows_in
 from scalemani.words import count, percent
 
 MOST_VIEWED, MOST_NONZEROS = 10_000, 5_000_000  # points, and of a factor, up to which a report has it for seconds
@@ -79,14 +79,7 @@ class KernelView:
     n: int
 
     def correlation(self, one: F64, other: F64, *, local: bool = False) -> float:
-        """Of two kinds of distances (m, m) over all pairs, or over neighbours in the graph; NaN of too few or equal.
-
-        >>> from scalemani import Isomap
-        >>> model = Isomap(n_neighbors=3, n_components=1).fit([[float(i)] for i in range(20)])
-        >>> view = kernel_view(model)
-        >>> round(view.correlation(view.embedded, view.kernels[0].distances), 6)
-        1.0
-        """
+        """Of two kinds of distances (m, m) over all pairs, or over neighbours in the graph; NaN of too few or equal."""
         x, y = self.pairs(one, local=local), self.pairs(other, local=local)
         if len(x) < 2 or min(np.ptp(x) / max(x.max(), 1e-300), np.ptp(y) / max(y.max(), 1e-300)) < 1e-12:
             return float("nan")
@@ -109,31 +102,16 @@ class KernelView:
 def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelView:
     """Look at a fitted model as kernel PCA of its method's kernel.
 
-    Kernels are those of `model.kernel` and, of LLE, M+ with M = (I - W)'(I - W), in the square of the map's unit where
-    the map has one. Where all points are looked at there is beside it K2 without the correction (kernel Isomap), or the
-    largest eigenvalue less M (LLE).
+    That is the one of `model.kernel`, and of LLE M+, M = (I - W)'(I - W). Where all points are looked at there is
+    beside it K2 without the correction (kernel Isomap), or the largest eigenvalue of M less M (LLE).
 
-    Parameters
-    ----------
-    model : fitted Isomap, KernelIsomap, LaplacianEigenmaps or LLE
-        Not by landmarks.
-    n_rows : int, default 500
-        Points to look at, 3 or more; a fit of no more has all of them looked at, and all eigenpairs are found. Else
-        half are drawn at random, and with each one of its neighbours in the graph. L+ and M+ take a solve a point.
-    random_state : int, NumPy generator or None, default 0
-        Draws them.
-
-    Returns
-    -------
-    KernelView
-        Arrays, and `draw`.
-
-    Raises
-    ------
-    ScalemaniError
-        The model is not fitted, or has no kernel between its rows.
-    DoesNotFitError
-        The rows of the kernel don't fit in memory: give a smaller n_rows.
+    model: A fitted Isomap, KernelIsomap, LaplacianEigenmaps or LLE, not by landmarks.
+    n_rows: Points to look at, 3 or more; of a fit of no more all of them, and all eigenvalues are found. Else half are
+        drawn at random, and with each one of its neighbours in the graph. L+ and M+ take a solve a point.
+    random_state: Draws them: an integer, a NumPy generator or None.
+    -> Arrays, and `draw`.
+    Raises ScalemaniError: The model is not fitted, or has no kernel between its rows. DoesNotFitError: Rows of the
+        kernel don't fit in memory.
     """
     run = model if isinstance(model, Run) else getattr(model, "_run", None)
     if not isinstance(run, Run):
@@ -168,16 +146,13 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelV
             found, trace = np.asarray(np.linalg.eigvalsh((own + own.T) / 2)[::-1]), float(diagonal.sum())
         seen.append(ViewedKernel(name, found, trace, distances))
     points, near = Y[chosen], graph[chosen][:, chosen].tocoo().coords
-    straight = None
-    if run.data.fields.kind == "features":
-        rows = rows_in(run.store)[run.store.read_array("order")[chosen]]
-        rows = rows.toarray() if issparse(rows) else rows
-        straight = cdist(rows, rows)
+    featured = run.data.fields.kind == "features"
+    X = dense(rows_in(run.store)[run.store.read_array("order")[chosen]]) if featured else None
     return KernelView(
         rows=row_of[chosen],
         points=points,
         embedded=cdist(points, points),
-        straight=straight,
+        straight=None if X is None else cdist(X, X),
         near=np.stack(near, axis=1)[near[0] < near[1]],
         border=int(points[:, 0].argmin()),
         centre=int(np.linalg.norm(points - np.median(points, axis=0), axis=1).argmin()),
@@ -223,14 +198,13 @@ def kernel_sections(run: Run) -> list[Section]:
     except ScalemaniError:  # of landmarks, of a diffusion, of distances that are gone
         return []
     view = replace(view, straight=None, kernels=view.kernels[:1])  # the page has these distances and one kernel
-    kernel, all_ = view.kernels[0], len(view.rows) == view.n
-    shown = percent(float(kernel.eigenvalues[: view.points.shape[1]].sum()) / kernel.trace)
-    whole, feature = ("", "all") if all_ else ("about ", "sampled"), kernel.distances
-    near, every = (f"{view.correlation(feature, view.embedded, local=local):.3f}" for local in (True, False))
+    kernel, whole = view.kernels[0], len(view.rows) == view.n
+    far, near = (view.correlation(kernel.distances, view.embedded, local=local) for local in (False, True))
     words = [
-        f"The axes are those of kernel PCA with {kernel.name}, and have {whole[0]}{shown} of its trace. Distances of "
-        f"{whole[1]} points in the kernel's feature space and those on the map are correlated by {every}, and among "
-        f"neighbours in the graph by {near}."
+        f"The axes are those of kernel PCA with {kernel.name}, and have {'' if whole else 'about '}"
+        f"{percent(float(kernel.shares[: view.points.shape[1]].sum()))} of its trace. Distances of "
+        f"{'all' if whole else 'sampled'} points in the kernel's feature space and those on the map are correlated by "
+        f"{far:.3f}{'' if np.isnan(near) else f', and among neighbours in the graph by {near:.3f}'}."
     ]
     caption = (
         f"Of {count(len(view.rows), 'point')}: eigenvalues; distances of pairs, above of all and below of neighbours "
