@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 37_782  # raised by kernel_view: a method as kernel PCA, its pictures and its section of the page
+MOST_LINES_IN_ALL = 37_789  # raised by kernel_view: a method as kernel PCA, its pictures and its section of the page
 
 
 def test_the_package_does_not_grow():

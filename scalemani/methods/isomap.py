@@ -53,8 +53,7 @@ class IsomapMethod(Method):
 
     def kernels(self, store: RunStore) -> Mapping[str, str]:
         """That of the correction, and the one without."""
-        asked = store.needed(FitRecord).fields["correction"]
-        (own,) = super().kernels(store).values()
+        asked, own = store.needed(FitRecord).fields["correction"], "scalemani.methods.isomap:kernel_by_the_graph"
         if asked is None:
             return {"K2": own}
         return {KERNELS.get(asked, "K(c)"): own, "K2": "scalemani.methods.isomap:uncorrected_kernel"}
@@ -90,26 +89,30 @@ def kernel_of_new_rows(store: RunStore, form: str) -> Projector:
     return Projector(store, trained(store), placer)
 
 
-def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
+def kernel_of_training_rows(store: RunStore, form: str, *, stored: bool = True) -> TrainingRows:
     """What gives values of K of training rows with all of them, from D, or from the graph where D is gone."""
     embedding, vertex = _of_all_rows(store), store.read_array("vertex")
     if embedding.flipped:
-        whole = _by_eigenvalues(store, embedding, np.abs)
+        whole = _by_eigenvalues(store, embedding, np.abs, stored=stored)
         return TrainingRows(vertex, lambda vertices: whole[vertices])
     _check_rows(store)
     kernel = GeodesicKernel(embedding)
-    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices, stored), vertices))
+
+
+def kernel_by_the_graph(store: RunStore, form: str) -> TrainingRows:
+    """The same from the graph, unless D was given: less work for scattered rows than a read of D."""
+    return kernel_of_training_rows(store, form, stored=False)
 
 
 def uncorrected_kernel(store: RunStore, form: str) -> TrainingRows:
-    """What gives rows of K2 of training rows, with means of squared distances from all rows of D."""
+    """The same of K2, with means of squared distances from all rows."""
     embedding, vertex = _of_all_rows(store), store.read_array("vertex")
     _check_rows(store)
-    every, n = np.arange(len(embedding.vectors)), len(embedding.vectors)
-    means = [np.square(_rows(store, every[here]), dtype=np.float64).mean(axis=1) for here in panels(n, n)]
+    n, every = len(embedding.vectors), np.arange(len(embedding.vectors))
+    means = [np.square(_rows(store, every[here], False), dtype=np.float64).mean(axis=1) for here in panels(n, n)]
     plain = replace(embedding, constant=0.0, nugget=0.0, flipped=False, means=np.concatenate(means))
-    kernel = GeodesicKernel(plain)
-    return TrainingRows(vertex, lambda vertices: kernel.rows(_rows(store, vertices), vertices))
+    return TrainingRows(vertex, lambda vertices: GeodesicKernel(plain).rows(_rows(store, vertices, False), vertices))
 
 
 def _of_all_rows(store: RunStore) -> Embedding:
@@ -131,13 +134,15 @@ def _check_rows(store: RunStore) -> None:
         raise ScalemaniError(NOT_KEPT)
 
 
-def _rows(store: RunStore, vertices: I64) -> F32:
-    """Rows of D (l, n)."""
-    found = TileDistances().rows(store, vertices)
+def _rows(store: RunStore, vertices: I64, stored: bool) -> F32:
+    """Rows of D (l, n); from the store if they are `stored` there, or were given."""
+    found = TileDistances().rows(store, vertices) if stored or store.needed(DataRecord).given else None
     return geodesic_rows(shared_paths(store.path, store.identity), vertices) if found is None else found
 
 
-def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F64], F64]) -> F64:
+def _by_eigenvalues(
+    store: RunStore, embedding: Embedding, function: Callable[[F64], F64], *, stored: bool = True
+) -> F64:
     """A function of K's eigenvalues, as a matrix (n, n), from all eigenpairs.
 
     Raises DoesNotFitError: If they don't fit in memory.
@@ -151,5 +156,5 @@ def _by_eigenvalues(store: RunStore, embedding: Embedding, function: Callable[[F
         )
     kernel, whole, every = GeodesicKernel(embedding), np.empty((n, n)), np.arange(n)
     for here in panels(n, n):
-        whole[here] = kernel.rows(_rows(store, every[here]), every[here])
+        whole[here] = kernel.rows(_rows(store, every[here], stored), every[here])
     return by_eigenvalues(whole, function, embedding.tolerance)

@@ -323,10 +323,10 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
     steps = np.linspace(0.0, float(far.max()), BANDS + 1)
     colours = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLOURS)
     flat = points[:, :2] / size
-    corners = Delaunay(flat).simplices
+    corners = Delaunay(flat, qhull_options="QJ Pp").simplices  # of points on a line, too
     longest = np.linalg.norm(flat[corners] - flat[np.roll(corners, 1, axis=1)], axis=2).max(axis=1)
     corners = corners[longest < LONG * np.median(cKDTree(flat).query(flat, 2)[0][:, 1])]
-    if len(corners):
+    if len(corners) and steps[1] > 0:
         axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
     axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
     figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)

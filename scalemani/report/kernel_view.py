@@ -167,7 +167,7 @@ def _chosen(graph: Any, m: int, rng: np.random.Generator) -> tuple[I64, NDArray[
     if m == n:
         return np.arange(n), np.ones(n, bool)
     drawn = rng.choice(n, (m + 1) // 2 if graph.nnz else m, replace=False)
-    begin, degree = graph.indptr[drawn], np.diff(graph.indptr)[drawn]
+    begin, degree = graph.indptr[drawn[: m // 2]], np.diff(graph.indptr)[drawn[: m // 2]]
     some = degree > 0
     beside = graph.indices[begin[some] + rng.integers(degree[some])].astype(np.int64)
     chosen = np.union1d(drawn, beside)
@@ -184,17 +184,19 @@ def _of_axes(values: F64, Y: F64, chosen: I64, drawn: NDArray[np.bool_]) -> tupl
     here = V[chosen]
     found = (blas.product(values, V) * here).sum(axis=0) / (here**2).sum(axis=0)
     of_axes = float((here[drawn] ** 2 * found).sum())
-    trace = float(found.sum()) * float(values[drawn, chosen[drawn]].sum()) / of_axes
+    diagonal = values[drawn, chosen[drawn]]
+    trace = float(found.sum() * diagonal.sum()) / of_axes if of_axes > 0 else len(Y) * float(diagonal.mean())
     return np.asarray(np.sort(found)[::-1]), trace
 
 
 def kernel_sections(run: Run) -> list[Section]:
     """The section of the page, where the kernel takes but seconds; none where there is no kernel."""
-    nonzeros = run.spectrum.get("factor_nonzeros") or 0
-    if not run.method.kernels(run.store) or (run.vertex >= 0).sum() > MOST_VIEWED or nonzeros > MOST_NONZEROS:
+    n, spectrum = int((run.vertex >= 0).sum()), run.spectrum
+    most = MOST_WHOLE if spectrum.get("correction") == "flip" else MOST_VIEWED  # flip takes all eigenpairs
+    if not run.method.kernels(run.store) or n > most or (spectrum.get("factor_nonzeros") or 0) > MOST_NONZEROS:
         return []
     try:
-        view = kernel_view(run, SAMPLED if (run.vertex >= 0).sum() > MOST_WHOLE else MOST_WHOLE)
+        view = kernel_view(run, SAMPLED if n > MOST_WHOLE else MOST_WHOLE)
     except ScalemaniError:  # of landmarks, of a diffusion, of distances that are gone
         return []
     view = replace(view, straight=None, kernels=view.kernels[:1])  # the page has these distances and one kernel
