@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 from data import ring, roll, two
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from scalemani import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, kernel_view
 from scalemani.cluster import machine
@@ -77,12 +77,12 @@ def test_lle_has_the_pseudo_inverse_between_training_rows_and_the_shifted_matrix
 def test_a_view_has_the_eigenvalues_of_the_kernel_and_of_fewer_rows_those_of_the_axes(make):
     model = make().fit(X)
     K = model.kernel()
-    view, some = kernel_view(model), kernel_view(model, 61)
+    view, some = kernel_view(model), kernel_view(model, 61, random_state=2)
     (first, *_), values = view.kernels, np.linalg.eigvalsh(K)[::-1]
     near(first.eigenvalues, values)
     assert first.trace == pytest.approx(np.trace(K))
     np.testing.assert_allclose(some.kernels[0].eigenvalues, values[:3], rtol=1e-4)
-    assert some.kernels[0].trace == pytest.approx(np.trace(K), rel=0.05)
+    assert some.kernels[0].trace == pytest.approx(np.trace(K), rel=0.07)
     assert len(some.kernels) == 1
     assert len(some.rows) <= 61
     for one in (view, some):
@@ -107,8 +107,19 @@ def test_feature_distances_have_their_closed_forms():
     assert [kernel.name for kernel in view.kernels] == ["K(c)", "K2"]
     near(with_constant, (D + model.additive_constant_) * (1 - np.eye(240)))
     near(without, D, 1e-5)
-    model = Isomap(8, 2).fit(X)
-    assert [kernel.name for kernel in kernel_view(model).kernels] == ["K2"]
+    assert view.correlation(view.embedded, view.straight) == pytest.approx(
+        np.corrcoef(pdist(model.embedding_), pdist(X))[0, 1]
+    )
+    view = kernel_view(Isomap(8, 2).fit(X))
+    (kernel,) = view.kernels
+    assert kernel.name == "K2"  # where edges are as long as their straight lines
+    near(view.pairs(kernel.distances, local=True), view.pairs(view.straight, local=True), 1e-5)
+    assert (
+        view.correlation(kernel.distances, view.straight, local=True)
+        > 0.999
+        > 0.9
+        > (view.correlation(kernel.distances, view.straight))
+    )
 
 
 def test_rows_that_are_not_looked_at_are_not_asked_of_the_kernel(monkeypatch):
