@@ -207,7 +207,7 @@ def stability(grown: dict[str, tuple[Any, Any]], sizes: list[int], *, full: bool
             axes.set(xlabel="points", ylim=(min(1.1 * shown.min(), 0.0), max(1.1 * shown.max(), 0.0)))
     heads = ["kernel", "as they are", "n K / trace", "second half of n"]
     said = f"Spread of {COEFFICIENTS} coefficients over their mean, {sizes[0]:,} to {sizes[-1]:,} points"
-    return "\n".join([said + (" (dense reference)" if full else ""), *aligned(heads, rows)]), figure
+    return "\n".join([said + (" (reference, of other coefficients)" if full else ""), *aligned(heads, rows)]), figure
 
 
 # ---- all ---------------------------------------------------------------------------------------------
