@@ -33,6 +33,7 @@ __all__ = [
     "LaplacianEigenmaps",
     "StressIsomap",
     "choose_kernel",
+    "kernel_view",
     "load",
     "scan",
 ]
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         load,
     )
     from scalemani.planning.scan import scan
+    from scalemani.report.kernel_view import kernel_view
 
 
 def __getattr__(name: str) -> Any:
@@ -57,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from scalemani.planning.scan import scan
 
         return scan
+    if name == "kernel_view":
+        from scalemani.report.kernel_view import kernel_view
+
+        return kernel_view
     if name in __all__:
         from scalemani import estimators
 

@@ -281,15 +281,21 @@ class Run:
 
     def _kernel_rows(self, T: Any, name: str) -> tuple[ModelKey, Any, str]:
         """What gives kernel values of which rows: T's, or those of the training rows by their numbers."""
-        if self.method.kernel is None:
+        maker = (self.method.kernel or (None, None))[T is None]
+        if maker is None:
+            rows = "" if self.method.kernel is None else " values of new rows"
             raise ScalemaniError(
-                f"{self.store.needed(MethodRecord).name} gives no kernel (isomap, kernel-isomap and "
-                "laplacian-eigenmaps do): take the inner products of its coordinates"
+                f"{self.store.needed(MethodRecord).name} gives no kernel{rows} (isomap, kernel-isomap and "
+                "laplacian-eigenmaps do, lle of its training rows): take the inner products of coordinates"
             )
-        of_new, of_training = self.method.kernel
-        key = self._key_of(of_training if T is None else of_new)
+        key = self._key_of(maker)
         T = np.arange(len(self.vertex))[:, None] if T is None else T
         return key, self._test_set(key, T, name), name
+
+    def kernel_rows(self, rows: I64, maker: str) -> F64:
+        """Values (l, N) of one of `method.kernels`, of training rows by their numbers."""
+        key = self._key_of(maker)
+        return np.asarray(self._placed(key, self._test_set(key, rows[:, None], "rows"), "rows", None, None))
 
     def _placed(
         self, key: ModelKey, T: Any, name: str, scheduler: Any, report: Progress | None, kept: Pieces | None = None

@@ -87,6 +87,47 @@ def _factored(matrix: Any, order: I64 | None, pivot: float) -> Factor:
 INSTEAD = "does not fit into memory, or SuperLU's 2e9 nonzeros: embed landmarks instead"
 
 
+class PseudoInverse:
+    """M+ of M = A'A, A sparse (n, n) with A 1 = 0, whose lists have one closed class; by one factor.
+
+    rng: Draws u and e.
+    closed: Points of that class, where it is not all: the left null vector is 0 at the others.
+    left, wrong: That vector z, and |z'A|. nonzeros: Of the factor.
+    Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
+    """
+
+    def __init__(self, A: Any, rng: np.random.Generator, closed: I64 | None = None) -> None:
+        n = A.shape[0]
+        entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
+        closed = np.arange(n) if closed is None else closed
+        entering[rng.choice(closed, min(5, len(closed)), replace=False)] = leaving[0, rng.integers(n)] = 1.0
+        order = dissection(A)
+        self._factor = _factored(
+            block_array([[A, csr_array(entering)], [csr_array(leaving), None]]),
+            None if order is None else np.append(order, n),
+            PIVOT,
+        )
+        self.nonzeros = self._factor.nonzeros
+        self.left = self._factor.solve(np.append(np.zeros(n), 1.0), "T")[:n]
+        self.left /= np.linalg.norm(self.left)
+        self.wrong = float(np.linalg.norm(blas.product(A.T, self.left)))
+        if not self.wrong <= MOST_LEFT:
+            raise SolverError(
+                f"the sparse factor of {n:,} points is off by {self.wrong:.1e}: is there one closed class?"
+            )
+
+    def half(self, block: F64) -> F64:
+        """The pseudo-inverse of A' times columns (n, b) that sum to 0."""
+        block = self._factor.solve(np.vstack([block, np.zeros((1, block.shape[1]))]), "T")[:-1]
+        return np.asarray(block - self.left[:, None] * blas.product(self.left, block))
+
+    def product(self, block: F64) -> F64:
+        """M+ times columns (n, b)."""
+        block = self.half(block - block.mean(axis=0))
+        found = self._factor.solve(np.vstack([block, np.zeros((1, block.shape[1]))]))[:-1]
+        return np.asarray(found - found.mean(axis=0))
+
+
 @dataclass(frozen=True)
 class BottomSingularVectors:
     """The lowest singular vectors of A, without the constant one.
@@ -112,45 +153,19 @@ class BottomSingularVectors:
 def bottom_singular_vectors(
     A: Any, p: int, seed: int = 0, tol: float = 1e-9, most: int = 60, closed: I64 | None = None, probes: int = 0
 ) -> BottomSingularVectors:
-    """The p lowest singular vectors of a sparse A (n, n) with A 1 = 0, whose lists have one closed class.
+    """The p lowest singular vectors of a sparse A (n, n), by :class:`PseudoInverse`, which says what may be asked.
 
-    closed: Points of that class, where it is not all: the left null vector is 0 at the others.
     most: Steps; 3 to 7 are usual.
     probes: Vectors of random signs, by which the trace of (A'A)⁺ is estimated (Hutchinson 1990) behind the p pairs.
-    Raises SolverError: The factor is singular. DoesNotFitError: It does not fit.
 
     Lists with more closed classes than one may pass: their further null vectors come first, with σ of rounding.
     """
     n, rng = A.shape[0], np.random.default_rng(seed)
-    entering, leaving = np.zeros((n, 1)), np.zeros((1, n))
-    closed = np.arange(n) if closed is None else closed
-    entering[rng.choice(closed, min(5, len(closed)), replace=False)] = leaving[0, rng.integers(n)] = 1.0
-    order = dissection(A)
-    factor = _factored(
-        block_array([[A, csr_array(entering)], [csr_array(leaving), None]]),
-        None if order is None else np.append(order, n),
-        PIVOT,
-    )
-    left = factor.solve(np.append(np.zeros(n), 1.0), "T")[:n]
-    left /= np.linalg.norm(left)
-    wrong = float(np.linalg.norm(blas.product(A.T, left)))
-    if not wrong <= MOST_LEFT:
-        raise SolverError(f"the sparse factor of {n:,} points is off by {wrong:.1e}: is there one closed class?")
-
-    def half(block: F64) -> F64:
-        block = factor.solve(np.vstack([block, np.zeros((1, block.shape[1]))]), "T")[:n]
-        return np.asarray(block - left[:, None] * blas.product(left, block))
-
-    def inverse(block: F64) -> F64:
-        return factor.solve(np.vstack([half(block), np.zeros((1, block.shape[1]))]))[:n]
-
+    inverse = PseudoInverse(A, rng, closed)
     block, turn = rng.standard_normal((n, min(p + GUARDS, n - 1))), np.inf
     before = np.empty((n, 0))
     for step in range(1, most + 1):  # noqa: B007
-        block -= block.mean(axis=0)
-        block = inverse(block)
-        block -= block.mean(axis=0)
-        block = sl.qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
+        block = sl.qr(inverse.product(block), mode="economic", overwrite_a=True, check_finite=False)[0]
         _, sigma, rotation = sl.svd(blas.product(A, block), full_matrices=False, overwrite_a=True, check_finite=False)
         block = blas.product(block, rotation[::-1].T)
         wanted = block[:, :p]
@@ -162,7 +177,7 @@ def bottom_singular_vectors(
     if probes:
         signs = rng.choice([-1.0, 1.0], (n, probes))
         signs -= signs.mean(axis=0) + blas.product(wanted, blas.product(wanted.T, signs))
-        forms = (half(signs) ** 2).sum(axis=0)
+        forms = (inverse.half(signs) ** 2).sum(axis=0)
         trace["trace"] = float((1 / np.maximum(sigma[:p], 1e-150) ** 2).sum() + forms.mean())
         trace["trace_error"] = float(forms.std(ddof=1) / np.sqrt(probes))
-    return BottomSingularVectors(sigma, fixed_signs(wanted), turn, step, wrong, factor.nonzeros, trace)
+    return BottomSingularVectors(sigma, fixed_signs(wanted), turn, step, inverse.wrong, inverse.nonzeros, trace)

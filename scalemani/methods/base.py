@@ -1,6 +1,6 @@
 """What a method is: steps in their order, and what a fitted model of it answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalemani.aliases import I64
@@ -17,16 +17,18 @@ class Method:
     """What is made of a point set.
 
     projector: The function (store, form) that makes what places new points, as "module:name"; in any process.
-    kernel: The functions (store, form) that make what gives kernel values of new rows with all training rows, and of
-        training rows by their numbers (:mod:`scalemani.projection.kernel_values`), as "module:name"; None of a method
-        that has no kernel between rows.
+    kernel: The functions (store, form) that make what gives kernel values of new rows with all training rows (None
+        where these are not known), and of training rows by their numbers
+        (:mod:`scalemani.projection.kernel_values`), as "module:name"; None of a method without a kernel between rows.
+    kernel_name: What that kernel is called.
     words: What is said of a fitted model, on the terminal and the page.
     parameters: The class of what a fit works with; one with more fields is derived from it.
     takes_labels: Whether y, where it is given, holds labels, and edges are made within classes alone.
     """
 
     projector = ""
-    kernel: tuple[str, str] | None = None
+    kernel: tuple[str | None, str] | None = None
+    kernel_name = "K"
     words = Words()
     parameters: type[Parameters] = Parameters
     takes_labels = False
@@ -47,6 +49,10 @@ class Method:
     def measured(self, run: Any, rows: I64) -> Sequence[Section]:
         """Sections of the page about the map of a fitted run, measured on some of the user's rows that are in it."""
         return ()
+
+    def kernels(self, store: RunStore) -> Mapping[str, str]:
+        """Names of the kernels between training rows, its own before others, and what makes them, as in `kernel`."""
+        return {} if self.kernel is None else {self.kernel_name: self.kernel[1]}
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The steps of a run, finished or not; those of any parameters unless the method says otherwise."""

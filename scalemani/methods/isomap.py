@@ -1,6 +1,7 @@
 """Isomap and kernel Isomap, on all points or by landmarks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -11,7 +12,7 @@ from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.machine import parse_memory
 from scalemani.embedding.isometric import panels
 from scalemani.errors import DoesNotFitError, ScalemaniError
-from scalemani.geodesics.paths import PathGraph
+from scalemani.geodesics.paths import PathGraph, geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import Method
 from scalemani.methods.isomap_words import IsomapWords
@@ -26,13 +27,15 @@ from scalemani.steps.distances import NOT_KEPT, TileDistances
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.landmark_distances import LandmarkDistances
 from scalemani.steps.placement import Placement, landmark_placer
-from scalemani.steps.records import DataRecord
+from scalemani.steps.records import DataRecord, FitRecord
 from scalemani.steps.shortcuts import ShortcutEdges
 from scalemani.steps.sources import Sources, has_landmarks
 from scalemani.steps.start import Start
 from scalemani.storage.run import RunStore, shared_run
 
 FIRST = NeighborsStep(), GraphStep(), ShortcutEdges(), Sources()
+
+KERNELS = {"lingoes": "K2 + sJ", "flip": "|K2|"}  # by the correction; of a constant K(c)
 
 
 class IsomapMethod(Method):
@@ -56,6 +59,15 @@ class IsomapMethod(Method):
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """All vertices are sources of D, or some landmarks are."""
         return *FIRST, *self.from_graph(all_vertices=parameters.landmarks is None)
+
+    def kernels(self, store: RunStore) -> Mapping[str, str]:
+        """That of the correction, and the one without."""
+        if self.kernel is None:  # of a method that is derived from this one
+            return {}
+        asked, own = store.needed(FitRecord).fields["correction"], self.kernel[1]
+        if asked is None:
+            return {"K2": own}
+        return {KERNELS.get(asked, "K(c)"): own, "K2": "scalemani.methods.isomap:uncorrected_kernel"}
 
     def steps_in(self, store: RunStore) -> Sequence[Step]:
         """The same, by what the run says of its sources."""
@@ -100,6 +112,19 @@ def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
     """
     kernel = _kernel(store, nugget=True, stored=_given_rows(store))
     return TrainingRows(store.read_array("vertex"), GraphPlacer(_paths(store), kernel))
+
+
+def uncorrected_kernel(store: RunStore, form: str) -> TrainingRows:
+    """The same of K2, with means of squared distances from all rows."""
+    embedding, stored = stored_embedding(store), _given_rows(store)
+    n, paths = len(embedding.vectors), _paths(store)
+    means = []
+    for here in panels(n, n):
+        rows = geodesic_rows(paths, np.arange(n)[here]) if stored is None else stored(np.arange(n)[here])
+        means.append(np.square(rows, dtype=np.float64).mean(axis=1))
+    plain = replace(embedding, constant=0.0, nugget=0.0, flipped=False, means=np.concatenate(means))
+    kernel = GeodesicKernel(plain, store.read_array("vertex"), nugget=False, stored=stored)
+    return TrainingRows(store.read_array("vertex"), GraphPlacer(paths, kernel))
 
 
 def _given_rows(store: RunStore) -> Callable[[I64], F32] | None:

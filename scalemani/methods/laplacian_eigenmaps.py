@@ -38,6 +38,7 @@ class LaplacianMethod(Method):
         "scalemani.methods.laplacian_eigenmaps:kernel_of_new_rows",
         "scalemani.methods.laplacian_eigenmaps:kernel_of_training_rows",
     )
+    kernel_name = "L+"
     words = LaplacianWords()
     parameters = LaplacianParameters
 

@@ -1,11 +1,17 @@
 """Locally linear embedding, of rows or of a kernel's features, by a sparse factor or by landmarks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import eigsh
 
+from scalemani.aliases import F64, I64
+from scalemani.errors import ScalemaniError
+from scalemani.kernel import blas
+from scalemani.kernel.bottom import PseudoInverse
 from scalemani.methods.base import Method
 from scalemani.methods.sibling_arguments import LLEParameters
 from scalemani.methods.sibling_words import LLEWords
@@ -13,13 +19,23 @@ from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
 from scalemani.projection.by_neighbors import MOST_WEIGHT, BySpan, Rebuilt, RebuiltByKernel
+from scalemani.projection.kernel_values import RowsPlacer, TrainingRows
 from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
 from scalemani.steps.listed import KernelSearch, ListedKernel, ListedRows, searched_by
 from scalemani.steps.pair_records import PairsRecord, WeightsRecord
-from scalemani.steps.pairs import COORDINATES, LANDMARKS, MAP, LocalAxes, longest_edge, weights_of_landmarks
-from scalemani.steps.records import DataRecord, NeighborsRecord
+from scalemani.steps.pairs import (
+    COORDINATES,
+    LANDMARKS,
+    MAP,
+    LocalAxes,
+    closed_class,
+    longest_edge,
+    residuals,
+    weights_of_landmarks,
+)
+from scalemani.steps.records import DataRecord, GraphRecord, NeighborsRecord
 from scalemani.steps.weights import GIVEN, Weights, found_weights, kernel_of, rows_in
 from scalemani.storage.run import RunStore
 
@@ -30,6 +46,8 @@ class LLEMethod(Method):
     """Sources: Roweis & Saul 2000; with a kernel DeCoste 2001; by landmarks Vladymyrov & Carreira-Perpiñán 2013."""
 
     projector = "scalemani.methods.lle:projector"
+    kernel = None, "scalemani.methods.lle:kernel_of_training_rows"
+    kernel_name = "M+"
     words = LLEWords()
     parameters = LLEParameters
 
@@ -47,6 +65,45 @@ class LLEMethod(Method):
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The lists, weights that rebuild points, and the axes."""
         return NeighborsStep(), GraphStep(), Weights(), LocalAxes()
+
+    def kernels(self, store: RunStore) -> Mapping[str, str]:
+        """Both that have the axes: M+, and the largest eigenvalue less M, in which all axes weigh alike."""
+        return {**super().kernels(store), "J(λmax I - M)J": "scalemani.methods.lle:shifted_kernel"}
+
+
+def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
+    """What gives rows of M+ of training rows; a solve for each, so that its bits are its own.
+
+    Raises ScalemaniError: Of a fit by landmarks.
+    """
+    state = store.needed(PairsRecord)
+    if state.n_landmarks is not None:
+        raise ScalemaniError(
+            "the kernel of LLE is M+ on all rows: fit without landmarks, or take the inner products of coordinates"
+        )
+    rng = np.random.default_rng(state.fields.random_state)
+    inverse = PseudoInverse(residuals(store), rng, closed_class(store))
+    n = store.needed(GraphRecord).n_vertices
+
+    def values(vertices: I64) -> F64:
+        return np.stack([inverse.product((np.arange(n) == one)[:, None].astype(np.float64))[:, 0] for one in vertices])
+
+    vertex = store.read_array("vertex")
+    return TrainingRows(vertex, RowsPlacer(vertex, values))
+
+
+def shifted_kernel(store: RunStore, form: str) -> TrainingRows:
+    """What gives rows of J (λmax I - M) J, M = (I - W)'(I - W), of training rows."""
+    A = residuals(store)
+    M, n = csr_array(blas.product(A.T, A)), A.shape[0]
+    start = np.random.default_rng(0).standard_normal(n)
+    largest = float(eigsh(M, 1, which="LA", v0=start, return_eigenvectors=False)[0])
+
+    def values(vertices: I64) -> F64:
+        return np.asarray(largest * ((vertices[:, None] == np.arange(n)) - 1 / n) - M[vertices].toarray())  # M 1 = 0
+
+    vertex = store.read_array("vertex")
+    return TrainingRows(vertex, RowsPlacer(vertex, values))
 
 
 def projector(store: RunStore, form: str) -> Rebuilt | BySpan:

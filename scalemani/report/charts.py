@@ -5,10 +5,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.spatial import Delaunay, cKDTree
 
 from scalemani.aliases import F64
 from scalemani.report.drawing import (
     CATEGORIES,
+    COLOURS,
     GREY,
     NEGATIVE,
     POSITIVE,
@@ -24,7 +26,15 @@ from scalemani.report.drawing import (
 
 __all__ = [
     *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "pairs_chart"),
-    *("residual_chart", "scan_panels", "share_chart"),
+    *(
+        "cloud_panel",
+        "contour_panel",
+        "kernel_panels",
+        "residual_chart",
+        "scan_panels",
+        "share_chart",
+        "spectrum_panel",
+    ),
 ]
 
 Pairs = tuple[F64, F64]
@@ -36,6 +46,9 @@ LINEAR = 1e-3  # of the largest eigenvalue: within it the axis is linear
 CELLS = (230, 170)
 MOST_LABELS = 12
 SMALLEST_SHARE = 1e-6  # that has a place on a scale by powers of ten
+MOST_EIGENVALUES = 16  # of a kernel
+BANDS = 12  # of feature distance
+LONG = 12.0  # times how near points are to others: no side of a triangle of their map
 FEWEST_NEAR = 20  # pairs under which a slope says nothing
 
 
@@ -214,20 +227,15 @@ def pairs_chart(across: F64, up: F64, name: str, other: str) -> Figure:
 
 
 def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: float) -> None:
-    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (geodesic, embedded))
-    if geodesic.size <= MOST_DOTTED_PAIRS:
-        axes.plot(geodesic, embedded, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
-    else:
-        counts, _, _ = np.histogram2d(geodesic, embedded, bins=CELLS, range=((0, right), (0, top)))
-        count_bar(figure, axes, paint_counts(axes, counts.T, (0, right, 0, top)), "pairs")
+    if (image := cloud_panel(axes, geodesic, embedded)) is not None:
+        count_bar(figure, axes, image, "pairs")
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     line = np.array([0.0, right])
     axes.plot(line, line, color="black", linewidth=1, label="equal")
     if 0 < constant < top:
         axes.plot(line, line + constant, color=NEGATIVE, linewidth=1, linestyle="--", label="equal, with the constant")
     across, up = _medians(geodesic, embedded)
     axes.plot(across, up, color=ACCENT, linewidth=1.8, label="median")
-    axes.set(xlim=(0, right), ylim=(0, top))
-    powers_of_ten(axes.xaxis, axes.yaxis)
     # Where the pairs are not: they bend to one side of the diagonal.
     bent_up = across.size and up.mean() / top > across.mean() / right
     axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
@@ -245,6 +253,86 @@ def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64
     ]
     across, up = np.array(found).reshape(-1, 2).T
     return across, up
+
+
+def kernel_panels(view: Any) -> Figure:
+    """Two lines of panels for each kernel of a :class:`scalemani.report.kernel_view.KernelView`.
+
+    Eigenvalues, distances of all pairs and of neighbours in the graph, contours of feature distance from two points.
+    """
+    wide, lines = 3 if view.straight is None else 4, 2 * len(view.kernels)
+    figure = new_figure(3.7 * wide, 3.1 * lines)
+    for at, kernel in enumerate(view.kernels):
+        feature = f"feature distance of {kernel.name}"
+        mapped = view.embedded, "distance on the map"
+        clouds = [(*mapped, kernel.distances, feature)]
+        if view.straight is not None:  # of a further kernel not the same map again
+            clouds.append((view.straight, "distance between rows of X", *(mapped if at == 0 else clouds[0][2:])))
+        for local in (False, True):
+            panels = [figure.add_subplot(lines, wide, wide * (2 * at + local) + one + 1) for one in range(wide)]
+            spectrum_panel(panels[0], {kernel.name: kernel.eigenvalues}, log=local)
+            for axes, (x, name, y, other) in zip(panels[1:-1], clouds, strict=True):
+                cloud_panel(axes, view.pairs(x, local=local), view.pairs(y, local=local))
+                of = f"{'neighbours' if local else 'all pairs'}, correlation {view.correlation(x, y, local=local):.3f}"
+                axes.set(xlabel=name, ylabel=other)
+                axes.set_title(of, fontsize=9)
+            contour_panel(figure, panels[-1], view.points, kernel.distances, view.centre if local else view.border)
+            panels[-1].set_title(f"{kernel.name}: from the cross", fontsize=9)
+    return figure
+
+
+def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> None:
+    """Eigenvalues over the first, a line for each kernel; those that are not above 0 have no logarithm."""
+    for name, every in eigenvalues.items():
+        values = every[:MOST_EIGENVALUES]
+        axes.plot(np.arange(1, len(values) + 1), values / values[0], "o-", markersize=4, linewidth=1.2, label=name)
+    if log:
+        axes.set_yscale("log")
+        axes.minorticks_off()  # they take longer than all else
+        axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))
+    else:
+        axes.axhline(0, color=GREY, linewidth=0.8)
+    whole_ticks(axes.xaxis)
+    axes.set(xlabel="number", ylabel="eigenvalue / the first")
+    axes.legend(fontsize=8)
+
+
+def cloud_panel(axes: Any, x: F64, y: F64) -> Any:
+    """Pairs of numbers from 0, as dots or as an image of counts, which is returned."""
+    right, top = (1.03 * float(values.max(initial=0.0)) or 1.0 for values in (x, y))
+    axes.set(xlim=(0, right), ylim=(0, top))
+    powers_of_ten(axes.xaxis, axes.yaxis)
+    if x.size <= MOST_DOTTED_PAIRS:
+        axes.plot(x, y, ".", ms=3, color=POSITIVE, alpha=0.6, markeredgewidth=0)
+        return None
+    counts, _, _ = np.histogram2d(x, y, bins=CELLS, range=((0, right), (0, top)))
+    return paint_counts(axes, counts.T, (0, right, 0, top))
+
+
+def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start: int) -> None:
+    """Distances (m, m) from one of the points (m, p) as colours in even steps, and contours; with one axis a curve.
+
+    Triangles of the contours that are long beside how near points are to others are no part of the map.
+    """
+    far, size = distances[start], np.ptp(points, axis=0)[:2]
+    if points.shape[1] < 2 or len(points) < 4 or size.min() <= 1e-9 * size.max():
+        axes.plot(points[:, 0], far, ".", ms=3, color=POSITIVE)
+        axes.plot(points[start, 0], 0.0, "x", color=NEGATIVE, ms=8)
+        axes.set(xlabel="axis 1", ylabel="distance")
+        return
+    steps = np.linspace(0.0, float(far.max()), BANDS + 1)
+    colours = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLOURS)
+    flat = points[:, :2] / size
+    corners = Delaunay(flat, qhull_options="QJ Pp").simplices  # of points on a line, too
+    longest = np.linalg.norm(flat[corners] - flat[np.roll(corners, 1, axis=1)], axis=2).max(axis=1)
+    corners = corners[longest < LONG * np.median(cKDTree(flat).query(flat, 2)[0][:, 1])]
+    if len(corners) and steps[1] > 0:
+        axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
+    axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
+    figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)
+    (left, low), (right, high) = points[:, :2].min(axis=0) - size / 20, points[:, :2].max(axis=0) + size / 20
+    axes.set(xlabel="axis 1", ylabel="axis 2", xlim=(left, right), ylim=(low, high))
+    powers_of_ten(axes.xaxis, axes.yaxis)
 
 
 def scan_panels(scan: Any) -> Figure:
@@ -297,4 +385,5 @@ CHARTS: dict[str, Callable[..., Figure]] = {
     "shares": share_chart,
     "arrows": feature_arrows,
     "pairs": pairs_chart,
+    "kernel": kernel_panels,
 }

@@ -21,6 +21,7 @@ from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
 from scalemani.report.drawing import Colouring, colouring, png
+from scalemani.report.kernel_view import kernel_sections
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Picture, page
 from scalemani.report.words import dimension_in_words, notices, setting, which_to_follow
@@ -336,7 +337,7 @@ def run_page(
         words=run.method.words,
         marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
         leaps=_leaping(run.spectrum, kept),
-        measured=() if sample is None else run.method.measured(run, kept[sample.rows]),
+        measured=[*(() if sample is None else run.method.measured(run, kept[sample.rows])), *kernel_sections(run)],
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []

@@ -241,9 +241,8 @@ class LocalAxes(Axes):
         """By a factor of A, or by A Z."""
         p, A = fields.n_components, residuals(store)
         if Z is None:
-            classes, _ = closed_classes(store.read_array(INDPTR), store.read_array(INDICES))
-            closed, probes = np.flatnonzero(classes == 0), PROBES if fields.scale == "kernel" else 0
-            found = bottom_singular_vectors(A, p, fields.random_state, closed=closed, probes=probes)
+            probes = PROBES if fields.scale == "kernel" else 0
+            found = bottom_singular_vectors(A, p, fields.random_state, closed=closed_class(store), probes=probes)
             apart = len(found.sigma) == p or found.sigma[p] > (1 + LEAST_GAP) * found.sigma[p - 1]
             if found.turn > MOST_TURN and apart:  # else two axes turn into one another, which is warned of
                 raise SolverError(
@@ -272,6 +271,11 @@ class LocalAxes(Axes):
 def residuals(store: RunStore) -> csr_array:
     """A = I - W."""
     return csr_array(reconstruction(*(store.read_array(name) for name in (INDPTR, INDICES, VALUES))))
+
+
+def closed_class(store: RunStore) -> I64:
+    """The vertices to which all lists lead."""
+    return np.flatnonzero(closed_classes(store.read_array(INDPTR), store.read_array(INDICES))[0] == 0)
 
 
 # ---- Laplacian eigenmaps -----------------------------------------------------------------------------

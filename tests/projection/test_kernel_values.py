@@ -260,8 +260,10 @@ def refusals(stores):
     yield lambda out: given.kernel_to(out), ScalemaniError, "D was given and is not kept"
     stress = StressIsomap(n_neighbors=8).fit(X)
     yield lambda out: stress.kernel(T), ScalemaniError, "stress gives no kernel"
-    for other in (stress, LLE(n_neighbors=8).fit(X), IsometricProjection(n_neighbors=8).fit(X)):
+    for other in (stress, IsometricProjection(n_neighbors=8).fit(X)):
         yield other.kernel_to, ScalemaniError, "gives no kernel"
+    local = LLE(n_neighbors=8).fit(X)
+    yield lambda out: local.kernel_to(out, T), ScalemaniError, "lle gives no kernel values of new rows"
     for parameters in ({"normalized": True}, {"alpha": 1.0}, {"landmarks": 40}):
         other = LaplacianEigenmaps(n_neighbors=8, **parameters).fit(X)
         yield other.kernel_to, ScalemaniError, "without normalized, alpha and landmarks"

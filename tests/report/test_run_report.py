@@ -80,7 +80,7 @@ def test_the_page_is_whole_and_nothing_from_a_file_is_markup(place, program):
     assert f"{NASTY} (40)" in "".join(reader.text)  # a category of the legend, with its rows
     assert not re.search(r"https?:|//|@import|url\(", re.sub(r"base64,[^\"]*", "", page))
     pictures = [base64.b64decode(source.removeprefix("data:image/png;base64,")) for source in reader.references]
-    assert len(pictures) == page.count("<img") == 7
+    assert len(pictures) == page.count("<img") == 8
     assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures)
     for heading in (
         "In short",
@@ -88,6 +88,7 @@ def test_the_page_is_whole_and_nothing_from_a_file_is_markup(place, program):
         "How well distances are kept",
         "How many axes",
         "Spectrum and constant",
+        "The method&#39;s kernel",
         "The run",
     ):
         assert f"<h2>{heading}" in page
@@ -158,7 +159,7 @@ def test_given_distances_are_compared_if_they_are_kept(tmp_path, undrawn, kept):
     assert "the final distances (metric geodesic)" in page and "metric precomputed would choose neighbours" in page
     assert ("are no longer in the store" in page) != kept
     assert ("trustworthiness" in page) == kept
-    assert page.count("<img") == (6 if kept else 4)
+    assert page.count("<img") == (7 if kept else 4)
 
 
 @pytest.mark.filterwarnings("ignore::scalemani.errors.UndeterminedAxesWarning")

@@ -58,7 +58,7 @@ def test_lle_shows_singular_values_and_no_measure_of_distances(said, curve):
     assert f"error {sum(sigma[:2] ** 2):.4g}, the sum" in info
     assert "trustworthiness" in page
     assert "no unit" in page
-    assert pictures == 1
+    assert pictures == 2
 
 
 def test_lle_with_the_kernels_scale_shows_shares_of_its_trace(said, curve):
@@ -92,7 +92,7 @@ def test_laplacian_eigenmaps_show_what_the_map_has_of_resistances(said):
     for words in (*OF_DISTANCES, "time1.0", "--time"):
         assert words not in page
         assert words not in info
-    assert pictures == 2
+    assert pictures == 3
 
 
 def test_many_dimensions_are_told_that_degrees_say_it_all(said):
