@@ -26,7 +26,7 @@ class FeatureMap:
     """
 
     direct, n, seeds_a_row, spare = True, 1, 1, 0
-    lost = "kernel values that are not finite"
+    gives, lost = "coordinates", "kernel values that are not finite"
     far = f"so far that the Gaussian kernel is below {LEAST_REACH:g} to all training rows (fit with a smaller gamma)"
 
     def __init__(

@@ -288,7 +288,7 @@ def test_where_its_module_is_imported_a_model_works_also_in_the_tasks_of_another
     key = model._run._key
     forget()  # as in a worker, which has the user's key and the store
     shutil.rmtree(mark)
-    np.testing.assert_array_equal(project(key, X, SearchStrategy.EXACT), expected)
+    np.testing.assert_array_equal(project(key, X, SearchStrategy.EXACT)[0], expected)
     assert mark.exists()
 
 
