@@ -167,7 +167,7 @@ def test_a_disk_that_fills_up_before_the_kernel_is_kept(kernels, tmp_path):
     assert counted(CLIMB, path=kernels, cache=tmp_path / "cache")["answer"] == 10
 
 
-@pytest.mark.parametrize(("ending", "keep"), [(".nbi", 0), (".nbc", 40)])
+@pytest.mark.parametrize(("ending", "keep"), [(".nbi", 0), pytest.param(".nbc", 40, marks=pytest.mark.slow)])
 def test_a_damaged_file_is_compiled_again_and_kept(warm, cache, ending, keep):
     """As a power cut leaves it; numba alone raises whatever unpickling raises."""
     damaged = list(cache.rglob(f"*{ending}"))

@@ -96,6 +96,7 @@ def test_the_convolution_is_the_product_with_the_matrix(steps, D):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12 * np.abs(theirs).max())
 
 
+@pytest.mark.slow
 def test_the_constant_of_a_ring_of_a_hundred_thousand(ring):
     """sqrt(n/2) chords for even n (frequency 2, where K1 is 0); 4e-10 from it was seen, after 6 products."""
     kernels, solution, _ = ring

@@ -138,6 +138,7 @@ def stop_recording(dask_worker):
     return dask_worker.products.tasks
 
 
+@pytest.mark.slow
 def test_worker_processes_make_the_products_of_threads(iterating):
     """Tasks and their results are pickled on the way."""
     cloudpickle.register_pickle_by_value(__import__(__name__))

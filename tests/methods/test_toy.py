@@ -217,7 +217,9 @@ def test_distances_that_are_given_do_as_well(toy, tmp_path):
 # ---- without its module ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["load", "info", "verify", "report", "fit"])
+@pytest.mark.parametrize(
+    "command", ["load", *(pytest.param(c, marks=pytest.mark.slow) for c in ("info", "verify", "report", "fit"))]
+)
 def test_where_its_module_is_not_imported_one_line_says_which_to_import(made, tmp_path, command):
     np.save(tmp_path / "x.npy", X)
     if command == "load":

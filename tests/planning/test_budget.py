@@ -321,7 +321,7 @@ def test_a_sweep_task_stays_within_its_projection(tmp_path, n, tile, columns, pr
     assert measured >= 0.5 * projected
 
 
-@pytest.mark.parametrize("columns", [8, 160])
+@pytest.mark.parametrize("columns", [pytest.param(8, marks=pytest.mark.slow), 160])
 def test_timing_the_algebra_takes_no_memory_of_a_budget(columns):
     """A basis of 200,000 vertices and its copy would take 2.5 MB a column."""
     rates = seconds.Rates(None, None, ".")

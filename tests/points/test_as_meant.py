@@ -464,6 +464,7 @@ def test_names_in_an_h5ad_are_found_whoever_wrote_it(writer, tmp_path, capsys):
 # ---- home folders ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_home_folder_is_found_by_the_estimator_and_on_the_command_line(tmp_path, monkeypatch, capsys):
     home, here = tmp_path / "home", tmp_path / "here"
     home.mkdir()

@@ -134,6 +134,7 @@ def test_dask_in_is_lazy_dask_out(run):
         run.transform(da.from_array(np.where(T > 5, np.nan, T), chunks=(11, 3))).compute()
 
 
+@pytest.mark.slow
 def test_a_temporary_store_lives_as_long_as_a_lazy_result():
     model = KernelIsomap(n_neighbors=8, n_components=3).fit(X)
     path, expected = model.store_, model.transform(T)

@@ -129,6 +129,7 @@ def test_rows_that_are_not_looked_at_are_not_asked_of_the_kernel(monkeypatch):
     assert 20 <= sum(asked) <= 40
 
 
+@pytest.mark.slow
 def test_views_of_given_distances_of_one_axis_and_of_parts_are_drawn(tmp_path):
     D = cdist(X[:80], X[:80])
     with_twins = np.concatenate([two(80), two(80)[:30]])

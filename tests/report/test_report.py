@@ -73,6 +73,7 @@ def pictures():
     ]
 
 
+@pytest.mark.slow
 def test_pictures_hold_every_point_and_are_the_same_twice():
     ours, same = pictures(), pictures()
     panels, spectrum, _ = ours

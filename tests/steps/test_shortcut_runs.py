@@ -182,6 +182,7 @@ def test_damaged_edges_are_looked_for_again(copied, name, lost, mended):
     np.testing.assert_array_equal(load(copied).geodesics([3], stored=False), mended.geodesics([3], stored=False))
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_killed_behind_the_look_goes_on_with_the_same_bits(tmp_path, mended):
     path = tmp_path / "run"
     np.save(tmp_path / "x.npy", ROLL.points)
