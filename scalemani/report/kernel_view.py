@@ -63,7 +63,7 @@ class KernelView:
     rows (m,): The user's rows that were looked at.
     points (m, p): Their coordinates.
     embedded (m, m): Distances on the map.
-    straight (m, m): Euclidean distances of the rows of X; None where X had no features.
+    straight (m, m): Euclidean distances of the rows of X, sparse ones to 1e-7 of their sizes; None without features.
     near (e, 2): Pairs of them, by their places in `rows`, that are neighbours in the graph.
     border, centre: Places of a point at the end of axis 1, and of the one that is nearest to the middle of the map.
     kernels: The method's own, then others of it.
