@@ -284,9 +284,9 @@ def kernel_panels(view: Any) -> Figure:
 def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> None:
     """Eigenvalues over the first, a line for each kernel; those that are not above 0 have no logarithm."""
     for name, every in eigenvalues.items():
-        values = every[:MOST_EIGENVALUES]
-        axes.plot(np.arange(1, len(values) + 1), values / values[0], "o-", markersize=4, linewidth=1.2, label=name)
-    if log:
+        values = every[:MOST_EIGENVALUES] / (every[0] if every[0] > 0 else 1.0)
+        axes.plot(np.arange(1, len(values) + 1), values, "o-", markersize=4, linewidth=1.2, label=name)
+    if log and any(every[0] > 0 for every in eigenvalues.values()):
         axes.set_yscale("log")
         axes.minorticks_off()  # they take longer than all else
         axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))

@@ -7,7 +7,8 @@ hundred points at a time: no K of n points is made unless all are looked at.
 Source: Ham, Lee, Mika and Schölkopf, "A kernel view of the dimensionality reduction of manifolds" (ICML 2004).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.machine import parse_memory
-from scalemani.embedding.kernel_functions import dense
+from scalemani.embedding.kernel_functions import squared_distances
 from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
@@ -40,7 +41,7 @@ class ViewedKernel:
 
     name: Such as "K(c)", "L+", "M+".
     eigenvalues: From above: all n where all points were looked at, else the p of the map's axes.
-    trace: Where not all points were looked at, an estimate by the axes' share in K_ii of those that were drawn.
+    trace: Where not all points were looked at, an estimate by K_ii of those that were drawn.
     distances (m, m): In feature space: the root of K_ii + K_jj - 2 K_ij, 0 where rounding makes it negative.
     """
 
@@ -62,7 +63,7 @@ class KernelView:
     rows (m,): The user's rows that were looked at.
     points (m, p): Their coordinates.
     embedded (m, m): Distances on the map.
-    straight (m, m): Euclidean distances of the rows of X; None where X had no features.
+    straight (m, m): Euclidean distances of the rows of X, sparse ones to 1e-7 of their sizes; None without features.
     near (e, 2): Pairs of them, by their places in `rows`, that are neighbours in the graph.
     border, centre: Places of a point at the end of axis 1, and of the one that is nearest to the middle of the map.
     kernels: The method's own, then others of it.
@@ -95,8 +96,7 @@ class KernelView:
         """Eigenvalues, distances against one another, and contours of feature distance; as a PNG file at `path`."""
         figure = kernel_panels(self)
         if path is not None:
-            with open(path, "wb") as file:
-                file.write(png(figure))
+            Path(path).write_bytes(png(figure))
         return figure
 
 
@@ -107,8 +107,8 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelV
     beside it K2 without the correction (kernel Isomap), or the largest eigenvalue of M less M (LLE).
 
     model: A fitted Isomap, KernelIsomap, LaplacianEigenmaps or LLE, not by landmarks.
-    n_rows: Points to look at, 3 or more; of a fit of no more all of them, and all eigenvalues are found. Else half are
-        drawn at random, and with each one of its neighbours in the graph. L+ and M+ take a solve a point.
+    n_rows: At most so many points, 3 or more; of a fit of no more all of them, and all eigenvalues are found. Else half
+        are drawn at random, and with each one of its neighbours in the graph. L+ and M+ take a solve a point.
     random_state: Draws them: an integer, a NumPy generator or None.
     -> Arrays, and `draw`.
     Raises ScalemaniError: The model is not fitted, or has no kernel between its rows. DoesNotFitError: Rows of the
@@ -120,40 +120,43 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelV
         raise ScalemaniError(f"kernel_view takes a fitted model of scalemani; {type(model).__name__} is {what}")
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 3:
         raise ScalemaniError(f"n_rows={n_rows!r}: a whole number of points to look at, 3 or more, is allowed")
-    seed = Parameters(random_state=random_state).seeded(None).random_state
+    return _look(run, int(n_rows), Parameters(random_state=random_state).seeded(None).random_state)
+
+
+def _look(run: Run, n_rows: int, seed: Any = 0, *, whole: bool = True) -> KernelView:
+    """At all that a view has; else at the method's own kernel, and not at X."""
+    run.check_current()
     kernels = run.method.kernels(run.store)
     if not kernels:
         name = run.store.needed(MethodRecord).name
         raise ScalemaniError(f"{name} has no kernel between rows to look at; isomap, laplacian-eigenmaps and lle have")
     row_of = np.unique(run.vertex, return_index=True)[1][-(run.vertex.max() + 1) :]  # of each vertex one row
-    n, m = len(row_of), min(int(n_rows), len(row_of))
-    if (size := 4 * 8 * m * n) > (free := parse_memory(None)):
+    n, m = len(row_of), min(n_rows, len(row_of))
+    if (size := 8 * m * (len(run.vertex) + 3 * n)) > (free := parse_memory(None)):
         raise DoesNotFitError(
             f"n_rows={n_rows}: {m:,} rows of a kernel of {n:,} points take {size:,} bytes, and half of the free memory "
             f"is {free:,}: give a smaller n_rows"
         )
     graph = csr_array((n, n)) if run.data.given else shared_graph(run.store.path, run.store.identity)
     chosen, drawn = _chosen(graph, m, np.random.default_rng(seed))
-    Y = run.embedding()[row_of]
-    seen = []
-    for name, maker in list(kernels.items())[: None if m == n else 1]:
+    Y, seen = run.embedding()[row_of], list[ViewedKernel]()
+    for name, maker in list(kernels.items())[: None if whole and m == n else 1]:
         values = run.kernel_rows(row_of[chosen], maker)[:, row_of]
         own = values[:, chosen]
-        diagonal = own.diagonal()
-        distances = np.sqrt(np.maximum(diagonal[:, None] + diagonal - own - own.T, 0.0))
+        distances = np.sqrt(np.maximum(np.add.outer(own.diagonal(), own.diagonal()) - own - own.T, 0.0))
         if m < n:
             found, trace = _of_axes(values, Y, chosen, drawn)
         else:
-            found, trace = np.asarray(np.linalg.eigvalsh((own + own.T) / 2)[::-1]), float(diagonal.sum())
+            found, trace = np.asarray(np.linalg.eigvalsh((own + own.T) / 2)[::-1]), float(np.trace(own))
         seen.append(ViewedKernel(name, found, trace, distances))
     points, near = Y[chosen], graph[chosen][:, chosen].tocoo().coords
-    featured = run.data.fields.kind == "features"
-    X = dense(rows_in(run.store)[run.store.read_array("order")[chosen]]) if featured else None
+    shown = whole and run.data.fields.kind == "features"
+    X = rows_in(run.store)[run.store.read_array("order")[chosen]] if shown else None
     return KernelView(
         rows=row_of[chosen],
         points=points,
         embedded=cdist(points, points),
-        straight=None if X is None else cdist(X, X),
+        straight=None if X is None else np.sqrt(squared_distances(X, X)),
         near=np.stack(near, axis=1)[near[0] < near[1]],
         border=int(points[:, 0].argmin()),
         centre=int(np.linalg.norm(points - np.median(points, axis=0), axis=1).argmin()),
@@ -178,16 +181,14 @@ def _chosen(graph: Any, m: int, rng: np.random.Generator) -> tuple[I64, NDArray[
 def _of_axes(values: F64, Y: F64, chosen: I64, drawn: NDArray[np.bool_]) -> tuple[F64, float]:
     """Eigenvalues of K by the axes Y (n, p), multiples of its eigenvectors, and rows of it (m, n); and its trace.
 
-    The share of the axes in K_ii of the points that were drawn stands for theirs in the trace.
+    To their sum the trace adds n times the mean of what the axes leave of K_ii, over the points that were drawn.
     """
     V = Y[:, np.abs(Y).max(axis=0) > 0]
     V = V / np.linalg.norm(V, axis=0)
     here = V[chosen]
     found = (blas.product(values, V) * here).sum(axis=0) / (here**2).sum(axis=0)
-    of_axes = float((here[drawn] ** 2 * found).sum())
-    diagonal = values[drawn, chosen[drawn]]
-    trace = float(found.sum() * diagonal.sum()) / of_axes if of_axes > 0 else len(Y) * float(diagonal.mean())
-    return np.asarray(np.sort(found)[::-1]), trace
+    left = values[drawn, chosen[drawn]] - (here[drawn] ** 2 * found).sum(axis=1)
+    return np.asarray(np.sort(found)[::-1]), float(found.sum() + len(Y) * left.mean())
 
 
 def kernel_sections(run: Run) -> list[Section]:
@@ -197,10 +198,9 @@ def kernel_sections(run: Run) -> list[Section]:
     if not run.method.kernels(run.store) or n > most or (spectrum.get("factor_nonzeros") or 0) > MOST_NONZEROS:
         return []
     try:
-        view = kernel_view(run, SAMPLED if n > MOST_WHOLE else MOST_WHOLE)
+        view = _look(run, SAMPLED if n > MOST_WHOLE else MOST_WHOLE, whole=False)
     except ScalemaniError:  # of landmarks, of a diffusion, of distances that are gone
         return []
-    view = replace(view, straight=None, kernels=view.kernels[:1])  # the page has these distances and one kernel
     kernel, whole = view.kernels[0], len(view.rows) == view.n
     far, near = (view.correlation(kernel.distances, view.embedded, local=local) for local in (False, True))
     words = [

@@ -62,7 +62,7 @@ def tab(tmp_path_factory):
         yield made
 
 
-@pytest.mark.parametrize(("name", "figures"), [("dropped", 7), ("line", 4), ("twelve", 6), ("many", 1)])
+@pytest.mark.parametrize(("name", "figures"), [("dropped", 8), ("line", 5), ("twelve", 7), ("many", 1)])
 def test_a_page_opens_offline_with_every_figure_and_no_complaint(pages, tab, name, figures):
     tab.width(1200)
     tab.open((pages / f"{name}.html").as_uri())
