@@ -1,6 +1,6 @@
 """Locally linear embedding, of rows or of a kernel's features, by a sparse factor or by landmarks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 
-from scalemani.aliases import F64, I64
+from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
 from scalemani.kernel import blas
 from scalemani.kernel.bottom import PseudoInverse
@@ -18,8 +18,8 @@ from scalemani.methods.sibling_words import LLEWords
 from scalemani.neighbors.metrics import domain_check, is_function_name
 from scalemani.parameters import Parameters
 from scalemani.points.digests import content_rank
-from scalemani.projection.by_neighbors import MOST_WEIGHT, BySpan, Rebuilt, RebuiltByKernel
-from scalemani.projection.kernel_values import RowsPlacer, TrainingRows
+from scalemani.projection.by_neighbors import MOST_WEIGHT, BySpan, MeanPlacer, Rebuilt, RebuiltByKernel
+from scalemani.projection.kernel_values import TrainingRows
 from scalemani.projection.projector import Projector
 from scalemani.steps.base import Step
 from scalemani.steps.graph import GraphStep, NeighborsStep, trained
@@ -35,7 +35,7 @@ from scalemani.steps.pairs import (
     residuals,
     weights_of_landmarks,
 )
-from scalemani.steps.records import DataRecord, GraphRecord, NeighborsRecord
+from scalemani.steps.records import DataRecord, NeighborsRecord
 from scalemani.steps.weights import GIVEN, Weights, found_weights, kernel_of, rows_in
 from scalemani.storage.run import RunStore
 
@@ -83,13 +83,7 @@ def kernel_of_training_rows(store: RunStore, form: str) -> TrainingRows:
         )
     rng = np.random.default_rng(state.fields.random_state)
     inverse = PseudoInverse(residuals(store), rng, closed_class(store))
-    n = store.needed(GraphRecord).n_vertices
-
-    def values(vertices: I64) -> F64:
-        return np.stack([inverse.product((np.arange(n) == one)[:, None].astype(np.float64))[:, 0] for one in vertices])
-
-    vertex = store.read_array("vertex")
-    return TrainingRows(vertex, RowsPlacer(vertex, values))
+    return _training_rows(store, lambda columns: np.stack([inverse.product(one[:, None])[:, 0] for one in columns.T]))
 
 
 def shifted_kernel(store: RunStore, form: str) -> TrainingRows:
@@ -99,11 +93,16 @@ def shifted_kernel(store: RunStore, form: str) -> TrainingRows:
     start = np.random.default_rng(0).standard_normal(n)
     largest = float(eigsh(M, 1, which="LA", v0=start, return_eigenvectors=False)[0])
 
-    def values(vertices: I64) -> F64:
-        return np.asarray(largest * ((vertices[:, None] == np.arange(n)) - 1 / n) - M[vertices].toarray())  # M 1 = 0
+    def values(columns: F64) -> F64:
+        return np.asarray((largest * (columns - columns.mean(axis=0)) - blas.product(M, columns)).T)  # M 1 = 0
 
+    return _training_rows(store, values)
+
+
+def _training_rows(store: RunStore, values: Callable[[F64], F64]) -> TrainingRows:
+    """Training rows by a kernel's products with columns (n, l), as rows (l, n)."""
     vertex = store.read_array("vertex")
-    return TrainingRows(vertex, RowsPlacer(vertex, values))
+    return TrainingRows(vertex, MeanPlacer(vertex, values, lambda _, lengths: np.ones_like(lengths)))
 
 
 def projector(store: RunStore, form: str) -> Rebuilt | BySpan:

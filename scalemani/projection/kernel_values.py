@@ -111,34 +111,6 @@ def signs(kernel: F64, tolerance: float) -> F64:
         return np.asarray(blas.product(vectors * np.sign(values), blas.by_rows(vectors.T)))
 
 
-class RowsPlacer:
-    """Kernel values of training rows by a function of them.
-
-    vertex (N,): Of each of the user's rows, -1 where it is none.
-    values: Training points (l,) -> rows of the kernel (l, n), in vertex order.
-    """
-
-    scale = 1.0
-
-    def __init__(self, vertex: I64, values: Callable[[I64], F64]) -> None:
-        self.width, self._vertex, self._values = len(vertex), vertex, values
-
-    def order(self, found: Attachments) -> I64:
-        """As they come."""
-        return np.arange(len(found.own))
-
-    def place(self, found: Attachments) -> F64:
-        """Values (l, N); NaN of rows that are no vertex."""
-        out, here = np.full((len(found.own), self.width), np.nan), found.own >= 0
-        if here.any():
-            out[here] = in_order(self._values(found.own[here]), self._vertex)
-        return out
-
-    def place_known(self, distances: F64) -> F64:
-        """No rows of D are asked for."""
-        raise NotImplementedError
-
-
 class TrainingRows(Projector):
     """Places training rows by their numbers: each touches itself.
 
