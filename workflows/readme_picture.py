@@ -6,8 +6,8 @@ another. Isomap unrolls it. Both maps are made of 2,000 points, and 3,000 others
     python workflows/readme_picture.py --out picture     # readme.png, some seconds
     python workflows/readme_picture.py --small           # 1,000 and 300 points
 
-It ends with code 1 if a new point's place on the sheet can't be read from Isomap's map (correlation below 0.99), or if it
-can be read from PCA's: then the picture shows nothing.
+It ends with code 1 unless a new point's place on the sheet can be read from Isomap's map (correlation 0.99 or more) and
+can't be read from PCA's: then the picture would show nothing.
 """
 
 import argparse
