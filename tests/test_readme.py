@@ -60,6 +60,6 @@ def test_all_blocks_run_in_order_from_an_empty_folder(tmp_path):
         assert type(load(made / name)) is kind
     assert np.loadtxt(made / "placed.csv", delimiter=",", skiprows=1, usecols=(1, 2)).shape == (3000, 2)
     written = pd.read_csv(made / "coordinates.csv").iloc[:, 1:]
-    np.testing.assert_allclose(written, load(made / "roll.zarr").embedding_, atol=1e-12)
+    np.testing.assert_allclose(written, load(made / "roll.zarr").embedding_, atol=1e-9)  # pandas rounds last digits
     for name in ("map.html", "scan.html"):
         assert "</html>" in (made / name).read_text(encoding="utf-8")
