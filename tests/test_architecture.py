@@ -23,7 +23,7 @@ MODULES = sorted(name for name in TREES if not name.endswith("__init__"))
 ORDER = [
     *("errors", "words", "aliases", "progress", "storage", "cluster"),
     *("points", "neighbors", "graph", "geodesics", "kernel", "embedding", "projection"),
-    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "report", "estimators"),
+    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "report", "plot", "estimators"),
     *("anndata", "xarray", "formats", "demo", "terminal", "__main__", "engine"),
 ]  # fmt: skip
 STAGES = ORDER[ORDER.index("points") : ORDER.index("parameters")]
