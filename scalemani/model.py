@@ -21,12 +21,11 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
-from scalemani.embedding.agreement import LOOSE, Superposition, common_points, matched, superposition
+from scalemani.embedding.agreement import Superposition
 from scalemani.embedding.dimension import DistanceHistogram
 from scalemani.errors import (
     DamagedStoreError,
     DoesNotFitError,
-    MapsDifferWarning,
     ScalemaniError,
     UnreachableWarning,
     warn,
@@ -275,7 +274,7 @@ class Run:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 
         With `kept`, finished blocks are kept and found there (not those of a lazy result); with `laid` coordinates are
-        those on another map, as :meth:`laid_upon` gives it.
+        those on another map, as :func:`scalemani.report.comparison.laid_upon` gives it.
 
         Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
         Warns by OutOfReachWarning: Once, if rows lie so far from all training points that coordinates say little.
@@ -297,28 +296,6 @@ class Run:
         The number of rows that are NaN is warned about.
         """
         return self._placed_to(self._key, self._test_set(self._key, T, "X"), "X", out, scheduler, report, laid)
-
-    def laid_upon(self, other: Any) -> Superposition:
-        """What turns, mirrors and moves this map, so that rows that both fits have lie nearest to where they lie there.
-
-        other: A fitted model, or the path of a store. Rows are matched by their ids where both have them, else by
-            their numbers.
-        Raises ScalemaniError: Maps of other numbers of axes, fewer than p + 1 rows in common, or rows that can't be
-            matched.
-        Warns by MapsDifferWarning: The maps are of another shape.
-        """
-        target, names = run_of(other, "align_to"), ("the map to align to", "this map")
-        here, there, how = matched((target.ids, self.ids), (len(target.vertex), len(self.vertex)), names)
-        _, first, second = common_points((target.embedding(), self.embedding()), (here, there), names)
-        laid = superposition(first, second, scale=False)
-        if laid.apart > LOOSE:
-            warn(
-                f"the {len(first):,} rows in common, matched {how}, are {laid.apart:.2f} of the map's spread apart (RMS) "
-                f"after alignment, where {LOOSE} or less is expected: the maps are of different shape, or these are not "
-                "the same rows; compare shows both",
-                MapsDifferWarning,
-            )
-        return laid
 
     def kernel(
         self,

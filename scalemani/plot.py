@@ -16,7 +16,7 @@ from scalemani.model import Run, run_of
 from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
-from scalemani.report.comparison import chosen_axes
+from scalemani.report.comparison import chosen_axes, two_axes
 from scalemani.report.drawing import Colouring, colour_bar, colouring, legend, new_figure
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
@@ -69,7 +69,7 @@ def embedding(
     map_panel(axes, whole[kept], shown, colours, marks=new)
     if colours is not None and colours.codes is not None:
         crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
-        legend(axes, [*legend_of(colours), *crosses], colours.name)
+        legend(axes, legend_of(colours), colours.name, crosses)
     elif colours is not None and len(shown) > 1:
         colour_bar(axes.figure, axes, colours, colours.name)
     elif colours is not None and colours.name:
@@ -171,8 +171,6 @@ def scan(found: Scan, ax: Sequence[Any] | None = None) -> Any:
     """
     if not isinstance(found, Scan):
         raise ScalemaniError(f"a scan is drawn, as scalemani.scan gives it, not what is a {type(found).__name__}")
-    panels = new_figure(11, 4.2).subplots(1, 2) if ax is None else np.ravel(np.asarray(ax, object))
-    if len(panels) != 2:
-        raise ScalemaniError(f"ax has {len(panels)} Axes; two are needed, as plt.subplots(1, 2)[1]")
+    panels = two_axes(ax)
     charts.scan_panels(found, *panels)
     return panels

@@ -1,9 +1,9 @@
 """Two maps of the same points: one laid upon the other, and how far they agree.
 
 A map says nothing by where it lies, how it is turned and which of its sides is up. So one is moved, turned, mirrored
-and, if asked, scaled until its points lie nearest to those of the other: Procrustes analysis (Schönemann, "A generalized
-solution of the orthogonal Procrustes problem", Psychometrika 31, 1966; Gower, "Generalized Procrustes analysis",
-Psychometrika 40, 1975).
+and, if asked, scaled until its points lie nearest to those of the other: Procrustes analysis (Schönemann, "A
+generalized solution of the orthogonal Procrustes problem", Psychometrika 31, 1966; Gower, "Generalized Procrustes
+analysis", Psychometrika 40, 1975).
 """
 
 from collections.abc import Sequence
@@ -38,6 +38,7 @@ class Superposition:
         same if the maps change places.
     apart: Root mean squared distance between the points as this lays them, over the other map's spread, which is their
         root mean squared distance from their centre.
+    n_points: By which it was found.
     """
 
     middle: F64
@@ -46,6 +47,7 @@ class Superposition:
     scale: float
     disparity: float
     apart: float
+    n_points: int
 
     def of(self, coordinates: F64) -> F64:
         """Coordinates (l, p) as they lie upon the other map; NaN stays. A row's bits depend on that row alone."""
@@ -75,7 +77,7 @@ def superposition(target: F64, source: F64, *, scale: bool = True) -> Superposit
     used = best if scale else sizes[1] / sizes[0]
     disparity, apart = (float(((there - by * turned) ** 2).sum()) / sums[0] for by in (best, used))
     factor = best * sizes[0] / sizes[1] if scale else 1.0
-    return Superposition(centres[1], turn, centres[0], factor, min(disparity, 1.0), float(np.sqrt(apart)))
+    return Superposition(centres[1], turn, centres[0], factor, min(disparity, 1.0), float(np.sqrt(apart)), len(here))
 
 
 def shared_neighbors(one: F64, other: F64, numbers: Sequence[int]) -> dict[int, F64]:
@@ -187,14 +189,14 @@ def common_points(maps: Sequence[ArrayLike], rows: Sequence[I64], names: Sequenc
     p, q = one.shape[1], other.shape[1]
     if p != q:
         raise ScalemaniError(
-            f"{names[0]} has {count(p, 'axis', 'axes')} and {names[1]} {q}: two maps of as many axes are needed; fit one "
-            "of them again with n_components of the other"
+            f"{names[0]} has {count(p, 'axis', 'axes')} and {names[1]} {q}: two maps of as many axes are needed; fit "
+            "one of them again with n_components of the other"
         )
     one, other = one[rows[0]], other[rows[1]]
     known = np.flatnonzero(np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1))
     if len(known) < p + 1:
         raise ScalemaniError(
-            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common: {p + 1} or more are "
-            f"needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
+            f"{names[0]} and {names[1]} have {count(len(known), 'row')} with coordinates in common: {p + 1} or more "
+            f"are needed to lay maps of {count(p, 'axis', 'axes')} upon each other"
         )
     return known, one[known], other[known]

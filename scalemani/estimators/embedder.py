@@ -202,9 +202,15 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
-        laid = None if align_to is None else self._run.laid_upon(align_to)
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform(X, self.scheduler, report, laid=laid)
+
+    def _laid_upon(self, other: Any) -> Any:
+        """What lays the map upon that of `align_to`; None without."""
+        from scalemani.report.comparison import laid_upon
+
+        return None if other is None else laid_upon(self._run, other)
 
     def transform_to(self, X: Any, out: str, align_to: Any = None) -> Any:
         """Coordinates of test points, written by blocks into a new Zarr array.
@@ -229,7 +235,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
-        laid = None if align_to is None else self._run.laid_upon(align_to)
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
             return self._run.transform_to(X, out, self.scheduler, report, laid)
 

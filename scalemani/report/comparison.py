@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from scalemani.aliases import F64, I64
 from scalemani.embedding.agreement import (
     LOOSE,
+    Superposition,
     common_points,
     correlation_of_distances,
     matched,
     shared_neighbors,
     superposition,
 )
-from scalemani.errors import ScalemaniError
-from scalemani.model import run_of
+from scalemani.errors import MapsDifferWarning, ScalemaniError, warn
+from scalemani.model import Run, run_of
 from scalemani.points.labels import row_labels
 from scalemani.report.drawing import Colouring, colour_bar, new_figure, own_words
 from scalemani.report.maps import map_panel
@@ -98,8 +99,8 @@ class Comparison:
             f"statistic {plain_number(self.procrustes, 3)} (0 is the same shape, 1 is nothing in common)",
         ]
         lines += [
-            f"of each point's {k} nearest, {percent(float(shares.mean()))} are the same on both maps; by chance it would "
-            f"be {percent(self._chance(k))}"
+            f"of each point's {k} nearest, {percent(float(shares.mean()))} are the same on both maps; by chance it "
+            f"would be {percent(self._chance(k))}"
             for k, shares in self.neighbors.items()
         ]
         correlation = self.correlation_of_distances
@@ -115,19 +116,18 @@ class Comparison:
         -> The two Axes, as an array.
         Raises ScalemaniError: Another colour, axes that are not there, or other than two Axes.
         """
-        panels = new_figure(11.0, 5.4).subplots(1, 2) if ax is None else np.ravel(np.asarray(ax, object))
-        if len(panels) != 2:
-            raise ScalemaniError(f"ax has {len(panels)} Axes; two are needed, as plt.subplots(1, 2)[1]")
         if color not in ("neighbors", "displacement"):
             raise ScalemaniError(f"color={color!r}: 'neighbors' or 'displacement' is allowed")
         shown = chosen_axes(components, self.a.shape[1])
         if color == "neighbors" and self.neighbors:
             k = [*self.neighbors][(len(self.neighbors) - 1) // 2]
-            values, limits, label = self.neighbors[k], (0.0, 1.0), f"share of the {k} nearest that both maps have"
+            values, limits, label = self.neighbors[k], (0.0, 1.0), f"shared of the {k} nearest"
         else:
             most = float(np.quantile(self.displacements, 0.99)) or 1.0
-            values, limits, label = self.displacements, (0.0, most), "distance between the two places / spread"
+            values, limits, label = self.displacements, (0.0, most), "apart / the map's spread"
         colours = Colouring("", values, limits)
+        wide, high = np.ptp(self.a[:, list(shown * 2)[:2]], axis=0)
+        panels = two_axes(ax, 6.0 if wide * 5 <= high * 4.7 else max(3.2, 4.7 * high / wide + 1.3))
         for axes, points, title in zip(panels, (self.a, self.aligned), self._titles(), strict=True):
             map_panel(axes, points, shown, colours)
             own_words(axes.title, title)
@@ -186,6 +186,37 @@ def _map_of(given: Any, name: str) -> tuple[NDArray[Any], Sequence[str] | None, 
     if points.ndim != 2 or 0 in points.shape:
         raise ScalemaniError(f"{name} has the shape {points.shape}: coordinates (n, p) of a map are needed")
     return points, row_labels(given), name
+
+
+def laid_upon(run: Run, other: Any) -> Superposition:
+    """What turns, mirrors and moves the map of a run, so that rows that both fits have lie nearest to where they lie there.
+
+    other: A fitted model, or the path of a store. Rows are matched by their ids where both have them, else by
+        their numbers.
+    Raises ScalemaniError: Maps of other numbers of axes, fewer than p + 1 rows in common, or rows that can't be
+        matched.
+    Warns by MapsDifferWarning: The maps are of another shape.
+    """
+    target, names = run_of(other, "align_to"), ("the map to align to", "this map")
+    here, there, how = matched((target.ids, run.ids), (len(target.vertex), len(run.vertex)), names)
+    _, first, second = common_points((target.embedding(), run.embedding()), (here, there), names)
+    laid = superposition(first, second, scale=False)
+    if laid.apart > LOOSE:
+        warn(
+            f"the {laid.n_points:,} rows in common, matched {how}, are {laid.apart:.2f} of the map's spread apart "
+            f"(RMS) after alignment, where {LOOSE} or less is expected: the maps are of different shape, or these "
+            "are not the same rows; compare shows both",
+            MapsDifferWarning,
+        )
+    return laid
+
+
+def two_axes(given: Any, height: float = 4.2) -> Any:
+    """Two Axes side by side: those that are given, or of a new figure so many inches high."""
+    panels = new_figure(11.0, height).subplots(1, 2) if given is None else np.ravel(np.asarray(given, object))
+    if len(panels) != 2:
+        raise ScalemaniError(f"ax has {len(panels)} Axes; two are needed, as of plt.subplots(1, 2)")
+    return panels
 
 
 def chosen_axes(components: Any, p: int) -> tuple[int, ...]:

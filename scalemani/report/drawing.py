@@ -277,9 +277,16 @@ def own_words(text: Any, said: str) -> None:
     text.set_parse_math(False)
 
 
-def legend(axes: Any, entries: Sequence[tuple[str, str]], title: str = "") -> None:
-    """Colours and what they stand for, to the right of a picture."""
-    dots = [Line2D([], [], marker="o", linestyle="", color=colour, markersize=5) for colour, _ in entries]
+def legend(
+    axes: Any, entries: Sequence[tuple[str, str]], title: str = "", crosses: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Colours of dots and of crosses, and what they stand for, to the right of a picture."""
+    signs = ["o"] * len(entries) + ["x"] * len(crosses)
+    entries = [*entries, *crosses]
+    dots = [
+        Line2D([], [], marker=sign, linestyle="", color=colour, markersize=5)
+        for sign, (colour, _) in zip(signs, entries, strict=True)
+    ]
     beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0, "frameon": False}
     made = axes.legend(dots, ["-"] * len(dots), title=title and "-", fontsize=8, title_fontsize=8, **beside)
     for text, (_, said) in zip(made.get_texts(), entries, strict=True):
