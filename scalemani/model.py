@@ -57,6 +57,7 @@ from scalemani.storage.run import RunStore
 from scalemani.storage.targets import StoreFolder, check_writable
 from scalemani.storage.writer import Writer, who_writes
 
+Laid = Superposition | None  # what lays a map upon another, if anything
 PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
 
 
@@ -269,7 +270,7 @@ class Run:
         scheduler: Any = None,
         report: Progress | None = None,
         kept: Pieces | None = None,
-        laid: Superposition | None = None,
+        laid: Laid = None,
     ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 
@@ -282,12 +283,7 @@ class Run:
         return self._placed(self._key, self._test_set(self._key, T, "X"), "X", scheduler, report, kept, laid)
 
     def transform_to(
-        self,
-        T: Any,
-        out: Any,
-        scheduler: Any = None,
-        report: Progress | None = None,
-        laid: Superposition | None = None,
+        self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None, laid: Laid = None
     ) -> Any:
         """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
 
@@ -357,7 +353,7 @@ class Run:
         scheduler: Any,
         report: Progress | None,
         kept: Pieces | None = None,
-        laid: Superposition | None = None,
+        laid: Laid = None,
     ) -> Any:
         """What a projector gives for the rows of T, a test set, which messages call by `name`."""
         if hasattr(T, "rechunk"):
@@ -373,14 +369,7 @@ class Run:
         return out
 
     def _placed_to(
-        self,
-        key: ModelKey,
-        T: Any,
-        name: str,
-        out: Any,
-        scheduler: Any,
-        report: Progress | None,
-        laid: Superposition | None = None,
+        self, key: ModelKey, T: Any, name: str, out: Any, scheduler: Any, report: Progress | None, laid: Laid = None
     ) -> Any:
         """The same, by blocks into a new Zarr array."""
         from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing  # here only: Zarr comes along

@@ -5,6 +5,7 @@ pyplot's: ``plot.embedding(model).figure.savefig("map.png")`` writes it, and ``.
 No state of matplotlib is set, and nothing is shown.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,14 +86,14 @@ def _colours(values: Any, n: int, name: str) -> Colouring:
     found = np.asarray(unmasked(np.asanyarray(values), "color"))
     if found.shape != (n,):
         raise ScalemaniError(f"color has the shape {found.shape} and the fit {n:,} rows; give a value for each")
-    if str(getattr(values, "dtype", "")) != "category":
-        if found.dtype.kind in "biuf":
-            return colouring(named, found)
-        try:
-            return colouring(named, np.array([np.nan if one is None else one for one in found], np.float64))
-        except (TypeError, ValueError):
-            pass  # text
-    return colouring(named, ["" if one is None or one != one else str(one) for one in found.tolist()])
+    if found.dtype.kind in "biuf" and str(getattr(values, "dtype", "")) != "category":
+        return colouring(named, found)
+    texts = ["" if one is None or str(one) in ("nan", "<NA>", "NaT") else str(one) for one in found.tolist()]
+    if found.dtype.kind == "O" and str(getattr(values, "dtype", "")) != "category":  # may be numbers, some missing
+        with contextlib.suppress(TypeError, ValueError):
+            numbers = [float(one) if text else np.nan for one, text in zip(found.tolist(), texts, strict=True)]
+            return colouring(named, np.array(numbers))
+    return colouring(named, texts)
 
 
 def _placed(points: Any, p: int) -> F64 | None:

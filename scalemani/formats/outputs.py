@@ -146,7 +146,7 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
 def check_picture(spec: str, *, overwrite: bool = False) -> Path:
     """The same of a picture."""
     return _check_file(
-        spec, (".png", ".svg", ".pdf"), "pictures are .png, .svg or .pdf; end the name so", overwrite=overwrite
+        spec, (".png", ".svg", ".pdf"), "a picture is a .png, .svg or .pdf; end the name so", overwrite=overwrite
     )
 
 

@@ -93,8 +93,8 @@ class Comparison:
         where = "in the same places" if far <= CLOSE else "in roughly the same places" if far <= LOOSE else "elsewhere"
         lines = [
             f"{count(len(self.a), 'point')} that both maps have, matched {self.matched} ({one}: "
-            f"{count(self.sizes[0], 'row')}, {other}: {count(self.sizes[1], 'row')}); {other} is laid on {one} by a "
-            f"turn{'' if self.a.shape[1] == 1 else ', or a mirror image,'} and the scale {plain_number(self.scale)}",
+            f"{count(self.sizes[0], 'row')}, {other}: {count(self.sizes[1], 'row')}); {other} is laid on {one} by "
+            f"a turn or mirror image, and scaled by {plain_number(self.scale)}",
             f"points are {where}: {plain_number(far, 3)} of the map's spread apart (RMS; 0 is best); Procrustes' "
             f"statistic {plain_number(self.procrustes, 3)} (0 is the same shape, 1 is nothing in common)",
         ]
@@ -176,7 +176,7 @@ def compare(a: Any, b: Any, rows: Any = None) -> Comparison:
 
 def _map_of(given: Any, name: str) -> tuple[NDArray[Any], Sequence[str] | None, str]:
     """Coordinates, ids and what a map is called."""
-    if isinstance(given, str | os.PathLike) or hasattr(given, "fit") or hasattr(given, "embedding"):
+    if isinstance(given, str | os.PathLike | Run) or hasattr(type(given), "fit"):
         run = run_of(given, "compare")
         return run.embedding(), run.ids, os.fspath(given) if isinstance(given, str | os.PathLike) else name
     try:
@@ -189,7 +189,7 @@ def _map_of(given: Any, name: str) -> tuple[NDArray[Any], Sequence[str] | None, 
 
 
 def laid_upon(run: Run, other: Any) -> Superposition:
-    """What turns, mirrors and moves the map of a run, so that rows that both fits have lie nearest to where they lie there.
+    """What turns, mirrors and moves the map of a run, so that rows in common lie nearest to where they lie there.
 
     other: A fitted model, or the path of a store. Rows are matched by their ids where both have them, else by
         their numbers.
