@@ -78,8 +78,8 @@ def test_two_stores_are_compared(days, program):
 
 def test_new_rows_are_placed_on_another_days_map(days, program):
     code, out, _ = program("project b.zarr test.csv y.csv --id-column who --align-to a.zarr")
-    assert code == 0 and "aligned to a.zarr: 100 rows in common, 0.0" in out
-    expected = load("b.zarr").transform(np.load("test.npy"), align_to="a.zarr")
+    assert code == 0 and "aligned to a.zarr: 100 rows in common, 0.1" in out
+    expected = load("b.zarr").transform(pd.read_csv("test.csv", index_col="who"), align_to="a.zarr")
     np.testing.assert_array_equal(open_points("y.csv", id_column="who").values, expected)
     assert program("project b.zarr test.csv z.csv --id-column who --align-to none.zarr")[0] == 2
     assert not (days / "z.csv").exists()
