@@ -89,23 +89,27 @@ class Comparison:
         return k / (len(self.a) - 1)
 
     def __str__(self) -> str:
-        far, (one, other) = self.displacement, self.names
-        where = "in the same places" if far <= CLOSE else "in roughly the same places" if far <= LOOSE else "elsewhere"
-        lines = [
-            f"{count(len(self.a), 'point')} that both maps have, matched {self.matched} ({one}: "
-            f"{count(self.sizes[0], 'row')}, {other}: {count(self.sizes[1], 'row')}); {other} is laid on {one} by "
-            f"a turn or mirror image, and scaled by {plain_number(self.scale)}",
-            f"points are {where}: {plain_number(far, 3)} of the map's spread apart (RMS; 0 is best); Procrustes' "
-            f"statistic {plain_number(self.procrustes, 3)} (0 is the same shape, 1 is nothing in common)",
-        ]
-        lines += [
-            f"of each point's {k} nearest, {percent(float(shares.mean()))} are the same on both maps; by chance it "
-            f"would be {percent(self._chance(k))}"
-            for k, shares in self.neighbors.items()
-        ]
+        far, (one, other), (m, n) = self.displacement, self.names, self.sizes
+        where = "the same" if far <= CLOSE else "roughly the same" if far <= LOOSE else "different"
         correlation = self.correlation_of_distances
-        said = "means nothing: all are equal" if np.isnan(correlation) else f"{correlation:.3f} (1 is best)"
-        return "\n".join([*lines, f"correlation of the two maps' distances: {said}"])
+        rows = [
+            ("points", f"{len(self.a):,} on both maps, matched {self.matched} ({one}: {m:,} rows; {other}: {n:,})"),
+            ("places", f"{where}: {plain_number(far, 3)} of the map's spread apart (RMS; 0 is best)"),
+            (
+                "shape",
+                f"Procrustes' statistic {plain_number(self.procrustes, 3)} (0 is the same, 1 quite another)",
+            ),
+            ("size", f"{other} was scaled by {plain_number(self.scale)}, and turned or mirrored, to lie on {one}"),
+            *(
+                (f"{k} nearest", f"{percent(float(shares.mean()))} are the same ({percent(self._chance(k))} by chance)")
+                for k, shares in self.neighbors.items()
+            ),
+            (
+                "distances",
+                "all equal" if np.isnan(correlation) else f"on both maps correlated by {correlation:.3f} (1 is best)",
+            ),
+        ]
+        return "\n".join(f"{name:<17}{said}" for name, said in rows)
 
     def plot(self, color: str = "neighbors", components: Any = (0, 1), ax: Any = None) -> Any:
         """Both maps side by side: on the left the one, on the right the other, laid upon it.
