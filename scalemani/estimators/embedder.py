@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from scalemani.aliases import F64
 from scalemani.errors import naming_columns
 from scalemani.parameters import Arguments, Parameters
-from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
+from scalemani.points.labels import (
+    check_labels,
+    feature_labels,
+    label_text,
+    row_labels,
+    unnumbered,
+    warn_of_row_names,
+)
 from scalemani.progress import reporting
 from scalemani.storage import forks as forks  # it must have seen a process before that is forked
 
@@ -28,7 +35,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     A method's own estimator is derived from it, says in `method` whose steps it runs, and adds what only it answers.
     Parameters are the fields of :class:`scalemani.parameters.Arguments`; :class:`KernelIsomap` says what they mean,
     and so it does of the attributes that are set here: `embedding_`, `spectrum_`, `knn_recall_`, `kept_`, `landmarks_`,
-    `random_state_`, `n_features_in_`, `feature_names_in_` and `store_`.
+    `random_state_`, `n_features_in_`, `feature_names_in_`, `ids_` and `store_`.
     """
 
     method: Any  # a :class:`scalemani.methods.base.Method`, or where its class is, as "module:name"
@@ -62,6 +69,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         with naming_columns(names), reporting(self.progress) as report:
             self._adopt(fit(X, self._parameters(), report, type(self), y))
         self.name_features(names)
+        self.name_rows(row_labels(X))
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -128,6 +136,27 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self._run.name_features(listed)
         self._take_names(listed)
 
+    def name_rows(self, ids: Any) -> None:
+        """Record the ids of the training rows with the model, also for `load` and `export`; they change no number.
+
+        `fit` does it for pandas frames whose index does more than count the rows, and for DataArrays.
+
+        Parameters
+        ----------
+        ids : sequence, shape (n_samples,), or None
+            Of text, numbers, dates or tuples of these; several rows may have the same. None takes back what was
+            recorded.
+        """
+        check_is_fitted(self)
+        self._run.name_rows(None if ids is None else [str(label_text(one)) for one in ids])
+
+    @property
+    def ids_(self) -> Any:
+        """Ids of the training rows as text, shape (n_samples,), in their order; absent where the rows have none."""
+        if not hasattr(self, "_run") or self._run.ids is None:
+            raise AttributeError(f"{type(self).__name__} has no ids_: its rows have no ids; name_rows gives them some")
+        return np.array(self._run.ids, object)
+
     def _take_names(self, names: list[str] | None) -> None:
         if names is not None:
             self.feature_names_in_ = np.array(names, object)
@@ -141,7 +170,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     # ---- use -------------------------------------------------------------------------------------
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, align_to: Any = None) -> Any:
         """Coordinates of test points, from the graph and not from D; by landmarks from their distances to all points.
 
         Parameters
@@ -150,6 +179,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             NumPy in, NumPy out; Dask in, lazy Dask out. For metric "precomputed" and "geodesic":
             distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges,
             and of a fit to neighbour lists the nearest of them).
+        align_to : fitted model or path of a store, optional
+            Coordinates are those on that model's map, such as the last day's: this map is turned, mirrored and moved,
+            not scaled, so that rows that both fits have lie nearest to their places there. They are matched by their
+            ids where both fits have them (`ids_`), else by their numbers. `scalemani.compare` shows how far maps agree.
 
         Returns
         -------
@@ -159,14 +192,27 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         Raises
         ------
         ScalemaniError
-            Wrong number of features, NaN or inf (named by row and column).
+            Wrong number of features, NaN or inf (named by row and column). Of `align_to`: another number of axes,
+            fewer than p + 1 rows in common, or rows that can't be matched.
+
+        Warns
+        -----
+        MapsDifferWarning
+            The map of `align_to` is of another shape.
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
-            return self._run.transform(X, self.scheduler, report)
+            return self._run.transform(X, self.scheduler, report, laid=laid)
 
-    def transform_to(self, X: Any, out: str) -> Any:
+    def _laid_upon(self, other: Any) -> Any:
+        """What lays the map upon that of `align_to`; None without."""
+        from scalemani.report.comparison import laid_upon
+
+        return None if other is None else laid_upon(self._run, other)
+
+    def transform_to(self, X: Any, out: str, align_to: Any = None) -> Any:
         """Coordinates of test points, written by blocks into a new Zarr array.
 
         Whatever stops it, the same call goes on from the blocks that were finished, with the same bits; they are
@@ -180,6 +226,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             Whatever `transform` takes; a Zarr or Dask array, or a memory map, is read by blocks.
         out : path or URL
             Nothing may be there yet.
+        align_to : fitted model or path of a store, optional
+            As for `transform`. What was kept of another alignment, or of none, is not gone on with.
 
         Returns
         -------
@@ -187,8 +235,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
-            return self._run.transform_to(X, out, self.scheduler, report)
+            return self._run.transform_to(X, out, self.scheduler, report, laid)
 
     def kernel(self, A: Any = None, B: Any = None) -> Any:
         """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
@@ -269,6 +318,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Names of the features of new rows, held against those of the fit."""
         check_is_fitted(self)
         return None if rows is None else self._check_features(feature_labels(rows), name)
+
+    def plot(self, color: Any = None, points: Any = None, components: Any = (0, 1), ax: Any = None) -> Any:
+        """Draw the map on matplotlib's Axes, which are returned: see :func:`scalemani.plot.embedding`."""
+        from scalemani.plot import embedding
+
+        check_is_fitted(self)
+        return embedding(self, color, points, components, ax)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X.

@@ -316,19 +316,15 @@ def run_page(
     points (by their number at most 512) are sampled to compare distances.
     """
     kept = np.flatnonzero(run.vertex >= 0)
-    wanted = sample_size(len(kept)) if rows is None else rows
-    recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    coordinates, sample, quality = measured(run, rows, seed, report)
     marks = run.method.words.marks(run.store)
-    known = run.store.has_distances or not run.data.given
-    quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
-    sample = None if quality is None else recorder.sample()
     histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
         parameters={name: value for name, value in run.parameters.items() if name in parameters},
         versions=run.store.document.versions,
-        coordinates=recorder.embedding_[kept],
+        coordinates=coordinates,
         n_dropped_rows=len(run.vertex) - len(kept),
         sample=sample,
         quality=quality,
@@ -352,6 +348,21 @@ def run_page(
         parts,
         f"Made by scalemani {__version__} from {findings.name}",
     )
+
+
+def measured(
+    run: Run, rows: int | None, seed: int, report: Progress = lambda stage, done, total: None
+) -> tuple[F64, Sample | None, Mapping[str, Any] | None]:
+    """Coordinates of the rows that have some, sampled ones with their distances, and the quality of the map by these.
+
+    rows: To be sampled; as many as :func:`sample_size` says unless given.
+    """
+    kept = np.flatnonzero(run.vertex >= 0)
+    wanted = sample_size(len(kept)) if rows is None else rows
+    recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    known = run.store.has_distances or not run.data.given
+    quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
+    return recorder.embedding_[kept], None if quality is None else recorder.sample(), quality
 
 
 def _leaping(s: Mapping[str, Any], kept: I64) -> tuple[str, I64] | None:

@@ -26,6 +26,7 @@ from scalemani.terminal.options import (
     reading_again,
     scan_options,
 )
+from scalemani.terminal.pictures import compare, plot
 from scalemani.terminal.placing import kernel, project, say_notes
 from scalemani.words import printable
 
@@ -244,6 +245,7 @@ def fit(
         heard = _after_a_line(report, begun, stages)
         model = method.load()(**arguments, store=store, progress=heard).fit(source.values, y)
     model.name_features(unnumbered(source.names))
+    model.name_rows(source.ids)
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)
@@ -411,7 +413,7 @@ def demo(out: str, quiet: bool) -> None:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
 
 
-for command in (report, verify, project, kernel):
+for command in (report, verify, project, kernel, plot, compare):
     cli.add_command(command)
 
 
