@@ -16,6 +16,7 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
+from scalemani.terminal.help import Command, Commands, file_name
 from scalemani.terminal.options import (
     chosen,
     estimator_options,
@@ -30,9 +31,9 @@ from scalemani.terminal.placing import kernel, project, say_notes
 from scalemani.words import printable
 
 
-@click.command()
-@click.argument("store")
-@click.argument("out")
+@click.command(cls=Command)
+@click.argument("store", type=file_name)
+@click.argument("out", type=file_name)
 @click.option(
     "--colour",
     "--color",
@@ -101,8 +102,8 @@ KINDS = {
 MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lists them all
 
 
-@click.command()
-@click.argument("store")
+@click.command(cls=Command)
+@click.argument("store", type=file_name)
 @click.option("--repair", is_flag=True, help="Make again what is damaged, and nothing else.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances, or 'synchronous'."
@@ -175,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
     invoke_without_command=True,
@@ -194,8 +196,8 @@ def cli(ctx: click.Context) -> None:
 
 
 @cli.command()
-@click.argument("points")
-@click.argument("store")
+@click.argument("points", type=file_name)
+@click.argument("store", type=file_name)
 @estimator_options
 @click.option(
     "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv, .zarr, .parquet or .h5."
@@ -257,8 +259,8 @@ def fit(
 
 
 @cli.command()
-@click.argument("points")
-@click.argument("store", required=False)
+@click.argument("points", type=file_name)
+@click.argument("store", required=False, type=file_name)
 @estimator_options
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @reading
@@ -304,7 +306,7 @@ def plan(
 
 
 @cli.command()
-@click.argument("points")
+@click.argument("points", type=file_name)
 @click.option(
     "-k",
     "--neighbors",
@@ -362,7 +364,7 @@ def scan(
 
 
 @cli.command()
-@click.argument("store")
+@click.argument("store", type=file_name)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @manners
 def info(store: str, as_json: bool, quiet: bool) -> None:
@@ -375,8 +377,8 @@ def info(store: str, as_json: bool, quiet: bool) -> None:
 
 
 @cli.command()
-@click.argument("store")
-@click.argument("model")
+@click.argument("store", type=file_name)
+@click.argument("model", type=file_name)
 @manners
 def export(store: str, model: str, quiet: bool) -> None:
     """Copy the model in STORE to MODEL.

@@ -13,14 +13,15 @@ import click
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.progress import reporting
 from scalemani.terminal.console import refuse_nan
+from scalemani.terminal.help import Command, file_name
 from scalemani.terminal.options import manners, reading, reading_again
 from scalemani.words import printable
 
 
-@click.command()
-@click.argument("store")
-@click.argument("points")
-@click.argument("out")
+@click.command(cls=Command)
+@click.argument("store", type=file_name)
+@click.argument("points", type=file_name)
+@click.argument("out", type=file_name)
 @click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
@@ -70,10 +71,10 @@ def project(
 TRAINING = "training"  # in place of a file of rows
 
 
-@click.command()
-@click.argument("store")
-@click.argument("rows")
-@click.argument("out")
+@click.command(cls=Command)
+@click.argument("store", type=file_name)
+@click.argument("rows", type=file_name)
+@click.argument("out", type=file_name)
 @click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
 @click.option("--memory-limit", metavar="SIZE", help="Most that a .npy's values may take in memory, such as 4GB.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
