@@ -28,7 +28,7 @@ SEVERAL = "For several methods"
 ALSO = "Also"
 #: Options by the names of their parameters; {} stands for the options that only some methods have.
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "What most need": ("method", "n_neighbors", "n_components", "metric", "embedding", "out", "as_json"),
+    "What most need": ("n_neighbors", "n_components", "method", "metric", "embedding", "out", "as_json"),
     READING: ("id_column", "columns", "ignore", "delimiter", "decimal", "heading"),
     "The graph of neighbours": ("radius", "metric_params", "disconnected", "shortcuts", "graph", "edge_weights", "knn"),
     "Many points": ("landmarks", "landmark_method"),
@@ -65,16 +65,15 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The methods if there is a choice, then the options, in columns that all groups share."""
-        params = self.get_params(ctx)
+        params = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         fits = any(param.name == "n_neighbors" for param in params)
         if any(param.name == "method" for param in params):
             with formatter.section("Methods"):
                 formatter.write_dl([(word, entry.about) for word, entry in REGISTRY.items()])
         found: dict[str, list[tuple[str, str]]] = {}
-        for param in sorted(params, key=_place):
-            record = param.get_help_record(ctx)
+        for param in sorted(params, key=_place if fits else lambda param: _heading(param) == READING):
+            record, heading = param.get_help_record(ctx), _heading(param)
             if record is not None:
-                heading = _heading(param)
                 found.setdefault(heading if fits or heading == READING else "Options", []).append(record)
         width = min(WIDTH, max(len(name) for records in found.values() for name, _ in records))
         for heading, records in found.items():
