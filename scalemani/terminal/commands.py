@@ -207,7 +207,7 @@ def cli(ctx: click.Context) -> None:
     help="Also write the coordinates to a .csv, .npy, .zarr, .parquet or .h5.",
 )
 @click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
-@click.option("--allow-nan", is_flag=True, help="Accept rows that get no coordinates, such as those outside the largest part.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows without coordinates (NaN).")
 @reading
 @manners
 def fit(

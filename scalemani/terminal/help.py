@@ -39,7 +39,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 WIDTH = 24  # of the names of options; longer ones have a line of their own
 
 
-class Words(click.ParamType):
+class Words(click.ParamType[str]):
     """Text, for which a shell completes some words, or names of files where there are none.
 
     The library says what is allowed: ``points.npz:key`` is no file, and ``--correction`` takes numbers, too.
@@ -132,7 +132,5 @@ class Commands(click.Group):
         """As click, in one line that names the nearest command."""
         if args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
             near = nearest(args[0], self.commands)
-            raise click.UsageError(
-                f"{args[0]!r} is no command{f'; did you mean {near!r}?' if near else ''}", ctx
-            )
+            raise click.UsageError(f"{args[0]!r} is no command{f'; did you mean {near!r}?' if near else ''}", ctx)
         return super().resolve_command(ctx, args)

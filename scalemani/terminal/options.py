@@ -120,9 +120,11 @@ def option_of(parameter: Field[Any]) -> Decorator:
             None if value is None or (optional and value.lower() == "none") else reader(value)
         )
         more["default"] = None if default is None else str(default)
-    more |= {"multiple": True} if option.kind == "pairs" else {
-        "type": _TYPES.get(option.kind) or Words(partial(_words_of, parameter.name))
-    }
+    more |= (
+        {"multiple": True}
+        if option.kind == "pairs"
+        else {"type": _TYPES.get(option.kind) or Words(partial(_words_of, parameter.name))}
+    )
     return click.option(*names, metavar=option.metavar, **more)
 
 
@@ -139,7 +141,9 @@ def _words_of(name: str) -> list[str]:
 
         return [*metric_names(), *GIVEN_METRICS]
     same = [one for one in _every_parameter() if one.name == name]
-    shown = [word for one in same if one.metadata["option"] for word in (one.metadata["option"].metavar or "").split("|")]
+    shown = [
+        word for one in same if one.metadata["option"] for word in (one.metadata["option"].metavar or "").split("|")
+    ]
     choices = [word for one in same for word in one.metadata["choices"]]
     return [*dict.fromkeys([*(word for word in shown if word.islower()), *choices])]
 
@@ -159,8 +163,8 @@ _ESTIMATOR = [
         metavar="METHOD",
         type=Words(lambda: REGISTRY),
         callback=_method,
-        help=f"One of those above, {next(iter(REGISTRY))} unless given. An option that only one method has chooses that "
-        "method; so does a value that only one has, such as --scale whitened.",
+        help=f"One of those above, {next(iter(REGISTRY))} unless given. An option that only one method has "
+        "chooses that method; so does a value that only one has, such as --scale whitened.",
     ),
     *map(option_of, _parameters_with_options()),
     click.option(

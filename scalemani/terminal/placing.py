@@ -22,7 +22,7 @@ from scalemani.words import printable
 @click.argument("store", type=file_name)
 @click.argument("points", type=file_name)
 @click.argument("out", type=file_name)
-@click.option("--allow-nan", is_flag=True, help="Accept rows that no path leads to from the points of the fit: they get NaN.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @reading
@@ -75,7 +75,7 @@ TRAINING = "training"  # in place of a file of rows
 @click.argument("store", type=file_name)
 @click.argument("rows", type=file_name)
 @click.argument("out", type=file_name)
-@click.option("--allow-nan", is_flag=True, help="Accept rows that no path leads to from the points of the fit: they get NaN.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--memory-limit", metavar="SIZE", help="Most that a .npy's values may take in memory, such as 4GB.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @reading
