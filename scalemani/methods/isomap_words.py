@@ -100,7 +100,7 @@ class IsomapWords(Words):
             [("edges", "conformal (C-Isomap): lengths have no unit")] if s.get("edge_weights") == "conformal" else []
         )
         bound = sides(s, key)[0] if key == "share" else ""
-        return [*edges, *landmark_rows_of(s)[:1], ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
+        return [*edges, *landmark_rows_of(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of traces and shares."""

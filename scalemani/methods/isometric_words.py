@@ -20,7 +20,7 @@ class IsometricWords(Words):
 
     def plain(self, s: Account) -> Sequence[Row]:
         """With the landmarks."""
-        return [*landmark_rows_of(s)[:1], *self.rows(s)]
+        return [*landmark_rows_of(s), *self.rows(s)]
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What the map is linear in, how many directions that has, and the ridge."""

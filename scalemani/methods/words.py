@@ -44,15 +44,13 @@ def by_landmarks(s: Account) -> bool:
 
 
 def landmark_rows_of(s: Account) -> list[Row]:
-    """How many there are and how far from the points; distances, if there are any, are to these alone."""
+    """How many there are, and how far from the points where there are distances."""
     if not by_landmarks(s):
         return []
     m, reach = s["n_landmarks"], s.get("landmark_reach")
     median = f"; the median distance is about {two_digits(s['median_distance'])}" if "median_distance" in s else ""
     far = f"; no point is farther than {plain_number(reach)} from one, along the graph{median}"
-    chosen = ("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}")
-    found = ("distances", f"to landmarks: {s['n_vertices']:,} points x {m:,}")
-    return [chosen, found] if "landmark_reach" in s else [chosen]  # methods without distances have no reach
+    return [("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}")]
 
 
 def axis_rows(shares: Sequence[float | None], of: str, bound: str = "", off: float = 0.0) -> list[Row]:

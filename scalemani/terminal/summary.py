@@ -241,7 +241,11 @@ def _section_lines(section: Section, width: int) -> list[str]:
         if table.words or not table.headings:
             for name, *_, value in table.rows:
                 lines += textwrap.wrap(
-                    f"  {name:<{first}}  {value}", max(width, first + 30), subsequent_indent=" " * (first + 4)
+                    f"  {name:<{first}}  {value}",
+                    max(width, first + 30),
+                    subsequent_indent=" " * (first + 4),
+                    break_long_words=False,
+                    break_on_hyphens=False,
                 )
         else:
             lines += ["  " + line for line in aligned([*table.headings], [[*row] for row in table.rows])]
