@@ -229,7 +229,7 @@ def test_labels_of_obs_that_are_none_are_refused(adata):
         with pytest.raises(ScalemaniError, match="y is missing at row 1"):
             isometric_projection(adata, labels=column)
     with pytest.raises(
-        ScalemaniError, match="labels='other' is no column of obs: give the name of one; there are 'kind', 'number'"
+        ScalemaniError, match="labels='other' is no column of obs .'kind', 'number'.: give the name of one"
     ):
         isometric_projection(adata, labels="other")
     with pytest.raises(ScalemaniError, match="an AnnData is needed"):

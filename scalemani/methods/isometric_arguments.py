@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, unknown
 from scalemani.parameters import Arguments, Option, Parameters, is_number, optional_count, parameter
 
 LARGEST = 1e6  # ridge: the map is next to 0 long before
@@ -13,14 +13,12 @@ LARGEST = 1e6  # ridge: the map is next to 0 long before
 def _ridge(name: str, value: Any) -> None:
     usual = value is None or (isinstance(value, str) and value == "loo")
     if not usual and not (is_number(value) and 0 <= float(value) <= LARGEST):
-        raise ScalemaniError(
-            f"{name}={value!r}: a number from 0 to {LARGEST:g}, 'loo', or None for the usual one, is needed"
-        )
+        raise unknown(f"{name}=", value, ("loo",), f"None for the usual one, or a number from 0 to {LARGEST:g}")
 
 
 def _distances(name: str, value: Any) -> None:
     if value not in (None, "stored", "recomputed"):
-        raise ScalemaniError(f"{name}={value!r}: None, 'stored' or 'recomputed' is allowed")
+        raise unknown(f"{name}=", value, ("stored", "recomputed"), "None")
 
 
 def positive(name: str, value: Any) -> None:

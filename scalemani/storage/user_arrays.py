@@ -21,7 +21,7 @@ import zarr
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64
-from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError, meant
 from scalemani.storage.arrays import zarr_text
 from scalemani.storage.files import AnyPath, Location, checksum, open_location
 from scalemani.storage.folders import room_for
@@ -245,7 +245,9 @@ def open_member(path: AnyPath, member: str | None) -> Any:
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
         if found is None:
-            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); give the path of an array")
+            guess = "give the path of an array" if member is None else ""
+            guess = guess or meant(member, arrays_in(open_location(path)), "give the path of an array")
+            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); {guess}")
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
         check_array(folder, found[0])
