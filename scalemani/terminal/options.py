@@ -307,11 +307,30 @@ def in_options(message: str) -> str:
     '--landmarks 9: POINTS has 5 distinct rows; give that many or fewer'
     >>> in_options("y is 'a' in all 3 rows; give their labels, or leave y out")
     "--labels is 'a' in all 3 rows; give their labels, or leave --labels out"
+    >>> in_options("kernel='cosine': allowed are 'rbf', None or a function of two blocks of rows")
+    "--kernel cosine: allowed are 'rbf', none"
+    >>> in_options("Input X contains NaN at row 3, column 1")
+    'Input POINTS contains NaN at row 3, column 1 (rows and columns are counted from 0)'
     """
     said = _parameters().sub(_as_option, message.removesuffix(IN_A_SEARCH))
-    said = re.sub(r"(?:^|(?<=^Input )|(?<=[;:] ))X(?=,? [a-z])", "POINTS", said)
-    said = re.sub(r"(?:^|(?<=leave ))y(?= [a-z])", "--labels", said)
-    return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
+    for python, shell in _IN_THE_SHELL:
+        said = python.sub(shell, said)
+    said = re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
+    if not re.search(r"(?<!tile )\brows? \d", said) or re.search(r"\brows 0 to|row is 0", said):
+        return said
+    both = " and columns" if re.search(r"row \d+, column \d", said) else ""
+    return f"{said} (rows{both} are counted from 0)"
+
+
+_BEFORE_X = r"(^|^Input |[;:] |\b(?:sparse|bring|with|and|of|than|where) )"
+#: What the library calls things in Python, and what the shell does. A column may be called X or y, in quotes or a list.
+_IN_THE_SHELL = [
+    (re.compile(_BEFORE_X + r"X(?=,? [a-z]|:|$)"), r"\1POINTS"),
+    (re.compile(r"^Input A(?= [a-z])"), "Input ROWS"),
+    (re.compile(r"(^|leave |[;:] |\bof )y(?= [a-z]|$|[:;)])"), r"\1--labels"),
+    (re.compile(r",? or a function of two (?:blocks of )?rows"), ""),
+    (re.compile(r": n_samples = \d+$"), ""),
+]
 
 
 @cache
