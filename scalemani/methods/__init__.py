@@ -53,18 +53,20 @@ def named(dotted: str) -> Any:
 
 NO_DISTANCES = ("projection", "compression", "edge_weights", "shortcuts")  # what methods without them have no use for
 REGISTRY = {
-    "isomap": Entry("scalemani.estimators.isomap:Isomap", about="keeps distances along the data; taken unless given"),
+    "isomap": Entry(
+        "scalemani.estimators.isomap:Isomap", about="keeps distances along the data; unless another is given"
+    ),
     "kernel-isomap": Entry(
         "scalemani.estimators.isomap:KernelIsomap",
         ("correction", "constant_solver"),
-        about="the same, with a constant added that makes a kernel of them",
+        about="isomap with a constant that makes distances a kernel",
     ),
     "isometric-projection": Entry(
         "scalemani.estimators.isometric_projection:IsometricProjection",
         ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances", "supervised"),
         ("projection", "compression"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
-        "keeps them as well as a linear map of the columns can",
+        "a linear map of the columns that keeps such distances",
     ),
     "lle": Entry(
         "scalemani.estimators.lle:LLE",
@@ -85,7 +87,7 @@ REGISTRY = {
         ("start_points",),
         ("projection",),
         "scalemani.methods.sibling_arguments:StressArguments",
-        "keeps distances along the data with the least squared error",
+        "keeps distances along the data, by least squares",
     ),
 }
 

@@ -48,8 +48,9 @@ class IsometricArguments(Arguments):
     ridge: float | str | None = parameter(
         None,
         Option(
-            "For isometric-projection: penalty on the map, as a share of the features' largest variance; 0.001 unless "
-            "given, with a kernel 0.0001. loo: the one that predicts Isomap's map best, each row left out in turn.",
+            "Penalty that keeps the map from following noise, as a share of the features' largest variance; 0.001"
+            " unless given, 0.0001 with a kernel. loo: the one that best predicts Isomap's map of rows that are "
+            "left out in turn.",
             "number, word or none",
             metavar="loo|NUMBER",
         ),
@@ -78,21 +79,25 @@ class IsometricArguments(Arguments):
     )
     gamma: float | None = parameter(
         None,
-        Option("Of the kernel; 1 over the squared median distance of some rows unless given, of poly 1.", "number"),
+        Option(
+            "Of the kernels rbf, poly and sigmoid. Unless given: 1 over the squared median distance of some rows;"
+            " of poly 1.",
+            "number",
+        ),
         check=positive_or_none,
     )
     degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=positive)
     coef0: float = parameter(1.0, Option("Of the kernels poly and sigmoid.", "number"), check=_number)
     nystrom: int | None = parameter(
         None,
-        Option("Kernel values to N rows stand for those to all: for more than some thousand rows.", "integer", (), "N"),
+        Option("Use kernel values to N rows instead of all: for more than some thousand rows.", "integer", (), "N"),
         check=optional_count,
     )
     distances: str | None = parameter(
         None,
         Option(
-            "For isometric-projection: store distances while the map is made, as --ridge loo needs it, or never, as is "
-            "usual.",
+            "Store all distances while the map is made, which --ridge loo needs, or find them as they are used "
+            "(usual).",
             "word or none",
             metavar="stored|recomputed",
         ),

@@ -16,7 +16,7 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
-from scalemani.terminal.help import Command, Commands, file_name
+from scalemani.terminal.help import Command, Commands
 from scalemani.terminal.options import (
     chosen,
     estimator_options,
@@ -32,14 +32,13 @@ from scalemani.words import printable
 
 
 @click.command(cls=Command)
-@click.argument("store", type=file_name)
-@click.argument("out", type=file_name)
+@click.argument("store")
+@click.argument("out")
 @click.option(
     "--color",
     "--colour",
     "colours",
     multiple=True,
-    type=file_name,
     metavar="FILE[:COLUMN]",
     help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
     "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
@@ -69,10 +68,10 @@ def report(
     """Draw the map as a web page that says how far to trust it.
 
     OUT is one .html page that needs no other file: the map, how well it keeps distances, how many axes
-    are worth having, the spectrum, the constant, and what to heed.
+    are worth having, the spectrum, the constant, and what to heed. The distances in STORE are not read.
 
     \b
-    scalemani report run.zarr report.html --color labels.csv:kind
+    scalemani report run.zarr report.html --colour labels.csv:kind
     """
     from scalemani.formats.outputs import check_page, write_page
 
@@ -104,12 +103,12 @@ MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lis
 
 
 @click.command(cls=Command)
-@click.argument("store", type=file_name)
+@click.argument("store")
 @click.option("--repair", is_flag=True, help="Make again what is damaged and nothing else.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances, or 'synchronous'."
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @manners
 def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool) -> None:
     """Look for damage in every byte of a fit, and repair it.
@@ -197,13 +196,12 @@ def cli(ctx: click.Context) -> None:
 
 
 @cli.command()
-@click.argument("points", type=file_name)
-@click.argument("store", type=file_name)
+@click.argument("points")
+@click.argument("store")
 @estimator_options
 @click.option(
     "--embedding",
     metavar="OUT",
-    type=file_name,
     help="Also write the coordinates to a .csv, .npy, .zarr, .parquet or .h5.",
 )
 @click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
@@ -266,10 +264,10 @@ def fit(
 
 
 @cli.command()
-@click.argument("points", type=file_name)
-@click.argument("store", required=False, type=file_name)
+@click.argument("points")
+@click.argument("store", required=False)
 @estimator_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @reading
 @manners
 def plan(
@@ -313,7 +311,7 @@ def plan(
 
 
 @cli.command()
-@click.argument("points", type=file_name)
+@click.argument("points")
 @click.option(
     "-k",
     "--neighbors",
@@ -326,9 +324,9 @@ def plan(
     help="Numbers of neighbours to compare; LAST is included. 4:20:2 takes every second, 5,8,12 these.",
 )
 @scan_options
-@click.option("--report", "out", metavar="OUT", type=file_name, help="Also write a page with pictures, an .html.")
+@click.option("--report", "out", metavar="OUT", help="Also write a page with pictures, an .html.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @reading
 @manners
 def scan(
@@ -372,9 +370,9 @@ def scan(
 
 
 @cli.command()
-@click.argument("store", type=file_name)
+@click.argument("store")
 @click.option("--all", "everything", is_flag=True, help="All numbers, and what each is.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @manners
 def info(store: str, everything: bool, as_json: bool, quiet: bool) -> None:
     """Say in a few lines what a map shows and how good it is.
@@ -392,8 +390,8 @@ def info(store: str, everything: bool, as_json: bool, quiet: bool) -> None:
 
 
 @cli.command()
-@click.argument("store", type=file_name)
-@click.argument("model", type=file_name)
+@click.argument("store")
+@click.argument("model")
 @manners
 def export(store: str, model: str, quiet: bool) -> None:
     """Copy a map to a small model, without the distances of all pairs.

@@ -99,13 +99,21 @@ def _place(param: click.Parameter) -> tuple[int, int, int]:
     if heading in methods:
         return headings.index("{}"), methods.index(heading), 0
     names = OPTIONS[heading]
-    return headings.index(heading), 0, names.index(param.name) if param.name in names else -1
+    return headings.index(heading), 0, names.index(param.name) if param.name in names else len(names)
 
 
 class Commands(click.Group):
     """A group that lists its commands by what one wants, and knows what a misspelt one is like."""
 
     command_class = Command
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """As click; names of files are completed."""
+        for param in cmd.params:
+            file = isinstance(param, click.Argument) or (param.metavar or "").startswith(("FILE", "OUT", "DIR"))
+            if file and param.type is click.STRING:
+                param.type = file_name
+        super().add_command(cmd, name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group under its heading."""

@@ -170,8 +170,8 @@ _ESTIMATOR = [
     click.option(
         "--labels",
         metavar="FILE[:COLUMN]",
-        help="For isometric-projection: the class of each row, in the order of POINTS, in a file that is named as for "
-        "report --colour. Edges are made within classes alone.",
+        help="The class of each row, in the order of POINTS, in a file that is named as for report --color. Edges join "
+        "rows of one class only.",
     ),
 ]
 
@@ -179,23 +179,28 @@ _READING = [
     click.option(
         "--delimiter",
         metavar="CHARACTER",
-        help="What separates the cells of a .csv; a comma unless given, a tab in a .tsv.",
+        help="Sign between the cells of a .csv; a comma unless given, a tab in a .tsv.",
     ),
     click.option(
-        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
+        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' the cells are separated by ';'."
     ),
-    click.option("--heading/--no-heading", default=None, help="Whether the first line of a .csv names its columns."),
+    click.option(
+        "--heading/--no-heading",
+        default=None,
+        help="Whether the first line of a .csv names its columns; unless given it is looked at.",
+    ),
     click.option(
         "--id-column",
         metavar="COLUMN",
-        help="Column that names the rows: name or number in a .csv or .parquet, or a column of an .h5ad's obs.",
+        help="Column with the names of the rows, by its name or its number from 1: of a .csv or .parquet, or of an "
+        ".h5ad's obs.",
     ),
     click.option(
         "--columns",
         metavar="A,B,...",
         help="Columns to read, by name or by number from 1: of a .csv or .parquet, or of an .h5ad's X or layers.",
     ),
-    click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
+    click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as for --columns."),
 ]
 
 _MANNERS = [  # --debug is looked for by `scalemani.terminal.console`

@@ -13,15 +13,15 @@ import click
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.progress import reporting
 from scalemani.terminal.console import refuse_nan
-from scalemani.terminal.help import Command, file_name
+from scalemani.terminal.help import Command
 from scalemani.terminal.options import manners, reading, reading_again
 from scalemani.words import printable
 
 
 @click.command(cls=Command)
-@click.argument("store", type=file_name)
-@click.argument("points", type=file_name)
-@click.argument("out", type=file_name)
+@click.argument("store")
+@click.argument("points")
+@click.argument("out")
 @click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
@@ -72,9 +72,9 @@ TRAINING = "training"  # in place of a file of rows
 
 
 @click.command(cls=Command)
-@click.argument("store", type=file_name)
-@click.argument("rows", type=file_name)
-@click.argument("out", type=file_name)
+@click.argument("store")
+@click.argument("rows")
+@click.argument("out")
 @click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--memory-limit", metavar="SIZE", help="Most that a .npy's values may take in memory, such as 4GB.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
