@@ -53,9 +53,7 @@ def named(dotted: str) -> Any:
 
 NO_DISTANCES = ("projection", "compression", "edge_weights", "shortcuts")  # what methods without them have no use for
 REGISTRY = {
-    "isomap": Entry(
-        "scalemani.estimators.isomap:Isomap", about="keeps distances along the data; unless another is given"
-    ),
+    "isomap": Entry("scalemani.estimators.isomap:Isomap", about="keeps distances along the data; the usual one"),
     "kernel-isomap": Entry(
         "scalemani.estimators.isomap:KernelIsomap",
         ("correction", "constant_solver"),

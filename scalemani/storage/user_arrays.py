@@ -245,8 +245,10 @@ def open_member(path: AnyPath, member: str | None) -> Any:
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
         if found is None:
-            guess = "give the path of an array" if member is None else ""
-            guess = guess or meant(member, arrays_in(open_location(path)), "give the path of an array")
+            above = (member or "").strip("/").rpartition("/")[0]
+            inside = open_location(path) / above if above else open_location(path)
+            names = [f"{above}/{one}".strip("/") for one in (arrays_in(inside) if inside.is_dir() else [])]
+            guess = meant(member, names, "give the path of an array")
             raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); {guess}")
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")

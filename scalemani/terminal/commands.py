@@ -225,7 +225,7 @@ def fit(
 
     \b
     scalemani fit points.csv run.zarr --id-column name
-    scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    scalemani fit points.csv run.zarr -k 8 -p 3 --id-column name
     """
     from scalemani.formats.columns import read_labels
     from scalemani.formats.outputs import check_output, write_coordinates
@@ -285,7 +285,7 @@ def plan(
     nothing is left there. The exit code is 1 if memory or disk are too small.
 
     \b
-    scalemani plan points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    scalemani plan points.csv run.zarr -k 8 -p 3 --id-column name
     """
     from scalemani.formats.columns import read_labels
     from scalemani.formats.points import open_points

@@ -324,7 +324,9 @@ def test_info_says_which_numbers_are_bounds_and_keeps_thousands_apart():
     given = {"correction": "number", "additive_constant": 2e3, "constant_over_median": 4.0312, "median_distance": 496.2}
     model.spectrum_.update(given)
     model.spectrum_["shift"] = 1.0
-    told = "constant         2,000 is added to every distance, about 4.0 times the median distance of about 500: the map"
+    told = (
+        "constant         2,000 is added to every distance, about 4.0 times the median distance of about 500: the map"
+    )
     assert [line for line in info_lines(model) if line.startswith(told)]
 
 

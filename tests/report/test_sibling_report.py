@@ -32,7 +32,11 @@ def said(tmp_path, monkeypatch):
     def call(model, X):
         model.set_params(store=tmp_path / "run").fit(X)
         page = run_page(Run(RunStore(tmp_path / "run")), name="it")
-        return " ".join("".join(read(page).text).split()), "\n".join(info_lines(model, everything=True)), page.count("<img")
+        return (
+            " ".join("".join(read(page).text).split()),
+            "\n".join(info_lines(model, everything=True)),
+            page.count("<img"),
+        )
 
     return call
 
