@@ -92,7 +92,9 @@ def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
     rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
     for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:
         (a, b), length = edge["rows"], plain_number(edge["length"])
-        rows.append(("", f"rows {a} and {b}, length {length}, {100 * edge['flow']:.3g} % of all shortest paths"))
+        rows.append(
+            ("", f"rows {a} and {b} (from 0), length {length}, {100 * edge['flow']:.3g} % of all shortest paths")
+        )
     return [*rows, ("", f"and {n - MOST_LEAPS:,} more")] if everything and n > MOST_LEAPS else rows
 
 

@@ -80,6 +80,11 @@ class KernelView:
     kernels: tuple[ViewedKernel, ...]
     n: int
 
+    @property
+    def centre(self) -> int:
+        """The old name of `center`."""
+        return self.center
+
     def correlation(self, one: F64, other: F64, *, local: bool = False) -> float:
         """Of two kinds of distances (m, m) over all pairs, or over neighbours in the graph; NaN of too few or equal."""
         x, y = self.pairs(one, local=local), self.pairs(other, local=local)

@@ -111,7 +111,7 @@ MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lis
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @manners
 def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool) -> None:
-    """Look for damage in every byte of a fit, and repair it.
+    """Look for damage in every byte of a fit; --repair mends it.
 
     Checked are the checksums of all files, the ledger against the files, the distances, and the graph, the distances
     and the model against one another. The exit code is 1 if anything is damaged. --repair makes again what the store
@@ -343,7 +343,7 @@ def scan(
 
     For each number it makes the graph and a small map by Isomap, and says: into how many parts the graph falls; how
     many edges leap from one part of the data to another (shortcuts); negative mass; residual variance of the map with
-    1 to 5 axes; and how like the map of the next number it is. All methods begin with this graph, so there is no
+    1 to 5 axes; and how like the map of the next number it is. All methods begin with neighbours, so there is no
     --method. No fit is made.
 
     \b
