@@ -22,7 +22,6 @@ from scalemani.methods.words import (
     Words,
     axis_rows,
     by_landmarks,
-    landmark_rows_of,
 )
 from scalemani.words import column, count, number, percent, plain_number, two_digits
 
@@ -100,7 +99,7 @@ class IsomapWords(Words):
             [("edges", "conformal (C-Isomap): lengths have no unit")] if s.get("edge_weights") == "conformal" else []
         )
         bound = sides(s, key)[0] if key == "share" else ""
-        return [*edges, *landmark_rows_of(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
+        return [*edges, *super().rows(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of traces and shares."""

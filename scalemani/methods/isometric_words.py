@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Chart, Row, Section, Table, Words, by_landmarks, landmark_rows_of
+from scalemani.methods.words import Account, Chart, Row, Section, Table, Words, by_landmarks
 from scalemani.words import count, number, plain_number
 
 MOST_TABLES = 5  # axes with a table of features
@@ -20,7 +20,7 @@ class IsometricWords(Words):
 
     def plain(self, s: Account) -> Sequence[Row]:
         """With the landmarks."""
-        return [*landmark_rows_of(s), *self.rows(s)]
+        return [*super().rows(s), *self.rows(s)]
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What the map is linear in, how many directions that has, and the ridge."""

@@ -18,7 +18,6 @@ from scalemani.methods.words import (
     Words,
     axis_rows,
     by_landmarks,
-    landmark_rows_of,
 )
 from scalemani.steps.pairs import FORGOTTEN
 from scalemani.words import count, number, percent, plain_number, two_digits
@@ -75,7 +74,7 @@ class SpectralWords(Words):
         trace, made = s["trace"], [row for row in self.facts(s) if row[0] not in ("trace", "commute times")]
         shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
         off = (s["trace_error"] or 0.0) / (trace or 1.0)
-        return [*landmark_rows_of(s), *made, *axis_rows(shares, "of the variance of all axes", off=off)]
+        return [*super().rows(s), *made, *axis_rows(shares, "of the variance of all axes", off=off)]
 
     def _gap(self, s: Account) -> str:
         """How far the next eigenvalue is from the last axis'; those of a diffusion fall from 1."""

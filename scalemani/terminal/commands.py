@@ -409,6 +409,27 @@ def export(store: str, model: str, quiet: bool) -> None:
 
 
 @cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@manners
+def completion(shell: str, quiet: bool) -> None:
+    """Print a script that makes the Tab key complete what you type.
+
+    It completes commands, options and their values. Put one of these lines into the file that your shell reads when it
+    starts, then open a new shell:
+
+    \b
+    ~/.bashrc                   eval "$(scalemani completion bash)"
+    ~/.zshrc, after compinit    eval "$(scalemani completion zsh)"
+    ~/.config/fish/config.fish  scalemani completion fish | source
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click has these three
+    click.echo(found(cli, {}, "scalemani", "_SCALEMANI_COMPLETE").source())
+
+
+@cli.command()
 @click.option(
     "--out",
     default="scalemani-demo",
@@ -430,27 +451,6 @@ def demo(out: str, quiet: bool) -> None:
 
     with reporting(not quiet) as report:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
-
-
-@cli.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@manners
-def completion(shell: str, quiet: bool) -> None:
-    """Print a script that makes the Tab key complete what you type.
-
-    It completes commands, options and their values. Put one of these lines into the file that your shell reads when it
-    starts, then open a new shell:
-
-    \b
-    ~/.bashrc                   eval "$(scalemani completion bash)"
-    ~/.zshrc, after compinit    eval "$(scalemani completion zsh)"
-    ~/.config/fish/config.fish  scalemani completion fish | source
-    """
-    from click.shell_completion import get_completion_class
-
-    found = get_completion_class(shell)
-    assert found is not None  # click has these three
-    click.echo(found(cli, {}, "scalemani", "_SCALEMANI_COMPLETE").source())
 
 
 for command in (report, verify, project, kernel):
