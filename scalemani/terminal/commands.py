@@ -188,7 +188,7 @@ def cli(ctx: click.Context) -> None:
 
     POINTS is a table with one row for each point: a .csv, .parquet, .npy, .npz:key, .zarr:path, .h5ad::path or
     .h5::path. STORE is a directory that fit makes: it is the saved map. If a fit is stopped, the same command goes on.
-    Rows are counted from 0 everywhere.
+    Rows are counted from 0, columns and axes from 1.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

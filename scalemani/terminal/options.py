@@ -335,6 +335,7 @@ _IN_THE_SHELL = [
     (re.compile(r"(^|leave |[;:] |\bof )y(?= [a-z]|$|[:;)])"), r"\1--labels"),
     (re.compile(r",? or a function of two (?:blocks of )?rows"), ""),
     (re.compile(r": n_samples = \d+$"), ""),
+    (re.compile(r"\bcolumn \d+, (?=['\"])"), "column "),  # of X, and options count those of the file, from 1
 ]
 
 

@@ -203,7 +203,7 @@ def test_every_refusal_of_the_package_has_the_options_names_in_the_shell():
 def test_a_cell_is_named_by_its_column_in_the_shell(files, program):
     """A column called X stays that: only the library's X is POINTS."""
     (files / "bad.csv").write_text("X,y\n" + "1,2\n" * 12 + "nan,3\n")
-    said = "Input POINTS contains NaN at row 12, column 0, 'X'"
+    said = "Input POINTS contains NaN at row 12, column 'X'"
     assert said in program("fit bad.csv run.zarr --quiet")[2] and said in program("plan bad.csv --quiet")[2]
 
 
