@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from scalemani.errors import ScalemaniError, naming_columns
+from scalemani.errors import ScalemaniError, meant, naming_columns
 from scalemani.estimators import (
     LLE,
     Embedder,
@@ -131,7 +131,8 @@ def isometric_projection(
     if labels is not None and (not isinstance(labels, str) or labels not in getattr(adata, "obs", {})):
         known = ", ".join(map(repr, getattr(adata, "obs", {}))) or "none"
         given = repr(labels) if isinstance(labels, str) else f"of the type {type(labels).__name__}"
-        raise ScalemaniError(f"labels={given} is no column of obs: give the name of one; there are {known}")
+        what = meant(labels, getattr(adata, "obs", {}), "give the name of one")
+        raise ScalemaniError(f"labels={given} is no column of obs ({known}): {what}")
     return _embed(IsometricProjection, adata, use_rep, key_added, labels=labels, **options)
 
 
@@ -266,7 +267,8 @@ def _representation(adata: Any, use_rep: str | None) -> tuple[str, Any]:
         return where, adata.obsm[where]
     if where != "X":
         known = ", ".join(["'X'", *map(repr, adata.obsm.keys())])
-        raise ScalemaniError(f"use_rep={use_rep!r} is not in obsm; give one of {known}")
+        what = meant(use_rep, adata.obsm, "give one of these")
+        raise ScalemaniError(f"use_rep={use_rep!r} is not in obsm ({known}); {what}")
     X = adata.X
     if X is None:
         raise ScalemaniError("adata.X is None; give use_rep, a key of obsm")
@@ -295,8 +297,9 @@ def _distances(adata: Any, neighbors_key: str | None) -> tuple[str, Any]:
     """The key in obsp, and the graph; where an edge has two lengths the shorter is that of both directions."""
     listed = {key: entry for key, entry in adata.uns.items() if isinstance(entry, Mapping) and "distances_key" in entry}
     if neighbors_key is not None and neighbors_key not in listed:
-        known = ", ".join(map(repr, listed)) or "none; run sc.pp.neighbors"
-        raise ScalemaniError(f"neighbors_key={neighbors_key!r} has no 'distances_key' in uns; there are {known}")
+        known = ", ".join(map(repr, listed)) or "none"
+        what = meant(neighbors_key, listed, "give one of these" if listed else "run sc.pp.neighbors")
+        raise ScalemaniError(f"neighbors_key={neighbors_key!r} has no 'distances_key' in uns ({known}); {what}")
     where = str(listed.get(neighbors_key or "neighbors", {}).get("distances_key", "distances"))
     if where not in adata.obsp:
         known = ", ".join(map(repr, adata.obsp.keys())) or "nothing"

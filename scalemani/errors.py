@@ -6,6 +6,7 @@ store in use).
 """
 
 import importlib
+import os
 import re
 import sys
 import warnings
@@ -31,6 +32,27 @@ def nearest(value: Any, names: Iterable[str]) -> str | None:
     return lower[near[0]] if near else None
 
 
+def meant(value: Any, names: Iterable[str], else_: str = "") -> str:
+    """A question for the name that a misspelt one is nearest to; `else_` where there is none.
+
+    >>> meant("X_pcs", ["X_pca", "X_umap"]), meant("kind", ["X_pca"], "give one of these")
+    ("did you mean 'X_pca'?", 'give one of these')
+    """
+    near = nearest(value, names)
+    return f"did you mean {near[:60]!r}?" if near else else_
+
+
+def near_file(path: str) -> str:
+    """The same of a file or folder that is missing, as the beginning of a message's remedy; "" where none is near."""
+    folder, name = os.path.split(path)
+    try:
+        near = nearest(name, sorted(os.listdir(folder or "."))[:_MOST_FILES])
+    except (OSError, ValueError):
+        return ""
+    return f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
+
+
+_MOST_FILES = 10_000  # of a folder that are looked at
 _MOST_NAMES = 12  # that are listed beside a guess
 
 
@@ -42,7 +64,9 @@ def unknown(what: str, value: Any, allowed: Iterable[str], more: str = "") -> Sc
     """
     names = list(allowed)
     near = nearest(value, names)
-    guess = f"did you mean {near!r}? Allowed" if near else "allowed"
+    guess = f"{meant(value, names)} Allowed" if near else "allowed"
+    if isinstance(value, str) and value.lower() == "none" and more.startswith("None"):
+        guess = "did you mean None? Allowed"
     shown = [f"{len(names)} names"] if near and len(names) > _MOST_NAMES else [repr(name) for name in names]
     listed = ", ".join([*shown, *([more] if more else [])])
     return ScalemaniError(f"{what}{value!r}: {guess} are {listed}")

@@ -133,16 +133,19 @@ class Arguments:
     """The parameters in the order of their positions; :class:`scalemani.KernelIsomap` says what they mean."""
 
     n_neighbors: int | None = parameter(
-        10, Option("Neighbours of a point, itself not counted.", "integer", ("-k", "--neighbors"))
+        10, Option("Neighbours of each point, not counting itself.", "integer", ("-k", "--neighbors"))
     )
-    n_components: int = parameter(2, Option("Axes of the embedding.", "integer", ("-p", "--components")), check=_count)
-    radius: float | None = parameter(None, Option("Neighbours within this distance, instead of --neighbors.", "number"))
+    n_components: int = parameter(2, Option("Axes of the map.", "integer", ("-p", "--components")), check=_count)
+    radius: float | None = parameter(
+        None, Option("Take all points within this distance as neighbours, instead of a number of them.", "number")
+    )
     metric: str | Callable[..., float] = parameter(
         "euclidean",
         Option(
-            "docs/metrics.md has the names, and the rows that each takes. precomputed: POINTS are distances to choose "
-            "neighbours by; a sparse matrix of them is a finished graph, or neighbour lists if each row stores its own "
-            "0. geodesic: POINTS are the final distances.",
+            "How the distance between two rows is measured, such as manhattan or cosine; docs/metrics.md has all "
+            "names. precomputed: POINTS are distances, by which neighbours are chosen; a sparse matrix is the "
+            "graph itself, or neighbour lists if each row stores its own 0. geodesic: POINTS are the distances "
+            "that the map is to keep.",
             metavar="NAME",
         ),
         check=_metric,
@@ -154,23 +157,23 @@ class Arguments:
     )
     graph: str = parameter(
         "union",
-        Option("Join two points if either lists the other, or only if both do."),
+        Option("Join two points if either is a neighbour of the other (union), or only if each is (mutual)."),
         choices=("union", "mutual"),
     )
     disconnected: str = parameter(
         "error",
         Option(
-            "If the graph falls apart: stop, join its parts by the shortest bridges, or embed the largest part (NaN "
-            "for the rest)."
+            "If the graph falls apart: stop with an error, join its parts by the shortest bridges, or make a map "
+            "of the largest part (other rows get NaN)."
         ),
         choices=("error", "join", "largest"),
     )
     correction: str | float | None = parameter(
         "cailliez",
         Option(
-            "For kernel-isomap. cailliez (unless given): add to all distances the least constant that makes a kernel "
-            "of them; lingoes: to their squares; flip: eigenvalues count by their modulus; NUMBER: add this constant; "
-            "none: no correction, which is isomap.",
+            "cailliez (unless given): add to all distances the least constant that makes a kernel of them; "
+            "lingoes: add it to their squares; flip: eigenvalues count by their size; NUMBER: add this constant; "
+            "none: add nothing, as isomap does.",
             "number, word or none",
             metavar="|".join([*CORRECTIONS, "none", "NUMBER"]),
         ),
@@ -178,16 +181,26 @@ class Arguments:
     )
     constant_solver: str = parameter(
         "ritz",
-        Option("How kernel-isomap finds the constant of cailliez."),
+        Option("How the constant of cailliez is found."),
         choices=("ritz", "power", "arnoldi"),
     )
-    projection: str = parameter("continuous", Option("How new points are placed."), choices=("continuous", "paper"))
-    knn: str = parameter("auto", Option("How neighbours are searched."), choices=("auto", "exact", "nndescent"))
+    projection: str = parameter(
+        "continuous",
+        Option("How new points are placed: so that near ones land near each other, or as in Choi and Choi's paper."),
+        choices=("continuous", "paper"),
+    )
+    knn: str = parameter(
+        "auto",
+        Option(
+            "How neighbours are searched: exactly, by NN-descent (approximate, for many rows), or by what is quicker."
+        ),
+        choices=("auto", "exact", "nndescent"),
+    )
     tol: float = parameter(
         1e-6,
         Option(
-            "Relative residual at which eigenpairs are done, 1e-6 unless given. For stress: it ends when two steps "
-            "running each lower the stress by this share of it or less, 1e-5 unless given.",
+            "Relative residual at which the solver stops, 1e-6 unless given. For stress: it stops when two steps "
+            "in a row each lower the stress by this share of it or less, 1e-5 unless given.",
             "number",
         ),
         check=check_tol,
@@ -196,8 +209,8 @@ class Arguments:
     scheduler: Any = parameter(
         None,
         Option(
-            "A Dask scheduler, such as tcp://host:8786, or 'synchronous' for this thread. Unless given: this thread "
-            "for up to some 2,000 points, and threads of this process above that.",
+            "A Dask scheduler, such as tcp://host:8786, or 'synchronous' for one thread without a cluster. Unless"
+            " given: one thread for up to some 2,000 points, the threads of this computer for more.",
             metavar="ADDRESS",
         ),
         recorded=False,
@@ -205,26 +218,28 @@ class Arguments:
     memory_limit: Any = parameter(
         None,
         Option(
-            "Most memory a worker may add to its size at the start, such as 4GB; half of what is free unless given.",
+            "Most memory that a process may take above its size at the start, such as 4GB; half of what is free "
+            "unless given.",
             metavar="SIZE",
         ),
         recorded=False,
     )
     random_state: Any = parameter(
-        0, Option("Seed of everything random.", "integer or none", ("--seed",), "INTEGER|none")
+        0, Option("Seed of all random choices.", "integer or none", ("--seed",), "INTEGER|none")
     )
     progress: Any = parameter(False, recorded=False)
     overwrite: bool = parameter(
         False,
         Option(
-            "Replace STORE, and the file of --embedding, if they are there; leave it out to go on with a fit.", "flag"
+            "Replace STORE, and the file of --embedding, if they are there. Without it a fit that was stopped goes on.",
+            "flag",
         ),
         recorded=False,
     )
     keep_distances: bool = parameter(
         True,
         Option(
-            "Keep the geodesic distances in STORE after the fit; isometric-projection keeps none unless asked.",
+            "Whether the geodesic distances stay in STORE after the fit; isometric-projection keeps none unless asked.",
             "flag",
             ("--keep-distances/--drop-distances",),
         ),
@@ -242,31 +257,31 @@ class Arguments:
     landmarks: Any = parameter(
         None,
         Option(
-            "For clouds beyond about 100,000 points: distances from N of them to all, instead of all distances; for "
-            "lle and laplacian-eigenmaps, only N are solved for. 1,000 is where to start. FILE has the row numbers of "
-            "those to take, the first row is 0: a .npy, .npz:key or .csv.",
+            "For more than about 100,000 points: find distances to N of them only, the landmarks, instead of all "
+            "distances; 1,000 is where to start. For lle and laplacian-eigenmaps: solve for N points only. FILE "
+            "has the row numbers of the landmarks, from 0: a .npy, .npz:key or .csv.",
             "count or file",
             metavar="N|FILE",
         ),
     )
     landmark_method: str = parameter(
         "maxmin",
-        Option("Choose each of N landmarks farthest from those before it along the graph, or at random."),
+        Option("Choose landmarks far from one another along the graph (maxmin), or at random."),
         choices=("maxmin", "random"),
     )
     edge_weights: str = parameter(
         "plain",
         Option(
-            "plain: an edge is as long as its ends are apart; conformal (C-Isomap): divided by how far neighbours of "
-            "its ends are on average, which evens out the spacing of the points."
+            "plain: an edge is as long as its ends are apart; conformal (C-Isomap): this is divided by how far "
+            "the ends are from their neighbours on average, which evens out the spacing of the points."
         ),
         choices=("plain", "conformal"),
     )
     shortcuts: str = parameter(
         "warn",
         Option(
-            "About a few edges of the graph that leap from one part of the data to another. warn: say so; remove: take "
-            "them out; keep: do not look."
+            "About shortcuts, the few edges that leap from one part of the data to another and bend the map. "
+            "warn: name them; remove: take them out; keep: do not look."
         ),
         choices=("warn", "remove", "keep"),
     )

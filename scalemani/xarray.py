@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError, naming_columns, needed
+from scalemani.errors import ScalemaniError, meant, naming_columns, needed
 from scalemani.estimators import LLE, Isomap, IsometricProjection, KernelIsomap, LaplacianEigenmaps, StressIsomap, load
 from scalemani.estimators.embedder import Embedder
 from scalemani.methods import word_of
@@ -143,7 +143,8 @@ def _samples_first(da: Any, dim: str | None) -> Any:
         raise ScalemaniError(f"da is of the type {type(da).__name__}: an xarray DataArray is needed")
     labelled_rows(da, "da")  # refuses what has other than two dimensions
     if dim is not None and dim not in da.dims:
-        raise ScalemaniError(f"dim={dim!r} is not among the dimensions {tuple(da.dims)!r}; give one of them")
+        what = meant(dim, da.dims, "give one of them")
+        raise ScalemaniError(f"dim={dim!r} is not among the dimensions {tuple(da.dims)!r}; {what}")
     if dim is not None:
         da = da.transpose(dim, ...)
     samples, features = da.dims

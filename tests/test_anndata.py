@@ -174,7 +174,7 @@ def test_what_a_file_has_no_form_for_is_left_out_of_the_account_or_named(tmp_pat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"use_rep": "X_umap"}, "give one of 'X', 'X_pca'"),
+        ({"use_rep": "X_umap"}, "('X', 'X_pca'); give one of these"),
         ({"key_added": "a/b"}, "without '/'"),
         ({"key_added": "X_"}, "give a name"),
         ({"use_distances": True}, "obsp has nothing, and no 'distances'; run sc.pp.neighbors"),
@@ -229,7 +229,7 @@ def test_labels_of_obs_that_are_none_are_refused(adata):
         with pytest.raises(ScalemaniError, match="y is missing at row 1"):
             isometric_projection(adata, labels=column)
     with pytest.raises(
-        ScalemaniError, match="labels='other' is no column of obs: give the name of one; there are 'kind', 'number'"
+        ScalemaniError, match=r"labels='other' is no column of obs \('kind', 'number'\): give the name of one"
     ):
         isometric_projection(adata, labels="other")
     with pytest.raises(ScalemaniError, match="an AnnData is needed"):

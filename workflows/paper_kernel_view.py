@@ -164,7 +164,7 @@ def pictures(found: dict[str, Seen], X: Any, sheet: Any) -> dict[str, Any]:
                 r = view.correlation(x, y, local=local)
                 axes.set_title(f"{'neighbours' if local else 'all pairs'}, correlation {r:.3f}", fontsize=9)
             axes = contours.add_subplot(len(found), 2, 2 * at + local + 1)
-            contour_panel(contours, axes, view.points, feature, view.centre if local else view.border)
+            contour_panel(contours, axes, view.points, feature, view.center if local else view.border)
             axes.set_title(f"{name}: feature distance from the cross", fontsize=9)
     return figures
 

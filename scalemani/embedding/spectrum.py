@@ -22,7 +22,6 @@ stick); the programs' own documentation (R's cmdscale, ape's pcoa, scikit-learn'
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -267,13 +266,3 @@ def _sides(s: Mapping[str, Any], key: str, p: int) -> list[str]:
         mean = s["trace_unshifted"] / max(s["n_vertices"] - 1, 1)
         return [MOST if value >= mean else LEAST for value in s["eigenvalues"]]
     return [EXACT] * p
-
-
-def said_of_list(words: list[str], which: list[str]) -> str:
-    """Numbers in words with their sides, each of which is said once for those that follow.
-
-    >>> said_of_list(["0.5", "0.2", "0.01"], ["at most", "at most", "at least"])
-    'at most 0.5  0.2, at least 0.01'
-    """
-    runs = [(name, [word for word, _ in run]) for name, run in groupby(zip(words, which, strict=True), lambda w: w[1])]
-    return ", ".join(f"{name} {'  '.join(run)}".lstrip() for name, run in runs)

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
-from scalemani.errors import ScalemaniError, nearest
+from scalemani.errors import ScalemaniError, meant
 from scalemani.words import short
 
 _LONGEST_LINE = 64 << 20  # characters: a million columns and more; a file without line ends is no table
@@ -226,10 +226,9 @@ def position(where: str, word: str, names: list[str] | None, width: int) -> int:
         return found[0]
     if found:
         raise ScalemaniError(f"{where} has {len(found)} columns called {short(word)!r}; give a column's number from 1")
-    close = nearest(word, names or [])
     known = short_list([name or "one without a name" for name in names]) if names else "no heading"
-    meant = f"did you mean {short(close)!r}?" if close else f"give one of these, or a number from 1 to {width}"
-    raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {meant}")
+    what = meant(word, names or [], f"give one of these, or a number from 1 to {width}")
+    raise ScalemaniError(f"{where} has no column {short(word)!r} ({known}); {what}")
 
 
 def word(at: int, names: list[str] | None) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from scalemani.cluster.machine import free_memory
-from scalemani.errors import ScalemaniError, needed
+from scalemani.errors import ScalemaniError, meant, nearest, needed
 from scalemani.formats.common import Values, check_size, column_of, damage_said
 from scalemani.formats.csv_text import short_list
 from scalemani.points.cells import RowSource, as_text
@@ -176,7 +176,8 @@ def ids_of(path: Path, column: str, n_rows: int) -> list[str]:
         name = index if column == _INDEX else column
         if name is None or name not in obs.keys():  # noqa: SIM118 - `in obs` would follow a link
             there = [_INDEX, *(key for key in obs.keys() if key != index)]  # noqa: SIM118
-            raise ScalemaniError(f"{path}::obs has no column {column!r} ({short_list(there)}); give one of these")
+            what = meant(column, there, "give one of these")
+            raise ScalemaniError(f"{path}::obs has no column {column!r} ({short_list(there)}); {what}")
         found = _texts(file, path, f"obs/{name}")
     if len(found) != n_rows:
         raise ScalemaniError(f"{path}: {len(found):,} names in obs for {n_rows:,} rows; give a matrix with a row each")
@@ -276,7 +277,9 @@ def _node_at(file: Any, path: Path, member: str) -> Any:
         if part in ("", ".", ".."):
             raise ScalemaniError(f"{path}::{member}: a path inside the file is needed, such as obsm/X_pca")
         if not hasattr(node, "keys") or part not in list(node):  # `in node` would follow a link
-            raise ScalemaniError(f"{path} has nothing at {member!r}; it {_choice(path, _matrices(file))}")
+            near = nearest(part, list(node)) if hasattr(node, "keys") else None
+            guess = f"did you mean {f'{node.name}/{near}'.strip('/')!r}? It" if near else "it"
+            raise ScalemaniError(f"{path} has nothing at {member!r}; {guess} {_choice(path, _matrices(file))}")
         if _is_link(node, part):
             raise ScalemaniError(f"{path}::{member} is a link, which is not followed; give the path it leads to")
         node = node[part]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.cluster.machine import free_memory
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, meant
 from scalemani.formats.common import damage_said
 
 _DEFLATE = 1032  # zlib makes no data smaller than by this factor
@@ -47,9 +47,9 @@ def read_npz(path: Path, member: str | None) -> Any:
         if member is None and len(members) == 1:
             member = next(iter(members))
         if member is None or member not in members:
-            what = "holds several arrays" if member is None else f"has no array {member!r}"
+            what = "holds several arrays" if member is None else f"has no array {member!r}; {meant(member, members)}"
             listed = ", ".join(sorted(members)) or "it is empty"
-            raise ScalemaniError(f"{path} {what}; give one of its own, as in {path}:KEY ({listed})")
+            raise ScalemaniError(f"{path} {what.removesuffix('; ')}; give one of its own, as in {path}:KEY ({listed})")
         _check_member(path, archive, members[member])
         with archive.open(members[member]) as file:
             return np.lib.format.read_array(file, allow_pickle=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.errors import ScalemaniError, needed
+from scalemani.errors import ScalemaniError, meant, needed
 from scalemani.formats.common import PointsFile, Values, check_size, damage_said
 from scalemani.formats.csv_text import (
     EXACT,
@@ -61,7 +61,8 @@ def parquet_column(path: Path, name: str | None, n_rows: int) -> tuple[str, Valu
         name = there[0] if name is None and len(there) == 1 else name
         if name is None or there.count(name) != 1:
             what = "several columns" if name is None else f"no column {name!r}" if name not in there else "two of them"
-            raise ScalemaniError(f"{path} has {what} ({short_list(there)}); give one, as in {path}::{there[0]}")
+            one = meant(name, there, f"give one, as in {path}::{there[0]}")
+            raise ScalemaniError(f"{path} has {what} ({short_list(there)}); {one}")
         _check_size(path, file.metadata, 1)
         if file.metadata.num_rows != n_rows:
             raise ScalemaniError(

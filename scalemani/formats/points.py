@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, near_file
 from scalemani.formats.common import PointsFile
 from scalemani.formats.csv_files import read_csv
 from scalemani.formats.csv_text import Reading, chosen
@@ -131,7 +131,7 @@ def check_place(path: Path, wanted: str = f"a file of points ({_READABLE})") -> 
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
-        raise ScalemaniError(f"{path} does not exist; give {wanted}") from error
+        raise ScalemaniError(f"{path} does not exist{near_file(str(path)) or f'; give {wanted}'}") from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ScalemaniError(f"{path} can't be read ({why}); give {wanted}") from error

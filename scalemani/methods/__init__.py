@@ -19,12 +19,14 @@ class Entry:
     own: Parameters that only some methods have and this one has.
     lacks: Parameters of all others that this one has not.
     arguments: The class of parameters that have options of their own, as "module:name".
+    about: What it makes, in a line for ``--help``.
     """
 
     estimator: str
     own: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     arguments: str = ""
+    about: str = ""
 
     @property
     def name(self) -> str:
@@ -51,31 +53,39 @@ def named(dotted: str) -> Any:
 
 NO_DISTANCES = ("projection", "compression", "edge_weights", "shortcuts")  # what methods without them have no use for
 REGISTRY = {
-    "isomap": Entry("scalemani.estimators.isomap:Isomap"),
-    "kernel-isomap": Entry("scalemani.estimators.isomap:KernelIsomap", ("correction", "constant_solver")),
+    "isomap": Entry("scalemani.estimators.isomap:Isomap", about="keeps distances along the data; the usual one"),
+    "kernel-isomap": Entry(
+        "scalemani.estimators.isomap:KernelIsomap",
+        ("correction", "constant_solver"),
+        about="isomap with a constant that makes distances a kernel",
+    ),
     "isometric-projection": Entry(
         "scalemani.estimators.isometric_projection:IsometricProjection",
         ("ridge", "scale", "kernel", "gamma", "degree", "coef0", "nystrom", "indefinite", "distances", "supervised"),
         ("projection", "compression"),
         "scalemani.methods.isometric_arguments:IsometricArguments",
+        "a linear map of the columns that keeps such distances",
     ),
     "lle": Entry(
         "scalemani.estimators.lle:LLE",
         ("reg", "kernel", "gamma", "degree", "coef0", "scale"),
         NO_DISTANCES,
         "scalemani.methods.sibling_arguments:LLEArguments",
+        "keeps how each point lies among its neighbours",
     ),
     "laplacian-eigenmaps": Entry(
         "scalemani.estimators.laplacian_eigenmaps:LaplacianEigenmaps",
         ("weights", "sigma", "scale", "normalized", "alpha", "time"),
         NO_DISTANCES,
         "scalemani.methods.sibling_arguments:LaplacianArguments",
+        "keeps neighbours near one another; diffusion maps, too",
     ),
     "stress": Entry(
         "scalemani.estimators.stress:StressIsomap",
         ("start_points",),
         ("projection",),
         "scalemani.methods.sibling_arguments:StressArguments",
+        "keeps distances along the data, by least squares",
     ),
 }
 
@@ -84,14 +94,19 @@ USUAL = "kernel-isomap"  # where nobody says which
 
 
 def register(
-    word: str, estimator: type, own: tuple[str, ...] = (), lacks: tuple[str, ...] = (), arguments: str = ""
+    word: str,
+    estimator: type,
+    own: tuple[str, ...] = (),
+    lacks: tuple[str, ...] = (),
+    arguments: str = "",
+    about: str = "",
 ) -> None:
     """Make a method known to `load`, to the command line and to the programs that look at stores.
 
-    own, lacks, arguments: As in :class:`Entry`. Parameters of `arguments` are options of a command line that is
+    own, lacks, arguments, about: As in :class:`Entry`. Parameters of `arguments` are options of a command line that is
         imported later.
     """
-    REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own, lacks, arguments)
+    REGISTRY[word] = Entry(f"{estimator.__module__}:{estimator.__qualname__}", own, lacks, arguments, about)
 
 
 def is_known(word: str) -> bool:

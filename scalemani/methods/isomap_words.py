@@ -8,15 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, said_of_list, side, sides
+from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, side, sides
 from scalemani.kernel.constant import DEFINITE
-from scalemani.methods.words import CHOSEN, Account, Chart, Compared, Notice, Row, Section, Table, Words, by_landmarks
+from scalemani.methods.words import (
+    CHOSEN,
+    Account,
+    Chart,
+    Compared,
+    Notice,
+    Row,
+    Section,
+    Table,
+    Words,
+    axis_rows,
+    by_landmarks,
+)
 from scalemani.words import column, count, number, percent, plain_number, two_digits
 
 _TITLES = {"none": "Isomap", "lingoes": "Isomap, Lingoes' correction", "flip": "Isomap, spectrum flipped"}
 _NEAR_TIE = 0.01  # relative gap behind the last axis under which a reader should not trust where the cut is
 _SOME_NEGATIVE = 0.1  # of the trace
 _MOST_ROWS = 20
+_SMALL = 0.2  # a constant over the median distance
 # Key of the account, heading, definition.
 _SHARES = (
     ("share", "share", "the eigenvalue over the trace, the sum of all"),
@@ -75,22 +88,18 @@ class IsomapWords(Words):
         much = much_negative(s)
         return [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
 
-    def lines(self, s: Account, *, everything: bool = False) -> list[Row]:
-        """Landmarks, correction, eigenvalues and shares; by the usual definitions, too, where `everything` is said."""
-        return [
-            *(
-                [("edges", "conformal (C-Isomap): lengths have no unit")]
-                if s.get("edge_weights") == "conformal"
-                else []
-            ),
-            ("correction", _correction(s, plain_number)),
-            ("eigenvalues", _numbers(s["eigenvalues"])),
-            ("shares of trace", _bounded(s, "share")),
-            *([("  without shift", _numbers(s["share_unshifted"]))] if s["shift"] else []),
-            *(_share_lines(s) if everything else []),
-            ("residuals", _numbers(s["residuals"])),
-            *([] if by_landmarks(s) else [("reads of D", f"{s['n_passes']}")]),
-        ]
+    def plain(self, s: Account) -> list[Row]:
+        """Landmarks, the constant and what it means, and what the axes hold."""
+        key, of = "share", "of the variance"
+        if s["shift"]:
+            key, of = "share_unshifted", "of the variance, the constant left out"
+        elif of_sizes(s):
+            of = "of the sizes of all eigenvalues"
+        edges = (
+            [("edges", "conformal (C-Isomap): lengths have no unit")] if s.get("edge_weights") == "conformal" else []
+        )
+        bound = sides(s, key)[0] if key == "share" else ""
+        return [*edges, *super().rows(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of traces and shares."""
@@ -203,8 +212,24 @@ def _correction_of(s: Account) -> str:
     return str(s["correction"] or "none")
 
 
+def _constant(s: Account) -> str:
+    """What is added to the distances, beside the median distance, and what that means for the map."""
+    kind, ratio = _correction_of(s), s.get("constant_over_median") or 0.0
+    if kind in _WITHOUT_A_CONSTANT:
+        return "none is added" + ("; negative eigenvalues count by their size (flip)" if kind == "flip" else "")
+    if not s["shift"]:
+        return "none is needed: these are distances of points in flat space" if kind in DEFINITE else "0, as asked for"
+    means = "a part of what the map shows, the same in every direction" if ratio > _SMALL else "small beside them"
+    means = "the map shows mostly this constant" if ratio > 1 else means
+    times = f"{two_digits(ratio)} times the median distance of about {two_digits(s['median_distance'])}"
+    if kind == "lingoes":
+        added = f"2 x {plain_number(s['lingoes_constant'])} is added to every squared distance, the square of about"
+        return f"{added} {times}: {means}"
+    return f"{plain_number(s['additive_constant'])} is added to every distance, about {times}: {means}"
+
+
 def _correction(s: Account, number: Callable[[Any], str]) -> str:
-    """Which correction it is, and how large its constant; `number` sets numbers for the terminal or the page."""
+    """Which correction it is, and how large its constant; `number` sets numbers for the page."""
     kind = _correction_of(s)
     if kind in _WITHOUT_A_CONSTANT:
         return _WITHOUT_A_CONSTANT[kind][0]
@@ -382,41 +407,3 @@ def _whole_spectrum(s: Account) -> list[Table]:
             said += f", {percent(value / trace)} of the trace without a correction"
         rows.append([_meaning(s, key, label), said])
     return [Table([], rows, words=True)]
-
-
-def _numbers(values: Sequence[Any], which: list[str] | None = None) -> str:
-    """Several numbers in one line and one style, with what bounds they are.
-
-    >>> _numbers([2659820.0, 404.174]), _numbers([2.5e9, 404.174]), _numbers([0.5, 0.2], ["at most", ""])
-    ('2,659,820  404.2', '2.500e+09  4.042e+02', 'at most 0.5, 0.2')
-    """
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    power = len(values) > 1 and (largest >= 1e7 or 0 < largest < 1e-3)
-    words = [f"{value:.3e}" if power and value else plain_number(value) for value in values]
-    return said_of_list(words, which or [""] * len(words))
-
-
-def _bounded(s: Account, key: str) -> str:
-    """A number or several, exact ones alone and others with their side."""
-    return _numbers(s[key] if isinstance(s[key], (list, tuple)) else [s[key]], sides(s, key))
-
-
-def _share_lines(s: Account) -> list[Row]:
-    """The spectrum by the usual definitions, those of other programs by their names."""
-    lowest = _bounded(s, "most_negative_eigenvalue")
-    if not s["most_negative_eigenvalue"] and side(s, "most_negative_eigenvalue"):
-        negative = "none was found without a correction"
-    else:
-        negative = f"{_bounded(s, 'negative_mass')} without a correction; the lowest eigenvalue is {lowest}"
-    own = s["relative_eig"]
-    return [
-        ("  of squares", _numbers(s["share_of_squares"])),
-        ("  ape", f"Rel_corr_eig {_bounded(s, 'rel_corr_eig')}"),
-        *([] if None in own else [("", f"Relative_eig {_numbers(own)}")]),
-        ("", f"Broken_stick {_numbers(s['broken_stick'])}"),
-        ("  R cmdscale", f"GOF {_bounded(s, 'gof')}"),
-        ("  scikit-learn", f"reconstruction_error {plain_number(s['reconstruction_error'])}"),
-        ("trace", f"{_bounded(s, 'trace')}; {plain_number(s['trace_unshifted'])} without a correction"),
-        ("negative mass", negative),
-        ("next eigenvalue", f"{plain_number(s['next_eigenvalue'])}; a gap of {plain_number(s['gap'])}"),
-    ]

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scalemani.errors import ScalemaniError
+from scalemani.errors import ScalemaniError, unknown
 from scalemani.parameters import Arguments, Option, Parameters, is_number, optional_count, parameter
 
 LARGEST = 1e6  # ridge: the map is next to 0 long before
@@ -13,14 +13,12 @@ LARGEST = 1e6  # ridge: the map is next to 0 long before
 def _ridge(name: str, value: Any) -> None:
     usual = value is None or (isinstance(value, str) and value == "loo")
     if not usual and not (is_number(value) and 0 <= float(value) <= LARGEST):
-        raise ScalemaniError(
-            f"{name}={value!r}: a number from 0 to {LARGEST:g}, 'loo', or None for the usual one, is needed"
-        )
+        raise unknown(f"{name}=", value, ("loo",), f"None for the usual one, or a number from 0 to {LARGEST:g}")
 
 
 def _distances(name: str, value: Any) -> None:
     if value not in (None, "stored", "recomputed"):
-        raise ScalemaniError(f"{name}={value!r}: None, 'stored' or 'recomputed' is allowed")
+        raise unknown(f"{name}=", value, ("stored", "recomputed"), "None")
 
 
 def positive(name: str, value: Any) -> None:
@@ -50,8 +48,9 @@ class IsometricArguments(Arguments):
     ridge: float | str | None = parameter(
         None,
         Option(
-            "For isometric-projection: penalty on the map, as a share of the features' largest variance; 0.001 unless "
-            "given, with a kernel 0.0001. loo: the one that predicts Isomap's map best, each row left out in turn.",
+            "Penalty that keeps the map from following noise, as a share of the features' largest variance; 0.001"
+            " unless given, 0.0001 with a kernel. loo: the one that best predicts Isomap's map of rows that are "
+            "left out in turn.",
             "number, word or none",
             metavar="loo|NUMBER",
         ),
@@ -80,21 +79,25 @@ class IsometricArguments(Arguments):
     )
     gamma: float | None = parameter(
         None,
-        Option("Of the kernel; 1 over the squared median distance of some rows unless given, of poly 1.", "number"),
+        Option(
+            "Of the kernels rbf, poly and sigmoid. Unless given: 1 over the squared median distance of some rows;"
+            " of poly 1.",
+            "number",
+        ),
         check=positive_or_none,
     )
     degree: float = parameter(3.0, Option("Of the kernel poly.", "number"), check=positive)
     coef0: float = parameter(1.0, Option("Of the kernels poly and sigmoid.", "number"), check=_number)
     nystrom: int | None = parameter(
         None,
-        Option("Kernel values to N rows stand for those to all: for more than some thousand rows.", "integer", (), "N"),
+        Option("Use kernel values to N rows instead of all: for more than some thousand rows.", "integer", (), "N"),
         check=optional_count,
     )
     distances: str | None = parameter(
         None,
         Option(
-            "For isometric-projection: store distances while the map is made, as --ridge loo needs it, or never, as is "
-            "usual.",
+            "Store all distances while the map is made, which --ridge loo needs, or find them as they are used "
+            "(usual).",
             "word or none",
             metavar="stored|recomputed",
         ),

@@ -6,7 +6,6 @@ from scalemani.methods.words import Account, Chart, Row, Section, Table, Words, 
 from scalemani.words import count, number, plain_number
 
 MOST_TABLES = 5  # axes with a table of features
-MOST_SHOWN = 10  # eigenvalues after a fit
 
 
 class IsometricWords(Words):
@@ -19,13 +18,9 @@ class IsometricWords(Words):
         by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
         return f"Isometric projection{kernel}: {what}{by}"
 
-    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
-        """The map in numbers."""
-        shown = s["eigenvalues"] if everything else s["eigenvalues"][:MOST_SHOWN]
-        more = f", and {len(s['eigenvalues']) - len(shown)} more" if len(shown) < len(s["eigenvalues"]) else ""
-        lines = [*self.rows(s), ("eigenvalues", ", ".join(map(plain_number, shown)) + more)]
-        following = s["next_eigenvalue"]
-        return lines if following is None else [*lines, ("next", f"{plain_number(following)}, which has no axis")]
+    def plain(self, s: Account) -> Sequence[Row]:
+        """With the landmarks."""
+        return [*super().rows(s), *self.rows(s)]
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What the map is linear in, how many directions that has, and the ridge."""
@@ -71,7 +66,7 @@ class IsometricWords(Words):
 
     def _kernel(self, s: Account) -> str:
         if s["kernel"] == "linear":
-            return "linear in the columns of X"
+            return "linear in the features"
         gamma = f" (gamma {plain_number(s['gamma'])})" if s["kernel"] in ("rbf", "poly", "sigmoid") else ""
         return f"linear in {s['kernel']} kernel values{gamma} to {count(s['n_references'], 'row')}"
 

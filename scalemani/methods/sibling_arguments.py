@@ -63,7 +63,9 @@ class LLEArguments(Arguments):
     """The parameters that other methods lack."""
 
     reg: float = parameter(
-        1e-3, Option("For lle: ridge of the weights; more makes them more even.", "number"), check=not_negative
+        1e-3,
+        Option("Ridge of the weights; a larger one makes the weights of a point's neighbours more alike.", "number"),
+        check=not_negative,
     )
     kernel: Any = parameter(None, check=_kernel)  # noqa: RUF009, it is a field
     gamma: float | None = parameter(None, check=positive_or_none)
@@ -109,24 +111,26 @@ class LaplacianArguments(Arguments):
 
     weights: str = parameter(  # as in embedding.laplacian.WEIGHTS, which would import SciPy
         "binary",
-        Option("For laplacian-eigenmaps: an edge weighs 1, or exp(-d²/(2 sigma²)) of its length d."),
+        Option("Each edge weighs 1 (binary), or exp(-d²/(2 sigma²)) where its length is d (gaussian)."),
         choices=("binary", "gaussian"),
     )
     sigma: float | None = parameter(
-        None, Option("Of gaussian weights; the median edge unless given.", "number"), check=positive_or_none
+        None,
+        Option("Of gaussian weights; the median length of an edge unless given.", "number"),
+        check=positive_or_none,
     )
     scale: str = parameter("resistance", choices=("resistance", "ham", "walk"))
     normalized: bool = parameter(
         False,
-        Option("For laplacian-eigenmaps: eigenvectors of the normalised Laplacian, those of the random walk.", "flag"),
+        Option("Take eigenvectors of the normalised Laplacian, those of the random walk.", "flag"),
         check=_yes_or_no,
     )
     alpha: float | None = parameter(
         None,
-        Option("For laplacian-eigenmaps: a diffusion map, with so much of the density divided out; 1: all.", "number"),
+        Option("Make a diffusion map, with this much of the points' density divided out; 1 is all of it.", "number"),
         check=_not_negative_or_none,
     )
-    time: float = parameter(1.0, Option("Of a diffusion map: steps of the walk.", "number"), check=not_negative)
+    time: float = parameter(1.0, Option("Of a diffusion map: steps of the random walk.", "number"), check=not_negative)
 
 
 @dataclass
@@ -162,7 +166,7 @@ class StressArguments(Arguments):
     tol: float = parameter(1e-5, check=check_tol)
     start_points: int | None = parameter(
         None,
-        Option("For stress: start from the map of N points, not from classical scaling of all.", "integer", (), "N"),
+        Option("Start from the map of N points, instead of a map of all by classical scaling.", "integer", (), "N"),
         check=optional_count,
     )
 

@@ -7,11 +7,21 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebfit
 
 from scalemani.aliases import F64
-from scalemani.methods.words import Account, Chart, Compared, Notice, Row, Section, Table, Words, by_landmarks
+from scalemani.methods.words import (
+    Account,
+    Chart,
+    Compared,
+    Notice,
+    Row,
+    Section,
+    Table,
+    Words,
+    axis_rows,
+    by_landmarks,
+)
 from scalemani.steps.pairs import FORGOTTEN
 from scalemani.words import count, number, percent, plain_number, two_digits
 
-MOST_SHOWN = 10  # eigenvalues after a fit
 REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
 _ABOUT = {
     "whitened": "Weights W make each point a weighted mean of its neighbours, and on the map the same weights do so "
@@ -59,14 +69,12 @@ class SpectralWords(Words):
             found.append(("shares", [f"{percent(a)} ± {say(100 * a * off, 2)} %" for a in shares]))
         return found
 
-    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
-        """Facts, numbers of the axes, and the gap behind them."""
-        p, lines = len(s["eigenvalues"]), self.facts(s)
-        most = p if everything else MOST_SHOWN
-        more = f", and {p - most} more" if p > most else ""
-        lines += [(name, ", ".join(cells[:most]) + more) for name, cells in self.columns(s, plain_number)]
-        following, gap = s["next_eigenvalue"], self._gap(s)
-        return lines if following is None else [*lines, ("next", f"{plain_number(following)} has no axis{gap}")]
+    def plain(self, s: Account) -> Sequence[Row]:
+        """How the map was made, and what its axes hold of all there are, where that is known."""
+        trace, made = s["trace"], [row for row in self.facts(s) if row[0] not in ("trace", "commute times")]
+        shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
+        off = (s["trace_error"] or 0.0) / (trace or 1.0)
+        return [*super().rows(s), *made, *axis_rows(shares, "of the variance of all axes", off=off)]
 
     def _gap(self, s: Account) -> str:
         """How far the next eigenvalue is from the last axis'; those of a diffusion fall from 1."""
@@ -173,6 +181,12 @@ class LaplacianWords(SpectralWords):
             said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
             rows.append(("commute times", said + (": the map says little else" if r > FORGOTTEN else "")))
         return rows
+
+    def plain(self, s: Account) -> Sequence[Row]:
+        """Also whether the map says more than how many neighbours points have."""
+        r = s["forgotten"] or 0.0
+        little = f"numbers of neighbours explain {percent(r * r)} of its distances: it says little else"
+        return [*super().plain(s), *([("the map", little)] if r > FORGOTTEN else [])]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Of a diffusion also what eigenvalues come to in its time."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Row, Section, Table, Words, by_landmarks
-from scalemani.words import count, number, plain_number
+from scalemani.methods.words import Account, Compared, Row, Section, Table, Words, by_landmarks
+from scalemani.words import count, number, percent, plain_number
 
 
 class StressWords(Words):
@@ -14,12 +14,11 @@ class StressWords(Words):
         by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
         return f"Isomap by raw stress: {what}{by}"
 
-    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
-        """The stress, before and after, and what it took."""
-        of = "landmarks" if by_landmarks(s) else "points"
-        raw = f"{plain_number(s['raw_stress'])}, the sum of squared differences of distances over all pairs of {of}"
-        lines = [*self.rows(s), ("raw stress", raw)]
-        return lines if by_landmarks(s) else [*lines, ("reads of D", f"{s['n_passes']}")]
+    def plain(self, s: Account) -> Sequence[Row]:
+        """How far distances on the map are off."""
+        off = f"distances on the map are off by about {percent(s['stress_1'])} (stress-1), long ones counting most"
+        more = "" if s["converged"] else "; the stress was still falling: the same fit goes on"
+        return [*super().rows(s), ("kept", off + more)]
 
     def rows(self, s: Account) -> Sequence[Row]:
         """Stress-1, and that of the start."""
@@ -27,7 +26,15 @@ class StressWords(Words):
         points = s["start_points"]
         start = "classical scaling" if points is None else f"a map by {points:,} points"
         before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
-        return [("stress-1", f"{after}, from {before} of {start}{more}")]
+        of, raw = "landmarks" if by_landmarks(s) else "points", plain_number(s["raw_stress"])
+        return [
+            ("stress-1", f"{after}, from {before} of {start}{more}"),
+            ("raw stress", f"{raw}, the sum of squared differences of distances over all pairs of {of}"),
+        ]
+
+    def compared(self, s: Account) -> Compared:
+        """The normalised stress of the sampled pairs is what stress-1 is of all."""
+        return Compared(stress="; stress-1, of the sampled pairs alone")
 
     def sections(self, s: Account) -> Iterator[Section]:
         """What the numbers are, and how the stress fell."""

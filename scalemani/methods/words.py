@@ -11,7 +11,7 @@ from typing import Any
 from scalemani.aliases import F64, I64
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
-from scalemani.words import count, plain_number, two_digits
+from scalemani.words import count, percent, plain_number, two_digits
 
 Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
@@ -21,6 +21,7 @@ CHOSEN = {  # how landmarks were chosen, in a word, and in a sentence
     "given": ("as given", "given by their rows"),
 }
 MOST_LEAPS = 20  # edges that have a line of their own
+MOST_AXES = 10  # whose shares a line has
 
 _GIVEN = {  # how a given matrix was taken, by the neighbour search; the others are of rows of features
     "geodesic": "the final distances (metric geodesic), for principal coordinates; metric precomputed would choose "
@@ -43,15 +44,33 @@ def by_landmarks(s: Account) -> bool:
 
 
 def landmark_rows_of(s: Account) -> list[Row]:
-    """How many there are and how far from the points; distances, if there are any, are to these alone."""
+    """How many there are, and how far from the points where there are distances."""
     if not by_landmarks(s):
         return []
     m, reach = s["n_landmarks"], s.get("landmark_reach")
     median = f"; the median distance is about {two_digits(s['median_distance'])}" if "median_distance" in s else ""
     far = f"; no point is farther than {plain_number(reach)} from one, along the graph{median}"
-    chosen = ("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}")
-    found = ("distances", f"to landmarks: {s['n_vertices']:,} points x {m:,}")
-    return [chosen, found] if "landmark_reach" in s else [chosen]  # methods without distances have no reach
+    return [("landmarks", f"{m:,} {CHOSEN[s['landmark_method']][0]}{'' if reach is None else far}")]
+
+
+def axis_rows(shares: Sequence[float | None], of: str, bound: str = "", off: float = 0.0) -> list[Row]:
+    """What each axis holds, and all of them; nothing where that is not known.
+
+    of: What the shares are of.
+    bound: "at most" of shares that may be smaller.
+    off: Standard error of each, as a share of it.
+
+    >>> axis_rows([0.75, 0.125], "of the variance")
+    [('axes hold', '75.0 %, 12.5 % of the variance, 87.5 % together')]
+    """
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares):
+        return []
+    said = ", ".join(map(percent, known[:MOST_AXES])) + (", ..." if len(known) > MOST_AXES else "")
+    both = f", {percent(sum(known))} together" if len(known) > 1 else ""
+    error = f", give or take {two_digits(100 * off)} % of each" if off else ""
+    over = "; more than 100 %, as negative eigenvalues count against it" if sum(known) > 1 else ""
+    return [("axes hold", f"{bound} {said} {of}{both}{error}{over}".lstrip())]
 
 
 def class_rows(s: Account) -> list[Row]:
@@ -73,7 +92,9 @@ def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
     rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
     for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:
         (a, b), length = edge["rows"], plain_number(edge["length"])
-        rows.append(("", f"rows {a} and {b}, length {length}, {100 * edge['flow']:.3g} % of all shortest paths"))
+        rows.append(
+            ("", f"rows {a} and {b} (from 0), length {length}, {100 * edge['flow']:.3g} % of all shortest paths")
+        )
     return [*rows, ("", f"and {n - MOST_LEAPS:,} more")] if everything and n > MOST_LEAPS else rows
 
 
@@ -164,9 +185,9 @@ class Words:
         """Sentences that go into the account."""
         return []
 
-    def lines(self, s: Account, *, everything: bool = False) -> Sequence[Row]:
-        """Numbers and what they are, for the terminal; a name that is "" goes on with the line before."""
-        return []
+    def plain(self, s: Account) -> Sequence[Row]:
+        """What matters to who looks at the map, in words that anyone reads; for the terminal."""
+        return self.rows(s)
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
         """Of numbers that are not exact, by their keys, "at least" or "at most" for each."""

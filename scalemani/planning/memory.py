@@ -65,7 +65,7 @@ class MemoryLimit:
         in_worker = sum(worker.values()) / max(self.worker, 1) > sum(client.values()) / max(self.client, 1)
         parts = worker if in_worker else client
         largest = max(parts, key=lambda part: parts[part])
-        of = f"({threads} threads; the most in {holding.name}: {parts[largest]:,} for {largest})"
+        of = f"for {holding.title} ({threads} threads; {parts[largest]:,} of them for {largest})"
         needs = f"{sum(parts.values()):,} bytes a process {of}"
         if self.worker_memory and (in_worker or not worker):
             return (
@@ -80,10 +80,11 @@ class MemoryLimit:
 class Holding:
     """What the two kinds of process hold during a step; `worker` is empty where there is one process.
 
-    name: Of the line in a plan.
+    name, title: Of the line in a plan.
     """
 
     name: str
+    title: str
     needs: Needs
     client: Parts
     worker: Parts
@@ -107,7 +108,7 @@ def holdings(steps: Sequence[Step], size: FitSize, cut: Any) -> list[Holding]:
         if needs.client or needs.worker:
             apart = {} if size.embedded else needs.worker
             client = {"points": size.points, **needs.client, **(needs.worker if size.embedded else {}), **code}
-            found.append(Holding(step.in_memory[0], needs, client, {**apart, **code} if apart else {}))
+            found.append(Holding(*step.in_memory, needs, client, {**apart, **code} if apart else {}))
     return found
 
 
@@ -154,8 +155,8 @@ def check_disk(folder: str | os.PathLike[str], steps: Sequence[Step], size: FitS
 
 
 def counted(steps: Sequence[Step], size: FitSize, cut: Any) -> str:
-    """What the fit is of, such as "300 vertices and 24 landmarks"."""
-    return " and ".join([f"{size.n} vertices", *(words for step in steps for words in step.needs(size, cut).counted)])
+    """What the fit is of, such as "300 points and 24 landmarks"."""
+    return " and ".join([f"{size.n:,} points", *(words for step in steps for words in step.needs(size, cut).counted)])
 
 
 def _or(words: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemani.errors import FeatureNamesWarning, ScalemaniError, warn
+from scalemani.errors import FeatureNamesWarning, ScalemaniError, nearest, warn
 from scalemani.points.cells import RowSource, as_text, check_exact, numbers, unmasked
 from scalemani.words import one_line
 
@@ -416,7 +416,13 @@ def check_labels(known: Sequence[str] | None, given: Sequence[str] | None, name:
             FeatureNamesWarning,
         )
         return
-    what = "in another order" if sorted(ours) == sorted(theirs) else "which are others"
+    fitted, found = set(ours), set(theirs)
+    lost, more = [one for one in ours if one not in found], [one for one in theirs if one not in fitted]
+    what = f"without {_shown(more)}" if more and not lost else "in another order"
+    if lost:
+        near = nearest(lost[0], more)
+        what = f"and {_shown(lost)} {'is' if len(lost) == 1 else 'are'} missing"
+        what += f" (is {near} meant for {lost[0]}?)" if near else ""
     raise ScalemaniError(
         f"{name} has the columns {_shown(theirs)}; {fit} was fitted on {_shown(ours)}, {what}: give {name} with those "
         "names, in that order"

@@ -424,7 +424,8 @@ class Placing:
     def _count(self, rows: int) -> None:
         self._done += rows
         if self._report is not None:
-            self._report("project", self._done, self._total)
+            stage = "project" if self._projector.gives == "coordinates" else self._projector.gives
+            self._report(stage, self._done, self._total)
 
 
 def _results(cluster: Cluster, function: Callable[..., Any], tasks: Iterator[Any]) -> Any:

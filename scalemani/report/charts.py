@@ -278,7 +278,7 @@ def kernel_panels(view: Any) -> Figure:
                 of = f"{'neighbours' if local else 'all pairs'}, correlation {view.correlation(x, y, local=local):.3f}"
                 axes.set(xlabel=name, ylabel=other)
                 axes.set_title(of, fontsize=9)
-            contour_panel(figure, panels[-1], view.points, kernel.distances, view.centre if local else view.border)
+            contour_panel(figure, panels[-1], view.points, kernel.distances, view.center if local else view.border)
             panels[-1].set_title(f"{kernel.name}: from the cross", fontsize=9)
     return figure
 

@@ -65,7 +65,7 @@ class KernelView:
     embedded (m, m): Distances on the map.
     straight (m, m): Euclidean distances of the rows of X, sparse ones to 1e-7 of their sizes; None without features.
     near (e, 2): Pairs of them, by their places in `rows`, that are neighbours in the graph.
-    border, centre: Places of a point at the end of axis 1, and of the one that is nearest to the middle of the map.
+    border, center: Places of a point at the end of axis 1, and of the one that is nearest to the middle of the map.
     kernels: The method's own, then others of it.
     n: Points in the graph; equal rows are one.
     """
@@ -76,9 +76,14 @@ class KernelView:
     straight: F64 | None
     near: I64
     border: int
-    centre: int
+    center: int
     kernels: tuple[ViewedKernel, ...]
     n: int
+
+    @property
+    def centre(self) -> int:
+        """The old name of `center`."""
+        return self.center
 
     def correlation(self, one: F64, other: F64, *, local: bool = False) -> float:
         """Of two kinds of distances (m, m) over all pairs, or over neighbours in the graph; NaN of too few or equal."""
@@ -160,7 +165,7 @@ def _look(run: Run, n_rows: int, seed: Any = 0, *, whole: bool = True) -> Kernel
         straight=None if X is None else np.sqrt(squared_distances(X, X)),
         near=np.stack(near, axis=1)[near[0] < near[1]],
         border=int(points[:, 0].argmin()),
-        centre=int(np.linalg.norm(points - np.median(points, axis=0), axis=1).argmin()),
+        center=int(np.linalg.norm(points - np.median(points, axis=0), axis=1).argmin()),
         kernels=tuple(seen),
         n=n,
     )

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from numpy.typing import NDArray
 
 from scalemani.aliases import F32, I64
-from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.errors import DamagedStoreError, ScalemaniError, near_file
 from scalemani.storage import arrays
 from scalemani.storage.arrays import PIECES, check_size, fault_of, own_entries
 from scalemani.storage.files import AnyPath, Location, checksum, open_location
@@ -55,10 +55,9 @@ class RunStore:
             what = "nothing is there" if found == "nothing" else "what is there is not a scalemani run"
             old = here.interrupted()
             what += f" ({here.INTERRUPTED.format(repr(str(old)))})" if old else ""
-            raise ScalemaniError(
-                f"the store {self.path!r} holds no run: {what}; make one with fit (a fit that is given no store leaves "
-                "none behind)"
-            )
+            near = near_file(self.path) if found == "nothing" and not old else ""
+            remedy = near or "; make one with fit (a fit that is given no store leaves none behind)"
+            raise ScalemaniError(f"the store {self.path!r} holds no run: {what}{remedy}")
         check_no_links(here, levels=2)
         self._document = RunDocument(here)
         self.identity = self._document.read().id

@@ -21,7 +21,7 @@ import zarr
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64
-from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError
+from scalemani.errors import DamagedStoreError, ScalemaniError, StoreUnreachableError, meant
 from scalemani.storage.arrays import zarr_text
 from scalemani.storage.files import AnyPath, Location, checksum, open_location
 from scalemani.storage.folders import room_for
@@ -245,7 +245,11 @@ def open_member(path: AnyPath, member: str | None) -> Any:
         elif member is not None and found is not None:
             raise ScalemaniError(f"{path} is an array and has no {member!r} inside; give {path}")
         if found is None:
-            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); give the path of an array")
+            above = (member or "").strip("/").rpartition("/")[0]
+            inside = open_location(path) / above if above else open_location(path)
+            names = [f"{above}/{one}".strip("/") for one in (arrays_in(inside) if inside.is_dir() else [])]
+            guess = meant(member, names, "give the path of an array")
+            raise ScalemaniError(f"{name} can't be opened as a Zarr array (there is none); {guess}")
         if found[1] == "group":
             raise ScalemaniError(f"{name} is a group, not an array; give the path of an array in it")
         check_array(folder, found[0])

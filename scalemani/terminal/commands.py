@@ -16,6 +16,7 @@ from scalemani import __version__
 from scalemani.errors import DoesNotFitError, ScalemaniError, naming_columns
 from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
+from scalemani.terminal.help import Command, Commands
 from scalemani.terminal.options import (
     chosen,
     estimator_options,
@@ -31,12 +32,12 @@ from scalemani.terminal.placing import kernel, project, say_notes
 from scalemani.words import printable
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
 @click.argument("out")
 @click.option(
-    "--colour",
     "--color",
+    "--colour",
     "colours",
     multiple=True,
     metavar="FILE[:COLUMN]",
@@ -65,7 +66,7 @@ def report(
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Draw what the fit in STORE found.
+    """Draw the map as a web page that says how far to trust it.
 
     OUT is one .html page that needs no other file: the map, how well it keeps distances, how many axes
     are worth having, the spectrum, the constant, and what to heed. The distances in STORE are not read.
@@ -102,20 +103,20 @@ KINDS = {
 MOST_LINES = 40  # of faults: a lost disk has a hundred thousand, and --json lists them all
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
-@click.option("--repair", is_flag=True, help="Make again what is damaged, and nothing else.")
+@click.option("--repair", is_flag=True, help="Make again what is damaged and nothing else.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler whose workers read the distances, or 'synchronous'."
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @manners
 def verify(store: str, repair: bool, scheduler: str | None, as_json: bool, quiet: bool) -> None:
-    """Check every byte of STORE.
+    """Look for damage in every byte of a fit; --repair mends it.
 
-    Checksums of all files, the ledger against the files, distances for symmetry and finiteness, and the graph, the
-    distances and the model against one another. The exit code is 1 if anything is damaged. With --repair what
-    can be made again from the store is; what needs the points is marked, and the same fit makes it again.
+    Checked are the checksums of all files, the ledger against the files, the distances, and the graph, the distances
+    and the model against one another. The exit code is 1 if anything is damaged. --repair makes again what the store
+    alone can make. It marks what needs the points: the same fit makes that again.
 
     \b
     scalemani verify run.zarr --repair
@@ -176,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
     invoke_without_command=True,
@@ -183,11 +185,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @click.version_option(__version__)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Maps of data: Isomap, kernel Isomap, isometric projection, LLE, Laplacian eigenmaps. Begin with: scalemani demo
+    """Make maps of data, by Isomap and methods like it. Begin with: scalemani demo
 
-    POINTS is a .npy, .npz:key, .csv, .zarr:path, .h5ad::path, .h5::path or .parquet file with one row a
-    point. A fit lives in STORE, a directory that is the saved model; a fit that was stopped goes on when the
-    same command is given again.
+    POINTS is a table with one row for each point: a .csv, .parquet, .npy, .npz:key, .zarr:path, .h5ad::path or
+    .h5::path. STORE is a directory that fit makes: it is the saved map. If a fit is stopped, the same command goes on.
+    Rows are counted from 0, columns and axes from 1.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -199,10 +201,12 @@ def cli(ctx: click.Context) -> None:
 @click.argument("store")
 @estimator_options
 @click.option(
-    "--embedding", metavar="OUT", help="Also write the coordinates of POINTS to a .npy, .csv, .zarr, .parquet or .h5."
+    "--embedding",
+    metavar="OUT",
+    help="Also write the coordinates to a .csv, .npy, .zarr, .parquet or .h5.",
 )
 @click.option("--overwrite-output", is_flag=True, help="Replace the file of --embedding alone.")
-@click.option("--allow-nan", is_flag=True, help="Points without coordinates are expected.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows without coordinates (NaN).")
 @reading
 @manners
 def fit(
@@ -216,10 +220,13 @@ def fit(
     quiet: bool,
     **parameters: Any,
 ) -> None:
-    """Fit POINTS into STORE.
+    """Make a map of POINTS and keep it in STORE.
+
+    It ends with what to type next. If it is stopped, the same command goes on.
 
     \b
-    scalemani fit points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    scalemani fit points.csv run.zarr --id-column name
+    scalemani fit points.csv run.zarr -k 8 -p 3 --id-column name
     """
     from scalemani.formats.columns import read_labels
     from scalemani.formats.outputs import check_output, write_coordinates
@@ -262,7 +269,7 @@ def fit(
 @click.argument("points")
 @click.argument("store", required=False)
 @estimator_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @reading
 @manners
 def plan(
@@ -274,13 +281,13 @@ def plan(
     quiet: bool,
     **parameters: Any,
 ) -> None:
-    """Say what a fit of POINTS takes: memory, disk, tasks, time.
+    """Say how much memory, disk and time a fit would take.
 
-    Neighbours and graph are made, and a few seconds of the rest are timed; STORE says which disk, and
-    nothing is left on it. The exit code is 1 if the fit does not fit.
+    It finds the neighbours, makes the graph, and times a few seconds of the rest. STORE says which disk is meant;
+    nothing is left there. The exit code is 1 if memory or disk are too small.
 
     \b
-    scalemani plan points.csv run.zarr --neighbors 8 --components 3 --id-column name
+    scalemani plan points.csv run.zarr -k 8 -p 3 --id-column name
     """
     from scalemani.formats.columns import read_labels
     from scalemani.formats.points import open_points
@@ -313,15 +320,15 @@ def plan(
     "n_neighbors",
     default=["4:20"],
     multiple=True,
-    show_default="4:20",
+    show_default=True,
     metavar="FIRST:LAST",
     callback=numbers,
-    help="Numbers of neighbours to look at; LAST is included. 4:20:2 takes every second, 5,8,12 these.",
+    help="Numbers of neighbours to compare; LAST is included. 4:20:2 takes every second, 5,8,12 these.",
 )
 @scan_options
-@click.option("--report", "out", metavar="OUT", help="Also write a page with a picture, an .html.")
+@click.option("--report", "out", metavar="OUT", help="Also write a page with pictures, an .html.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @reading
 @manners
 def scan(
@@ -334,11 +341,12 @@ def scan(
     quiet: bool,
     **parameters: Any,
 ) -> None:
-    """Say which number of neighbours to take.
+    """Compare numbers of neighbours, and say which to take.
 
-    For each number it says: parts of the graph; shortcuts, edges that leap from one part of the data to another;
-    negative mass; residual variance of a map with 1 to 5 axes; how similar that map is to that of the next number.
-    No fit is made.
+    For each number it makes the graph and a small map by Isomap, and says: into how many parts the graph falls; how
+    many edges leap from one part of the data to another (shortcuts); negative mass; residual variance of the map with
+    1 to 5 axes; and how like the map of the next number it is. All methods begin with neighbours, so there is no
+    --method. No fit is made.
 
     \b
     scalemani scan points.csv --neighbors 4:20 --report scan.html
@@ -365,15 +373,22 @@ def scan(
 
 @cli.command()
 @click.argument("store")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--all", "everything", is_flag=True, help="All numbers, and what each is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @manners
-def info(store: str, as_json: bool, quiet: bool) -> None:
-    """Say what STORE holds."""
+def info(store: str, everything: bool, as_json: bool, quiet: bool) -> None:
+    """Say in a few lines what a map shows and how good it is.
+
+    \b
+    scalemani info run.zarr
+    scalemani info run.zarr --all
+    """
     from scalemani import load
     from scalemani.terminal.summary import info_lines, info_record
 
     model = load(store)
-    click.echo(json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(info_lines(model)))
+    lines = [] if as_json else info_lines(model, store, everything=everything)
+    click.echo(json.dumps(info_record(model), indent=2, allow_nan=False) if as_json else "\n".join(lines))
 
 
 @cli.command()
@@ -381,15 +396,39 @@ def info(store: str, as_json: bool, quiet: bool) -> None:
 @click.argument("model")
 @manners
 def export(store: str, model: str, quiet: bool) -> None:
-    """Copy the model in STORE to MODEL.
+    """Copy a map to a small model, without the distances of all pairs.
 
-    Distances of all pairs stay in STORE; what the model places new points by goes along.
+    MODEL has all that it takes to place new points and to load the map in Python. STORE stays as it is.
+
+    \b
+    scalemani export run.zarr model.zarr
     """
     from scalemani import load
 
     load(store).export(model)
     if not quiet:
         click.echo(f"{model}: a model to project with and to load; {store} stays as it is")
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@manners
+def completion(shell: str, quiet: bool) -> None:
+    """Print a script that makes the Tab key complete what you type.
+
+    It completes commands, options and their values. Put one of these lines into the file that your shell reads when it
+    starts, then open a new shell:
+
+    \b
+    ~/.bashrc                   eval "$(scalemani completion bash)"
+    ~/.zshrc, after compinit    eval "$(scalemani completion zsh)"
+    ~/.config/fish/config.fish  scalemani completion fish | source
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click has these three
+    click.echo(found(cli, {}, "scalemani", "_SCALEMANI_COMPLETE").source())
 
 
 @cli.command()
@@ -402,10 +441,13 @@ def export(store: str, model: str, quiet: bool) -> None:
 )
 @manners
 def demo(out: str, quiet: bool) -> None:
-    """Unroll a Swiss roll and write a report.
+    """Flatten a rolled-up sheet, to see what a map and a report are.
 
-    1,200 points of a rolled-up sheet are fitted by Isomap and by kernel Isomap, and 3,000 others placed in both
-    maps. The points stay beside the report as tables, to try the other commands on.
+    Isomap and kernel Isomap make maps of 1,200 points of the sheet, and place 3,000 others on them. The points are
+    left beside the report as tables, to try the other commands with.
+
+    \b
+    scalemani demo
     """
     from scalemani.demo import run_demo
 

@@ -8,16 +8,17 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
-from functools import cache, reduce, wraps
+from functools import cache, partial, reduce, wraps
 from typing import Any, TypeVar
 
 import click
 
-from scalemani.errors import IN_A_SEARCH, ScalemaniError, nearest, unknown
+from scalemani.errors import IN_A_SEARCH, ScalemaniError, unknown
 from scalemani.methods import REGISTRY, Entry, is_known, named
 from scalemani.parameters import SCANNED, Arguments, Option
+from scalemani.terminal.help import Words, file_name
 
 __all__ = ["chosen", "estimator_options", "in_options", "manners", "numbers", "reading", "scan_options"]
 
@@ -28,9 +29,7 @@ Decorator = Callable[[Any], Any]
 def _method(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is None or is_known(value):
         return value
-    near = nearest(value, REGISTRY)
-    meant = f" (did you mean {near}?)" if near else ""
-    raise click.BadParameter(f"{value!r} is none of {', '.join(REGISTRY)}{meant}")
+    raise click.UsageError(in_options(str(unknown("method=", value, REGISTRY))), ctx)
 
 
 def _number_or_word(value: str) -> str | float:
@@ -102,7 +101,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "count or file": _count_or_file,
     "pairs": _pairs,
 }
-_TYPES = {"integer": int, "number": float}
+_TYPES = {"integer": int, "number": float, "count or file": file_name}
 
 
 def option_of(parameter: Field[Any]) -> Decorator:
@@ -121,35 +120,58 @@ def option_of(parameter: Field[Any]) -> Decorator:
             None if value is None or (optional and value.lower() == "none") else reader(value)
         )
         more["default"] = None if default is None else str(default)
-    more |= {"multiple": True} if option.kind == "pairs" else {"type": _TYPES.get(option.kind, str)}
+    more |= (
+        {"multiple": True}
+        if option.kind == "pairs"
+        else {"type": _TYPES.get(option.kind) or Words(partial(_words_of, parameter.name))}
+    )
     return click.option(*names, metavar=option.metavar, **more)
 
 
+def _every_parameter() -> Iterator[Field[Any]]:
+    """Those of all methods, then what only some have."""
+    for kind in (Arguments, *(named(method.arguments) for method in REGISTRY.values() if method.arguments)):
+        yield from fields(kind)
+
+
+def _words_of(name: str) -> list[str]:
+    """The values of a parameter that are words, of all methods: for completion."""
+    if name == "metric":
+        from scalemani.neighbors.metrics import GIVEN_METRICS, metric_names
+
+        return [*metric_names(), *GIVEN_METRICS]
+    same = [one for one in _every_parameter() if one.name == name]
+    shown = [
+        word for one in same if one.metadata["option"] for word in (one.metadata["option"].metavar or "").split("|")
+    ]
+    choices = [word for one in same for word in one.metadata["choices"]]
+    return [*dict.fromkeys([*(word for word in shown if word.islower()), *choices])]
+
+
 def _parameters_with_options() -> list[Field[Any]]:
-    """Those of all methods, then what only some have; of methods that share a name the first says what it is."""
-    kinds = [Arguments, *(named(method.arguments) for method in REGISTRY.values() if method.arguments)]
+    """Of methods that share a name the first says what it is."""
     found: dict[str, Field[Any]] = {}
-    for one in (one for kind in kinds for one in fields(kind) if one.metadata["option"]):
-        found.setdefault(one.name, one)
+    for one in _every_parameter():
+        if one.metadata["option"]:
+            found.setdefault(one.name, one)
     return list(found.values())
 
 
 _ESTIMATOR = [
     click.option(
         "--method",
-        metavar="|".join(REGISTRY),
+        metavar="METHOD",
+        type=Words(lambda: REGISTRY),
         callback=_method,
-        help=f"{next(iter(REGISTRY))} unless given. kernel-isomap adds a constant to the distances that makes a kernel "
-        "of them; isometric-projection is a linear map of the features; lle and laplacian-eigenmaps look at "
-        "neighbours alone. An option, or a value of it, that only one method has chooses that method, such as "
-        "--correction, --ridge or --scale whitened.",
+        help=f"One of those above, {next(iter(REGISTRY))} unless given. An option that only one method has "
+        "chooses that method; so does a value that only one has, such as --scale whitened.",
     ),
     *map(option_of, _parameters_with_options()),
     click.option(
         "--labels",
         metavar="FILE[:COLUMN]",
-        help="For isometric-projection: the class of each row, in the order of POINTS, in a file that is named as for "
-        "report --colour. Edges are made within classes alone.",
+        help="The class of each row, in the order of POINTS, in a file that is named as for report --color. Edges join "
+        "rows of one class only.",
     ),
 ]
 
@@ -157,23 +179,28 @@ _READING = [
     click.option(
         "--delimiter",
         metavar="CHARACTER",
-        help="What separates the cells of a .csv; a comma unless given, a tab in a .tsv.",
+        help="Sign between the cells of a .csv; a comma unless given, a tab in a .tsv.",
     ),
     click.option(
-        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' columns are parted by ';'."
+        "--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','; with ',' the cells are separated by ';'."
     ),
-    click.option("--heading/--no-heading", default=None, help="Whether the first line of a .csv names its columns."),
+    click.option(
+        "--heading/--no-heading",
+        default=None,
+        help="Whether the first line of a .csv names its columns; unless given it is looked at.",
+    ),
     click.option(
         "--id-column",
         metavar="COLUMN",
-        help="Column that names the rows: name or number in a .csv or .parquet, or a column of an .h5ad's obs.",
+        help="Column with the names of the rows, by its name or its number from 1: of a .csv or .parquet, or of an "
+        ".h5ad's obs.",
     ),
     click.option(
         "--columns",
         metavar="A,B,...",
         help="Columns to read, by name or by number from 1: of a .csv or .parquet, or of an .h5ad's X or layers.",
     ),
-    click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as --columns are."),
+    click.option("--ignore", metavar="A,B,...", help="Columns to leave out, given as for --columns."),
 ]
 
 _MANNERS = [  # --debug is looked for by `scalemani.terminal.console`
@@ -285,11 +312,31 @@ def in_options(message: str) -> str:
     '--landmarks 9: POINTS has 5 distinct rows; give that many or fewer'
     >>> in_options("y is 'a' in all 3 rows; give their labels, or leave y out")
     "--labels is 'a' in all 3 rows; give their labels, or leave --labels out"
+    >>> in_options("kernel='cosine': allowed are 'rbf', None or a function of two blocks of rows")
+    "--kernel cosine: allowed are 'rbf', none"
+    >>> in_options("Input X contains NaN at row 3, column 1")
+    'Input POINTS contains NaN at row 3, column 1 (rows and columns are counted from 0)'
     """
     said = _parameters().sub(_as_option, message.removesuffix(IN_A_SEARCH))
-    said = re.sub(r"(?:^|(?<=^Input )|(?<=[;:] ))X(?=,? [a-z])", "POINTS", said)
-    said = re.sub(r"(?:^|(?<=leave ))y(?= [a-z])", "--labels", said)
-    return re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
+    for python, shell in _IN_THE_SHELL:
+        said = python.sub(shell, said)
+    said = re.sub(r"\bNone\b", "none", said) if said.startswith("--") else said
+    if not re.search(r"(?<!tile )\brows? \d", said) or re.search(r"\brows 0 to|row is 0", said):
+        return said
+    both = " and columns" if re.search(r"row \d+, column \d", said) else ""
+    return f"{said} (rows{both} are counted from 0)"
+
+
+_BEFORE_X = r"(^|^Input |[;:] |\b(?:sparse|bring|with|and|of|than|where) )"
+#: What the library calls things in Python, and what the shell does. A column may be called X or y, in quotes or a list.
+_IN_THE_SHELL = [
+    (re.compile(_BEFORE_X + r"X(?=,? [a-z]|:|$)"), r"\1POINTS"),
+    (re.compile(r"^Input A(?= [a-z])"), "Input ROWS"),
+    (re.compile(r"(^|leave |[;:] |\bof )y(?= [a-z]|$|[:;)])"), r"\1--labels"),
+    (re.compile(r",? or a function of two (?:blocks of )?rows"), ""),
+    (re.compile(r": n_samples = \d+$"), ""),
+    (re.compile(r"\bcolumn \d+, (?=['\"])"), "column "),  # of X, and options count those of the file, from 1
+]
 
 
 @cache

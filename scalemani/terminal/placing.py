@@ -13,15 +13,16 @@ import click
 from scalemani.errors import ScalemaniError, naming_columns
 from scalemani.progress import reporting
 from scalemani.terminal.console import refuse_nan
+from scalemani.terminal.help import Command
 from scalemani.terminal.options import manners, reading, reading_again
 from scalemani.words import printable
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
 @click.argument("points")
 @click.argument("out")
-@click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @click.option(
@@ -43,10 +44,10 @@ def project(
     align_to: str | None,
     quiet: bool,
 ) -> None:
-    """Place POINTS in the fit of STORE.
+    """Place new points on the map in STORE, which stays as it is.
 
-    Coordinates go to OUT, a .npy, .csv, .zarr, .parquet or .h5, in the order of POINTS and with their ids. A
-    projection that was stopped goes on from its finished blocks when the same command is given again.
+    Their coordinates go to OUT, a .csv, .npy, .zarr, .parquet or .h5, in the order of POINTS and with their ids. If it
+    is stopped, the same command goes on.
 
     \b
     scalemani project run.zarr new.csv coordinates.csv --id-column name
@@ -81,11 +82,11 @@ def project(
 TRAINING = "training"  # in place of a file of rows
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
 @click.argument("rows")
 @click.argument("out")
-@click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
+@click.option("--allow-nan", is_flag=True, help="Accept rows that can't be placed (NaN).")
 @click.option("--memory-limit", metavar="SIZE", help="Most that a .npy's values may take in memory, such as 4GB.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
 @reading
@@ -100,11 +101,14 @@ def kernel(
     scheduler: str | None,
     quiet: bool,
 ) -> None:
-    """Write kernel values of ROWS with all points of the fit in STORE.
+    """Write values of the method's kernel, for learners such as SVMs.
 
-    ROWS is a file of new points, or the word "training": the points of the fit, which a learner is trained with, such
-    as scikit-learn's SVC(kernel="precomputed"). A .zarr as OUT is written by blocks, and goes on where it was stopped;
-    a .npy has to fit in memory. Rows are in the order of ROWS, columns in that of the points of the fit.
+    The methods isomap, kernel-isomap and laplacian-eigenmaps have a kernel; of lle only "training" can be written;
+    isometric-projection, stress and maps by landmarks have none.
+
+    ROWS is a file of new points, or the word "training" for the points of the fit. OUT has a row for each of them and a
+    column for each point of the fit, in their order, as scikit-learn's SVC(kernel="precomputed") takes it. A .zarr is
+    written by blocks and goes on where it was stopped; a .npy has to fit in memory.
 
     \b
     scalemani kernel run.zarr training K.zarr

@@ -358,9 +358,10 @@ def test_the_shell_fits_tells_and_reports_it(files, program):
     model = load("run")
     assert code == 0 and type(model) is StressIsomap and model.tol == 1e-4
     told = program("info run")[1]
-    assert "stress-1" in told and "eigenvalue" not in told and "share" not in told
+    assert "are off by about" in told and "(stress-1)" in told and "eigenvalue" not in told and "share" not in told
     assert program("report run run.html")[0] == 0
     page = Path("run.html").read_text(encoding="utf-8")
+    assert "stress-1, of the sampled pairs alone" in page  # beside the normalised stress, which is the same
     assert "Isomap by raw stress" in page and "Stress-1 is the root" in page and "eigenvalue" not in page.lower()
     assert program("project run test.npy out.npy")[0] == 0
     np.testing.assert_array_equal(np.load("out.npy"), model.transform(np.load("test.npy")))

@@ -164,7 +164,7 @@ def test_its_plan_has_its_own_lines(toy, tmp_path):
     assert set(plan.seconds) == {"neighbors", "graph", "toy", "starting"}
     assert "rows of D        2, from row 3 on" in str(plan)
     small = estimator(toy, tmp_path / "r", memory_limit=1000).plan
-    with pytest.raises(ScalemaniError, match="300 vertices need"):
+    with pytest.raises(ScalemaniError, match="300 points need"):
         small(X)
     assert not list(tmp_path.iterdir())
 

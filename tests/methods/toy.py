@@ -176,7 +176,7 @@ class ToyWords(Words):
         """With the row."""
         return f"Distances from row {s['start']}: {what}"
 
-    def lines(self, s, *, everything=False):
+    def plain(self, s):
         """Row and reach."""
         return [("first row", f"{s['start']}"), ("reach", f"at most {s['reach']:.4g}")]
 

@@ -170,8 +170,8 @@ def test_a_refusal_names_both_numbers_and_the_remedies():
     asked = fit(1_000_000, threads=4, components=20)
     cut, message = choose(STEPS, asked, MemoryLimit(64 << 20, 64 << 20))
     for said in (
-        "1000000 vertices need",
-        f"need {peak_bytes(asked, *cut):,} bytes a process (4 threads",
+        "1,000,000 points need",
+        f"need {peak_bytes(asked, *cut):,} bytes a process for ",
         f"allows {64 << 20:,}:",
         "raise memory_limit",
         "scheduler whose workers have fewer threads",
@@ -246,7 +246,7 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(tmp_path, monkeyp
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, free))
     check_disk(tmp_path / "run", STEPS, asked, cut)
     free -= 1
-    message = rf"1000 vertices need {needed:,} bytes and {free:,} are free.*larger.*compression"
+    message = rf"1,000 points need {needed:,} bytes and {free:,} are free.*larger.*compression"
     with pytest.raises(DoesNotFitError, match=message):
         check_disk(str(tmp_path / "run"), STEPS, asked, cut)
     compressed = replace(asked, parameters=replace(asked.parameters, compression="zstd"))

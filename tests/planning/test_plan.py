@@ -250,9 +250,9 @@ def test_a_fit_that_does_not_fit_is_refused_before_any_file(tmp_path, monkeypatc
     searched = []
     monkeypatch.setattr(NeighborsStep, "run", lambda *_: searched.append(1))
     model = Isomap(n_neighbors=K, store=tmp_path / "run", memory_limit="100MB")
-    with pytest.raises(DoesNotFitError, match=r"400 vertices need [\d,]+ bytes .* memory_limit allows 100,000,000: "):
+    with pytest.raises(DoesNotFitError, match=r"400 points need [\d,]+ bytes .* memory_limit allows 100,000,000: "):
         model.fit(roll(400))
-    with pytest.raises(DoesNotFitError, match="400 vertices need"):
+    with pytest.raises(DoesNotFitError, match="400 points need"):
         model.plan(roll(400))
     assert not searched
     assert not list(tmp_path.iterdir())

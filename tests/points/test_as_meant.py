@@ -372,7 +372,7 @@ def test_reordered_features_are_refused_whatever_their_labels_are(kind, tmp_path
         with pytest.warns(FeatureNamesWarning, match="X has feature names and the model has none"):
             fitted.transform(renamed)
     else:
-        refused(lambda: fitted.transform(renamed), "which are others")
+        refused(lambda: fitted.transform(renamed), " missing")
         with pytest.warns(FeatureNamesWarning, match="X has no feature names and the model has them"):
             fitted.transform(X)
 

@@ -287,7 +287,11 @@ def test_another_correction_is_solved_for_on_the_same_distances(base, copied, mo
 
 @pytest.mark.parametrize(
     ("word", "correction", "said"),
-    [("lingoes", "lingoes", "constant s"), ("flip", "flip", "moduli"), ("4.0", 4.0, "constant c")],
+    [
+        ("lingoes", "lingoes", "is added to every squared distance"),
+        ("flip", "flip", "count by their size (flip)"),
+        ("4.0", 4.0, "4 is added to every distance"),
+    ],
 )
 def test_the_command_line_takes_every_correction(word, correction, said, copied, monkeypatch, capsys):
     monkeypatch.chdir(copied.parent)

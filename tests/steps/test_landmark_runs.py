@@ -360,8 +360,9 @@ def test_the_command_line_says_what_the_landmarks_are(program, made):
     assert code == 0
     assert re.search(r"landmarks +24 by maxmin; no point is farther than [\d.]+ from one", out)
     assert re.search(r"along the graph; the median distance is about \d+", out)
-    assert "to landmarks: 300 points x 24" in out
-    assert "reads of D" not in out
+    everything = " ".join(program(f"info {made.store_} --all")[1].split())
+    assert "of 300 points to 24 landmarks" in everything
+    assert "reads of the distances" not in everything
     record = json.loads(program(f"info {made.store_} --json")[1])
     assert record["spectrum"]["n_landmarks"] == record["parameters"]["landmarks"] == 24
 

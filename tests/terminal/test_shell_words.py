@@ -80,7 +80,7 @@ def test_one_method_takes_the_place_of_the_other_with_its_distances(files, progr
         ("--method isomap --correction cailliez", "--method isomap has no --correction"),
         ("--correction 3 --method isomap", "--method isomap has no --correction"),
         ("--method isomap --constant-solver ritz", "--method isomap has no --constant-solver"),
-        ("--method kernal-isomap", "did you mean kernel-isomap?"),
+        ("--method kernal-isomap", "--method kernal-isomap: did you mean 'kernel-isomap'?"),
         ("--metod isomap", "'--method'"),
         (
             "--scale whitned",
@@ -118,7 +118,7 @@ def test_a_fit_ends_with_where_the_coordinates_are_and_two_commands_that_run_as_
     assert code == 0
     *_, where, page, place = out.splitlines()
     assert where.startswith("coordinates      in my run.zarr; the same fit with --embedding 'my run.csv'")
-    assert page == "to see them      scalemani report 'my run.zarr' 'my run-2.html'"
+    assert page.startswith("to see the map   scalemani report 'my run.zarr' 'my run-2.html'  # ")
     for line in (page, place):
         words = shlex.split(line[17:], comments=True)
         assert words[0] == "scalemani"
@@ -140,7 +140,7 @@ def test_the_next_commands_take_what_the_fit_asked_for(files, program):
     assert program(shlex.join(shlex.split(out.splitlines()[-1][17:], comments=True)[1:]))[0] == 0
     np.save("d.npy", np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0))))
     out = program("fit d.npy line.zarr --metric geodesic -p 1")[1]
-    assert out.splitlines()[-1] == "to read more     scalemani info line.zarr"
+    assert out.splitlines()[-1] == "to read more     scalemani info line.zarr --all"
 
 
 #: A command line with a wrong parameter, and the options that its one line names.
@@ -203,7 +203,7 @@ def test_every_refusal_of_the_package_has_the_options_names_in_the_shell():
 def test_a_cell_is_named_by_its_column_in_the_shell(files, program):
     """A column called X stays that: only the library's X is POINTS."""
     (files / "bad.csv").write_text("X,y\n" + "1,2\n" * 12 + "nan,3\n")
-    said = "Input POINTS contains NaN at row 12, column 0, 'X'"
+    said = "Input POINTS contains NaN at row 12, column 'X'"
     assert said in program("fit bad.csv run.zarr --quiet")[2] and said in program("plan bad.csv --quiet")[2]
 
 
