@@ -1,0 +1,242 @@
+"""What the live map shows of a run beside its coordinates: how well each point is kept, edges, arrows, other points."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from scalemani.aliases import F64, I64
+from scalemani.cluster.choice import open_cluster
+from scalemani.cluster.machine import parse_memory
+from scalemani.embedding.by_point import correlations, neighbors_kept, spread_out, stress_by_point
+from scalemani.errors import DamagedStoreError, ScalemaniError
+from scalemani.geodesics.rows import shared_graph
+from scalemani.methods.words import Section, feature_tables
+from scalemani.model import Run
+from scalemani.points.rows import load_rows
+from scalemani.progress import Progress
+from scalemani.report.drawing import Colouring, colouring
+from scalemani.report.live import Arrows, Column, Edges, Layer, LiveMap
+from scalemani.steps.records import GraphRecord
+from scalemani.steps.sources import first_rows
+from scalemani.steps.uncorrected import aligned, without_constant
+from scalemani.words import count, percent
+
+NEAREST = 10  # neighbours that are compared where the fit has no number of them
+MOST_RINGS = 24  # points from which distances to all others are handed on
+ALL_POINTS = 200_000  # whose neighbours in the map are sought; of more a sample
+EASY_AXES = 4  # with more of them a search in the map takes longer
+COMPARED = 5e9  # numbers, which take some ten seconds
+LEAST_SAMPLE = 1000
+MULTIPLIED = 4e9  # numbers of the features times axes; of more rows a sample
+MOST_FEATURES = 50  # an axis, of which the page draws the strongest
+STRONGEST = 10  # in a table
+NAMED_AXES = 10  # that have a table, if the page shows as many
+
+
+@dataclass(frozen=True, eq=False)
+class NewPoints:
+    """Points that are placed by the model: their file's name, what `transform` takes, and a name for each or None."""
+
+    name: str
+    rows: Any
+    ids: Sequence[str] | None = None
+
+
+def placed(run: Run, new: Sequence[NewPoints], report: Progress) -> tuple[list[Layer], list[str]]:
+    """New points where the model places them, and what is to be said of those that it can't place.
+
+    Warns by UnreachableWarning and OutOfReachWarning: As :meth:`scalemani.model.Run.transform` does.
+    """
+    layers, said = list[Layer](), list[str]()
+    for one in new:
+        found = np.asarray(run.transform(one.rows, None, report))
+        kept = np.flatnonzero(np.isfinite(found).all(axis=1))
+        lost = len(found) - len(kept)
+        if lost:
+            said.append(f"{count(lost, 'new point')} of {one.name}, to which no path leads, {_is(lost)} left out.")
+        ids = list(map(str, range(len(found)))) if one.ids is None and lost else one.ids
+        name = "new points" if len(new) == 1 else f"new points: {one.name}"
+        layers.append(Layer(name, found[kept], None if ids is None else [str(ids[i]) for i in kept]))
+    return layers, said
+
+
+@dataclass(frozen=True, eq=False)
+class MapFacts:
+    """What is found for the live map of a run.
+
+    kept (n,): The user's rows that have coordinates (n, p).
+    sampled: Some of these by their positions (m,), with geodesic distances (m, n) to all; None where there are none.
+    """
+
+    run: Run
+    kept: I64
+    coordinates: F64
+    sampled: tuple[I64, NDArray[Any]] | None
+    report: Progress
+
+    def live_map(
+        self,
+        columns: Sequence[tuple[Colouring, Any]],
+        layers: Sequence[Layer],
+        marks: tuple[str, I64] | None,
+        leaps: tuple[str, I64] | None,
+    ) -> tuple[LiveMap, list[str], list[Section]]:
+        """The map, what is to be said of what it has not, and a section about features."""
+        ids = getattr(self.run, "ids", None)
+        ids = None if ids is None else [ids[row] for row in self.kept]
+        if marks is not None:
+            names = [f"row {row}" for row in self.kept[marks[1]]] if ids is None else [ids[i] for i in marks[1]]
+            layers = [*layers, Layer(marks[0], self.coordinates[marks[1]], names)]
+        other, said = self._other()
+        arrows, sections = self._features()
+        live = LiveMap(
+            coordinates=self.coordinates,
+            rows=self.kept,
+            ids=ids,
+            columns=[Column(of.name, _values(of, values)) for of, values in columns],
+            quality=list(self._quality()),
+            rings=self._rings(),
+            layers=layers,
+            edges=list(self._edges(leaps)),
+            arrows=arrows,
+            other=other,
+            axis_names=self._axis_names(),
+        )
+        return live, said, sections
+
+    @property
+    def _vertex(self) -> I64:
+        """The vertex of each point."""
+        return self.run.vertex[self.kept]
+
+    @property
+    def _of_vertex(self) -> I64:
+        """The first point that is each vertex."""
+        return np.searchsorted(self.kept, first_rows(self.run.store))
+
+    def _quality(self) -> Iterator[Column]:
+        words, spectrum = self.run.method.words, self.run.spectrum
+        n, k = len(self._of_vertex), int(self.run.parameters["n_neighbors"] or NEAREST)
+        if not self.run.data.given and n > 1:
+            points = _at_one(self.coordinates)[self._of_vertex]
+            p = int((np.ptp(points, axis=0) > 0).sum()) or 1
+            most = int(max(ALL_POINTS * min(1, EASY_AXES / p) ** 2, COMPARED / (n * p), LEAST_SAMPLE))
+            rows = None if n <= min(most, ALL_POINTS) else _some(n, min(most, ALL_POINTS))
+            graph = shared_graph(self.run.store.path, self.run.store.identity)
+            about = f"Of its {k} nearest along the data, the part that are among as many nearest on the map. 1 is best."
+            about += "" if rows is None else f" Measured for a sample of {len(rows):,} points."
+            yield Column("neighbours kept", neighbors_kept(graph, points, k, rows)[self._vertex], about)
+        said = words.compared(spectrum)
+        if self.sampled is not None and said.distances:
+            positions, geodesic = self.sampled
+            about = f"Normalised stress of its distances to {count(len(positions), 'sampled point')}. 0 is best"
+            points = self.coordinates
+            yield Column("distances bent", stress_by_point(geodesic, points, positions), f"{about}{said.stress}.")
+
+    def _rings(self) -> tuple[I64, NDArray[Any]] | None:
+        if self.sampled is None:
+            return None
+        positions, geodesic = self.sampled
+        chosen = spread_out(geodesic[:, positions], MOST_RINGS)
+        return positions[chosen], geodesic[chosen]
+
+    def _edges(self, leaps: tuple[str, I64] | None) -> Iterator[Edges]:
+        if leaps is not None:
+            yield Edges("edges that leap", leaps[1], f"These are {leaps[0]}.")
+        graph, store = self.run.store.needed(GraphRecord), self.run.store
+        if graph.n_bridges:
+            pairs = store.read_array("vertex_of_distinct")[store.read_array("bridges")]
+            about = "They join parts of the graph: distances across one are those of a gap, not of the data."
+            yield Edges("bridges", self._of_vertex[pairs], about)
+
+    def _axis_names(self) -> list[str]:
+        spectrum = self.run.spectrum
+        shares, sides = spectrum.get("share"), self.run.method.words.bounds(spectrum).get("share")
+        names = [f"axis {axis}" for axis in range(1, self.coordinates.shape[1] + 1)]
+        if shares is None or len(shares) != len(names):
+            return names
+        bounds = [f"{side} " if side else "" for side in sides or [""] * len(names)]
+        return [f"{name} ({side}{percent(of)})" for name, side, of in zip(names, bounds, shares, strict=True)]
+
+    def _features(self) -> tuple[Arrows | None, list[Section]]:
+        """Arrows of features; tables of them where the method has none of its own."""
+        values, said = self.run.method.loadings(self.run.store), ""
+        linear = values is not None
+        if values is None:
+            values, said = self._correlations()
+        if values is None:
+            return None, []
+        given = self.run.feature_names
+        names = [f"feature {j}" for j in range(values.shape[1])] if given is None else given
+        order = np.argsort(-np.nan_to_num(np.abs(values)), axis=1, kind="stable")
+        order = [axis[np.nan_to_num(of)[axis] != 0] for axis, of in zip(order, values, strict=True)]
+        chosen = np.unique(np.concatenate([axis[:MOST_FEATURES] for axis in order]))
+        if not chosen.size:
+            return None, []
+        name = "how far a standard deviation of the feature moves a point" if linear else "correlation with the axis"
+        arrows = Arrows(name, [names[j] for j in chosen], np.nan_to_num(values[:, chosen]))
+        if linear:
+            return arrows, []
+        axes = [
+            [{"feature": int(j), "name": None if given is None else given[j], "r": of[j]} for j in axis[:STRONGEST]]
+            for axis, of in zip(order[:NAMED_AXES], values, strict=False)
+        ]
+        words = f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
+        words += "on a feature in a way that no correlation shows: colour the map by it to see."
+        return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]
+
+    def _correlations(self) -> tuple[F64 | None, str]:
+        """Of the features with the axes (p, q), and of how many points that is."""
+        store, data = self.run.store, self.run.data
+        sparse = store.has_array("points_shape")
+        whole = [data.n_distinct, data.fields.n_features]
+        if data.fields.kind != "features" or (not sparse and 8 * whole[0] * whole[1] > parse_memory(None)):
+            return None, ""
+        rows, order = load_rows(store, whole), store.read_array("order")
+        each = (rows.nnz / whole[0] if issparse(rows) else whole[1]) * (self.coordinates.shape[1] + 4)
+        most = max(LEAST_SAMPLE, int(MULTIPLIED / max(each, 1)))
+        chosen = np.arange(len(order)) if len(order) <= most else _some(len(order), most)
+        counts = np.bincount(self._vertex, minlength=len(order))[chosen]
+        said = "" if len(chosen) == len(order) else f", over a sample of {len(chosen):,} points"
+        points = self.coordinates[self._of_vertex[chosen]]
+        return correlations(rows, order[chosen], points, counts), said
+
+    def _other(self) -> tuple[F64 | None, list[str]]:
+        """Coordinates without the constant that was added; why there are none, if one was."""
+        n = len(self._of_vertex)
+        try:
+            with open_cluster(None, n * n) as cluster:
+                cluster.check_shared(self.run.store.path, writing=False)
+                found = without_constant(self.run.store, cluster, self.report)
+        except (ScalemaniError, DamagedStoreError) as error:
+            return None, [f"The map without the constant is not shown beside this one: {error}. A fit with --correction none has it."]
+        return (None if found is None else aligned(found[self._vertex], self.coordinates)), []
+
+
+def _values(of: Colouring, values: Any) -> Any:
+    """What the live map shows of a column: numbers, or text for what has a colour a category."""
+    if of.numbers is not None:
+        return of.numbers
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return ["" if not np.isfinite(value) else f"{value:.0f}" for value in values]
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
+        return ["yes" if value else "no" for value in values]
+    return [str(value).strip() for value in values]
+
+
+def _at_one(points: F64) -> F64:
+    """Times the power of two that brings the largest near 1: no square is out of range."""
+    return np.asarray(np.ldexp(points, -int(np.frexp(np.abs(points).max(initial=0.0))[1])))
+
+
+def _some(n: int, most: int) -> I64:
+    """Some of n numbers, ascending; the same each time."""
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def _is(n: int) -> str:
+    return "is" if n == 1 else "are"
