@@ -60,12 +60,13 @@ def stress_by_point(geodesic: NDArray[Any], coordinates: F64, rows: I64) -> F64:
     rows (m,): Which these are.
     -> (n,), NaN where no distance is above 0.
     """
-    found = np.full(len(coordinates), np.nan)
+    found, down = np.full(len(coordinates), np.nan), -int(np.frexp(np.abs(coordinates).max(initial=0.0))[1])
+    points = np.ldexp(coordinates, down)  # in a unit whose squares are in range
     for here in panels(len(coordinates), 3 * len(rows)):
-        along = geodesic[:, here].astype(np.float64)
+        along = np.ldexp(geodesic[:, here].astype(np.float64), down)
         finite = np.isfinite(along)
         along[~finite] = 0
-        apart = np.where(finite, along - cdist(coordinates[rows], coordinates[here]), 0)
+        apart = np.where(finite, along - cdist(points[rows], points[here]), 0)
         whole = (along**2).sum(axis=0)
         known = whole > 0
         found[here][known] = np.sqrt((apart**2).sum(axis=0)[known] / whole[known])

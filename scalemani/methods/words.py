@@ -137,7 +137,10 @@ def feature_tables(axes: Sequence[Sequence[Account]], columns: Mapping[str, str]
     columns: Heading -> key.
     """
     return [
-        Table([f"axis {a}", *columns], [[feature_name(one), *(number(one[key]) for key in columns.values())] for one in of])
+        Table(
+            [f"axis {a}", *columns],
+            [[feature_name(one), *(number(one[key]) for key in columns.values())] for one in of],
+        )
         for a, of in enumerate(axes[:MOST_TABLES], 1)
     ]
 

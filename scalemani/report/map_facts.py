@@ -18,7 +18,7 @@ from scalemani.methods.words import Section, feature_tables
 from scalemani.model import Run
 from scalemani.points.rows import load_rows
 from scalemani.progress import Progress
-from scalemani.report.drawing import Colouring, colouring
+from scalemani.report.drawing import Colouring
 from scalemani.report.live import Arrows, Column, Edges, Layer, LiveMap
 from scalemani.steps.records import GraphRecord
 from scalemani.steps.sources import first_rows
@@ -60,7 +60,7 @@ def placed(run: Run, new: Sequence[NewPoints], report: Progress) -> tuple[list[L
             said.append(f"{count(lost, 'new point')} of {one.name}, to which no path leads, {_is(lost)} left out.")
         ids = list(map(str, range(len(found)))) if one.ids is None and lost else one.ids
         name = "new points" if len(new) == 1 else f"new points: {one.name}"
-        layers.append(Layer(name, found[kept], None if ids is None else [str(ids[i]) for i in kept]))
+        layers.append(Layer(name, found[kept], None if ids is None else [str(ids[int(i)]) for i in kept]))
     return layers, said
 
 
@@ -135,7 +135,7 @@ class MapFacts:
             positions, geodesic = self.sampled
             about = f"Normalised stress of its distances to {count(len(positions), 'sampled point')}. 0 is best"
             points = self.coordinates
-            yield Column("distances bent", stress_by_point(geodesic, points, positions), f"{about}{said.stress}.")
+            yield Column("stress of distances", stress_by_point(geodesic, points, positions), f"{about}{said.stress}.")
 
     def _rings(self) -> tuple[I64, NDArray[Any]] | None:
         if self.sampled is None:
@@ -172,20 +172,22 @@ class MapFacts:
             return None, []
         given = self.run.feature_names
         names = [f"feature {j}" for j in range(values.shape[1])] if given is None else given
-        order = np.argsort(-np.nan_to_num(np.abs(values)), axis=1, kind="stable")
-        order = [axis[np.nan_to_num(of)[axis] != 0] for axis, of in zip(order, values, strict=True)]
+        values = np.nan_to_num(values)  # a feature or an axis that is constant goes with nothing
+        order = [axis[of[axis] != 0] for of in values for axis in [np.argsort(-np.abs(of), kind="stable")]]
         chosen = np.unique(np.concatenate([axis[:MOST_FEATURES] for axis in order]))
         if not chosen.size:
             return None, []
         name = "how far a standard deviation of the feature moves a point" if linear else "correlation with the axis"
-        arrows = Arrows(name, [names[j] for j in chosen], np.nan_to_num(values[:, chosen]))
+        arrows = Arrows(name, [names[j] for j in chosen], values[:, chosen])
         if linear:
             return arrows, []
         axes = [
             [{"feature": int(j), "name": None if given is None else given[j], "r": of[j]} for j in axis[:STRONGEST]]
             for axis, of in zip(order[:NAMED_AXES], values, strict=False)
         ]
-        words = f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
+        words = (
+            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
+        )
         words += "on a feature in a way that no correlation shows: colour the map by it to see."
         return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]
 
@@ -213,7 +215,7 @@ class MapFacts:
                 cluster.check_shared(self.run.store.path, writing=False)
                 found = without_constant(self.run.store, cluster, self.report)
         except (ScalemaniError, DamagedStoreError) as error:
-            return None, [f"The map without the constant is not shown beside this one: {error}. A fit with --correction none has it."]
+            return None, [f"The map without the constant is not shown: {error}. A fit with --correction none has it."]
         return (None if found is None else aligned(found[self._vertex], self.coordinates)), []
 
 

@@ -22,6 +22,7 @@ from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
 from scalemani.report.drawing import Colouring, colouring, png
 from scalemani.report.kernel_view import kernel_sections
+from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Picture, page
 from scalemani.report.words import dimension_in_words, notices, setting, which_to_follow
@@ -87,7 +88,6 @@ class Sample:
 
 
 FEWEST_PAIRS = 200  # that say anything of a dimension
-NEAREST = 10  # neighbours that are compared where the fit has no number of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +104,7 @@ class Findings:
     marks: What some rows of `coordinates` are, and these; None of a method that marks none.
     leaps: What some pairs of them (c, 2) are, and these; None of a graph in which no edge leaps.
     measured: Of the sample, by the method.
+    said: Of what the map has not.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Findings:
     marks: tuple[str, I64] | None = None
     leaps: tuple[str, I64] | None = None
     measured: Sequence[Section] = ()
+    said: Sequence[str] = ()
 
     @property
     def n_axes(self) -> int:
@@ -149,8 +151,9 @@ def lead(findings: Findings) -> str:
 
 def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
     """The report from top to bottom, each section drawn when it is asked for."""
+    f = findings
+    yield from map_sections(f.coordinates, f.n_dropped_rows, colourings, f.marks, f.leaps, f.said)
     yield _in_short(findings)
-    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.marks, findings.leaps)
     yield from _leaps(findings)
     yield _distances(findings)
     yield from _axes(findings)
@@ -305,6 +308,7 @@ def run_page(
     run: Run,
     columns: Sequence[tuple[str, Any]] = (),
     *,
+    new: Sequence[NewPoints] = (),
     rows: int | None = None,
     seed: int = 0,
     name: str | None = None,
@@ -313,8 +317,10 @@ def run_page(
     """The page of a run; the same run gives the same page.
 
     `columns`, of a name and a value for each row of the fit, colour a map each: numbers, or text for categories. `rows`
-    points (by their number at most 512) are sampled to compare distances.
+    points (by their number at most 512) are sampled to compare distances. `new` points are placed by the model, as
+    :meth:`scalemani.model.Run.transform` does, and drawn on the live map.
     """
+    layers, said = placed(run, new, report)
     kept = np.flatnonzero(run.vertex >= 0)
     wanted = sample_size(len(kept)) if rows is None else rows
     recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
@@ -323,23 +329,34 @@ def run_page(
     quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
     sample = None if quality is None else recorder.sample()
     histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
+    marks = None if marks is None else (marks[0], np.searchsorted(kept, marks[1]))
+    leaps, colourings = _leaping(run.spectrum, kept), [colouring(column, values).of(kept) for column, values in columns]
+    sampled = None if sample is None else (sample.rows, sample.geodesic)
+    facts = MapFacts(run, kept, recorder.embedding_[kept], sampled, report)
+    live, more, features = facts.live_map(
+        [(of, _rows_of(values, kept)) for of, (_, values) in zip(colourings, columns, strict=True)],
+        layers,
+        marks,
+        leaps,
+    )
+    measured = () if sample is None else run.method.measured(run, kept[sample.rows])
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
         parameters={name: value for name, value in run.parameters.items() if name in parameters},
         versions=run.store.document.versions,
-        coordinates=recorder.embedding_[kept],
+        coordinates=facts.coordinates,
         n_dropped_rows=len(run.vertex) - len(kept),
         sample=sample,
         quality=quality,
         histogram=histogram,
         dimension={} if histogram is None else suggested_dimension(histogram),
         words=run.method.words,
-        marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
-        leaps=_leaping(run.spectrum, kept),
-        measured=[*(() if sample is None else run.method.measured(run, kept[sample.rows])), *kernel_sections(run)],
+        marks=marks,
+        leaps=leaps,
+        measured=[*measured, *features, *kernel_sections(run)],
+        said=[*said, *more],
     )
-    colourings = [colouring(column, values).of(kept) for column, values in columns]
     parts: list[Section] = []
     total = 5 + max(1, len(colourings))  # of a method with one section of its own
     for part in sections(findings, colourings):
@@ -352,6 +369,11 @@ def run_page(
         parts,
         f"Made by scalemani {__version__} from {findings.name}",
     )
+
+
+def _rows_of(values: Any, kept: I64) -> Any:
+    """A column's values of some rows."""
+    return values[kept] if isinstance(values, np.ndarray) else [values[row] for row in kept]
 
 
 def _leaping(s: Mapping[str, Any], kept: I64) -> tuple[str, I64] | None:

@@ -42,7 +42,9 @@ def without_constant(store: RunStore, cluster: Cluster, report: Progress) -> F64
         m = Layout.of(store).m
         size = 4 * n * m + MOST_READS * kernels_bytes(m)
     if size > MOST_BYTES:
-        raise ScalemaniError(f"it takes reads of {bytes_in_words(size)}, and {bytes_in_words(MOST_BYTES)} are read at the most")
+        raise ScalemaniError(
+            f"it takes reads of {bytes_in_words(size)}, and {bytes_in_words(MOST_BYTES)} are read at the most"
+        )
     with keeping_warnings():  # of axes that are looked at and not kept
         solution, sums = (_by_landmarks if landmarks else _by_tiles)(store, cluster, state, report)
         if not float(solution.pairs.residuals.max()) <= SETTLED:
@@ -54,9 +56,7 @@ def without_constant(store: RunStore, cluster: Cluster, report: Progress) -> F64
     return place_all(cluster, store, Axes(embedding, form), report)
 
 
-def _by_tiles(
-    store: RunStore, cluster: Cluster, state: SolveRecord, report: Progress
-) -> tuple[Solution, DistanceSums]:
+def _by_tiles(store: RunStore, cluster: Cluster, state: SolveRecord, report: Progress) -> tuple[Solution, DistanceSums]:
     """From tiles of D, beginning with the read of it that the fit kept."""
     start = store.record(StartRecord)
     report("without the constant", 0, MOST_READS)
