@@ -314,10 +314,9 @@ class RunStore:
     @property
     def revision(self) -> str:
         """A name of the model that the run holds: one with other arrays has another."""
-        of_it = {
-            name: value for name, value in self.document.arrays.items() if not name.startswith((*LEFT_OUT, ROW_IDS))
-        }
-        return blake2b(canonical(of_it), digest_size=16).hexdigest()
+        beside = (*LEFT_OUT, ROW_IDS)
+        sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(beside)}
+        return blake2b(canonical(sums), digest_size=16).hexdigest()
 
 
 Made = TypeVar("Made")
