@@ -198,6 +198,7 @@ def _embed(
         model = estimator(**parameters).fit(X, None if labels is None else adata.obs[labels])
     if not use_distances:
         model.name_features(names)
+    model.name_rows(unnumbered([str(one) for one in adata.obs_names]))
     source |= {} if labels is None else {"labels": labels}
     weights = model.components_.T if where == "X" and hasattr(model, "components_") else None
     return _written(adata, name, copy, model.embedding_, _account(model, source), weights)

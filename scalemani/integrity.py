@@ -21,6 +21,7 @@ from scalemani.methods.base import method_of
 from scalemani.parameters import Parameters
 from scalemani.progress import Progress, no_progress
 from scalemani.steps.base import Step, Work
+from scalemani.steps.names import RowIds
 from scalemani.steps.records import FitRecord
 from scalemani.steps.sources import n_distances
 from scalemani.storage.audit import Fault, array_faults, document_faults, name_faults
@@ -87,7 +88,7 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         remedies = (LOST if lost else _remedy(fault, (), given=False) for fault in faults)
         return Verification(str(path), tuple(faults), tuple(remedies), lost=lost)
     store = RunStore(path)
-    steps, names = method_of(store).steps_in(store), store.document.arrays
+    steps, names = _steps_in(store), store.document.arrays
     needed = set().union(*(step.left(store) for step in steps))
     elsewhere = {name for step in steps for name in step.matrices}
     faults += [*name_faults(store, needed.__contains__, elsewhere), *array_faults(store, elsewhere)]
@@ -110,6 +111,11 @@ def verify(path: str, scheduler: Any = None, report: Progress | None = None) -> 
         any(step.waits(store) for step in steps),
         next((step.tiles for step in steps if step.tiles), ""),
     )
+
+
+def _steps_in(store: RunStore) -> Sequence[Step]:
+    """All that may have left arrays in a run."""
+    return *method_of(store).steps_in(store), RowIds()
 
 
 def _together(work: Work, steps: Sequence[Step], faults: Sequence[Fault], broken: set[str]) -> Iterator[Fault]:
@@ -184,7 +190,7 @@ def _mend(
     if any(fault.kind == "document" for fault in faults):
         return _restored(folder)
     store, done = RunStore(path).guarded(guard), list[str]()
-    steps = method_of(store).steps_in(store)
+    steps = _steps_in(store)
     if any(fault.kind in ("copy", "behind") for fault in faults):
         RunDocument(folder).write(store.document)
         done.append("the document's copy was written again")

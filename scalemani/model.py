@@ -21,7 +21,7 @@ from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.embedding.dimension import DistanceHistogram
-from scalemani.errors import DoesNotFitError, ScalemaniError, UnreachableWarning, warn
+from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, UnreachableWarning, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import method_of
@@ -31,6 +31,7 @@ from scalemani.points.reading import as_source, check_shape, row_numbers
 from scalemani.progress import Progress
 from scalemani.projection.long import LazyProjection, ModelKey, Placing, shared_projector
 from scalemani.steps.distances import NOT_KEPT, stored_histogram
+from scalemani.steps.names import row_ids, write_row_ids
 from scalemani.steps.records import (
     DataRecord,
     DistancesRecord,
@@ -70,7 +71,7 @@ class Run:
         self.method = method_of(store)
         self.steps = self.method.steps_in(store)
         self.data, self.fitted, self._revision = store.needed(DataRecord), store.needed(FitRecord), _solution(store)
-        self._names = store.record(NamesRecord)
+        self._names, self._ids = store.record(NamesRecord), list[list[str] | None]()  # ids when they are asked for
         for step in self.steps:
             store.needed(step.record)
 
@@ -139,11 +140,41 @@ class Run:
         Raises ScalemaniError: If it was fitted again since, or is gone.
         """
         if names != self.feature_names:
-            with Writer(self.store.path, beats=not self.folder.temporary) as writer:
-                self.check_current()
-                named = NamesRecord(features=names)
-                RunStore(self.store.path).guarded(writer.check).finish(named)
+            named = NamesRecord(features=names)
+            with self._written() as store:
+                store.finish(named)
             self._names = named
+
+    @property
+    def ids(self) -> list[str] | None:
+        """Ids of the user's rows, in their order, if the fit or its caller knew them; several rows may have one id."""
+        if not self._ids:
+            self._ids = [row_ids(self.store)]
+        return self._ids[0]
+
+    def name_rows(self, ids: list[str] | None) -> None:
+        """Record the ids of the rows in the store, in the place of those that are there.
+
+        Raises StoreInUseError: If a fit is at work there.
+        Raises ScalemaniError: If there is not one id a row; if it was fitted again since, or is gone.
+        """
+        if ids is not None and len(ids) != len(self.vertex):
+            raise ScalemaniError(f"{len(ids):,} ids for {len(self.vertex):,} rows of the fit; give one id a row")
+        try:
+            same = ids == self.ids
+        except DamagedStoreError:  # which these mend
+            same = False
+        if not same:
+            with self._written() as store:
+                write_row_ids(store, ids)
+            self._ids = [ids]
+
+    @contextmanager
+    def _written(self) -> Iterator[RunStore]:
+        """The store, to be written to by this process alone."""
+        with Writer(self.store.path, beats=not self.folder.temporary) as writer:
+            self.check_current()
+            yield RunStore(self.store.path).guarded(writer.check)
 
     def embedding(self) -> F64:
         """Coordinates (N, p) of the user's rows; NaN for those of dropped components."""

@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from scalemani.aliases import F64
 from scalemani.errors import naming_columns
 from scalemani.parameters import Arguments, Parameters
-from scalemani.points.labels import check_labels, feature_labels, label_text, unnumbered, warn_of_row_names
+from scalemani.points.labels import (
+    check_labels,
+    feature_labels,
+    label_text,
+    row_labels,
+    unnumbered,
+    warn_of_row_names,
+)
 from scalemani.progress import reporting
 from scalemani.storage import forks as forks  # it must have seen a process before that is forked
 
@@ -28,7 +35,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     A method's own estimator is derived from it, says in `method` whose steps it runs, and adds what only it answers.
     Parameters are the fields of :class:`scalemani.parameters.Arguments`; :class:`KernelIsomap` says what they mean,
     and so it does of the attributes that are set here: `embedding_`, `spectrum_`, `knn_recall_`, `kept_`, `landmarks_`,
-    `random_state_`, `n_features_in_`, `feature_names_in_` and `store_`.
+    `random_state_`, `n_features_in_`, `feature_names_in_`, `ids_` and `store_`.
     """
 
     method: Any  # a :class:`scalemani.methods.base.Method`, or where its class is, as "module:name"
@@ -62,6 +69,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         with naming_columns(names), reporting(self.progress) as report:
             self._adopt(fit(X, self._parameters(), report, type(self), y))
         self.name_features(names)
+        self.name_rows(row_labels(X))
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -127,6 +135,27 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         listed = None if names is None else [str(label_text(name)) for name in names]  # NumPy's text is no str to JSON
         self._run.name_features(listed)
         self._take_names(listed)
+
+    def name_rows(self, ids: Any) -> None:
+        """Record the ids of the training rows with the model, also for `load` and `export`; they change no number.
+
+        `fit` does it for pandas frames whose index does more than count the rows, and for DataArrays.
+
+        Parameters
+        ----------
+        ids : sequence, shape (n_samples,), or None
+            Of text, numbers, dates or tuples of these; several rows may have the same. None takes back what was
+            recorded.
+        """
+        check_is_fitted(self)
+        self._run.name_rows(None if ids is None else [str(label_text(one)) for one in ids])
+
+    @property
+    def ids_(self) -> Any:
+        """Ids of the training rows as text, shape (n_samples,), in their order; absent where the rows have none."""
+        if not hasattr(self, "_run") or self._run.ids is None:
+            raise AttributeError(f"{type(self).__name__} has no ids_: its rows have no ids; name_rows gives them some")
+        return np.array(self._run.ids, object)
 
     def _take_names(self, names: list[str] | None) -> None:
         if names is not None:

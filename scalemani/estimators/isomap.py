@@ -147,6 +147,8 @@ class KernelIsomap(Embedder):
     random_state_ : int
         The seed that was used.
     n_features_in_ : int
+    ids_ : ndarray of str, shape (n_samples,)
+        Ids of the training rows, where they have any (`name_rows`).
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
         Labels of the features as text, of whatever type they are, if X has any that do more than count.
 

@@ -351,6 +351,21 @@ def feature_labels(X: Any) -> list[str] | None:
     return None
 
 
+def row_labels(X: Any) -> list[str] | None:
+    """The labels of the rows as text; None where there are none, or they only count the rows from 0.
+
+    X: A pandas frame, by its index, or a DataArray whose first dimension has coordinates.
+    """
+    labels: Any = None
+    if is_labelled(X) and getattr(X, "ndim", 0) == 2 and X.dims[0] in getattr(X, "coords", ()):
+        labels = X.coords[X.dims[0]].values
+    elif is_frame(X) and hasattr(X, "iloc") and not hasattr(X, "to_dask_array"):  # which would be computed
+        labels = X.index
+    if labels is None or (getattr(labels, "start", None), getattr(labels, "step", None)) == (0, 1):
+        return None
+    return unnumbered([label_text(label) for label in labels])
+
+
 def label_text(label: Any) -> str:
     """A label as text: the same for equal labels of one type."""
     if isinstance(label, np.datetime64) and not np.isnat(label):

@@ -448,9 +448,13 @@ class FitRecord(StepRecord, frozen=True, kw_only=True):
 
 
 class NamesRecord(StepRecord, frozen=True, kw_only=True):
-    """Names of the features."""
+    """Names of the features; ids of the rows are arrays, since there may be many (:mod:`scalemani.steps.names`)."""
 
     STEP: ClassVar[str] = "names"
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "row_id_starts": Expected("int64", "rows+1", 0, ascending=True),
+        "row_id_text": Expected("uint8", "*"),
+    }
     features: list[Annotated[str, Meta(max_length=100_000)]] | None
 
 

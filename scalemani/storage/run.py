@@ -34,6 +34,7 @@ DISTANCES = "distances"  # the folder of D
 WITH_DISTANCES = ("first_", f"{PIECES}solve")  # how the names begin of what was read of D, which goes with it
 ALSO_MADE = "another fit is making a run at {!r}: wait for it, or give another path"
 LEFT_OUT = ("first_", "neighbors_")  # arrays that a model does without
+ROW_IDS = "row_id"  # how the names of those begin that only name its rows
 
 
 class RunStore:
@@ -313,7 +314,8 @@ class RunStore:
     @property
     def revision(self) -> str:
         """A name of the model that the run holds: one with other arrays has another."""
-        sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(LEFT_OUT)}
+        beside = (*LEFT_OUT, ROW_IDS)
+        sums = {name: value for name, value in self.document.arrays.items() if not name.startswith(beside)}
         return blake2b(canonical(sums), digest_size=16).hexdigest()
 
 

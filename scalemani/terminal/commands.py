@@ -244,6 +244,7 @@ def fit(
         heard = _after_a_line(report, begun, stages)
         model = method.load()(**arguments, store=store, progress=heard).fit(source.values, y)
     model.name_features(unnumbered(source.names))
+    model.name_rows(source.ids)
     coordinates = model.embedding_
     if embedding is not None:
         write_coordinates(embedding, coordinates, ids=source.ids, id_name=source.id_name, overwrite=replace)

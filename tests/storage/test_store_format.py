@@ -48,7 +48,7 @@ def stores(points, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
     common = {"n_neighbors": K, "graph": "mutual", "disconnected": "largest"}
     wholly = cdist(points[:60], points[:60])
-    frame = pd.DataFrame(points, columns=["x", "y", "z"])
+    frame = pd.DataFrame(points, [f"point ä{i}" for i in range(N_ROWS)], ["x", "y", "z"])
     made = {
         "full": (KernelIsomap(store=folder / "full", correction="lingoes", compression="lz4", **common), frame),
         "plain": (Isomap(store=folder / "plain", **common), points),
@@ -143,6 +143,12 @@ def test_lengths_have_the_units_that_the_page_says(stores):
         found = np.linalg.norm(ends[0] - ends[1], axis=1)
         np.testing.assert_allclose(run[f"{part}_{lengths}"][:], found, rtol=1e-6)
     np.testing.assert_array_equal(run["vertex_of_distinct"][:][order], np.arange(len(order)))
+
+
+def test_ids_of_rows_are_read_as_the_page_says(stores):
+    run = zarr.open_group(stores["full"].store, mode="r")
+    starts, text = run["row_id_starts"][:], run["row_id_text"][:].tobytes()
+    assert text[starts[31] : starts[32]].decode() == "point ä31" and starts[-1] == len(text)
 
 
 def test_weights_and_a_landmarks_map_are_what_the_page_says(stores):
