@@ -14,11 +14,10 @@ from scalemani.cluster.machine import parse_memory
 from scalemani.embedding.by_point import correlations, neighbors_kept, spread_out, stress_by_point
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph
-from scalemani.methods.words import Section, feature_tables
+from scalemani.methods.words import Notice, Section, feature_tables
 from scalemani.model import Run
 from scalemani.points.rows import load_rows
 from scalemani.progress import Progress
-from scalemani.report.drawing import Colouring
 from scalemani.report.live import Arrows, Column, Edges, Layer, LiveMap
 from scalemani.steps.records import GraphRecord
 from scalemani.steps.sources import first_rows
@@ -32,7 +31,6 @@ EASY_AXES = 4  # with more of them a search in the map takes longer
 COMPARED = 5e9  # numbers, which take some ten seconds
 LEAST_SAMPLE = 1000
 MULTIPLIED = 4e9  # numbers of the features times axes; of more rows a sample
-MOST_FEATURES = 50  # an axis, of which the page draws the strongest
 STRONGEST = 10  # in a table
 NAMED_AXES = 10  # that have a table, if the page shows as many
 
@@ -46,18 +44,19 @@ class NewPoints:
     ids: Sequence[str] | None = None
 
 
-def placed(run: Run, new: Sequence[NewPoints], report: Progress) -> tuple[list[Layer], list[str]]:
+def placed(run: Run, new: Sequence[NewPoints], report: Progress) -> tuple[list[Layer], list[Notice]]:
     """New points where the model places them, and what is to be said of those that it can't place.
 
     Warns by UnreachableWarning and OutOfReachWarning: As :meth:`scalemani.model.Run.transform` does.
     """
-    layers, said = list[Layer](), list[str]()
+    layers, said = list[Layer](), list[Notice]()
     for one in new:
         found = np.asarray(run.transform(one.rows, None, report))
         kept = np.flatnonzero(np.isfinite(found).all(axis=1))
         lost = len(found) - len(kept)
         if lost:
-            said.append(f"{count(lost, 'new point')} of {one.name}, to which no path leads, {_is(lost)} left out.")
+            headline = f"{count(lost, 'row')} of {one.name} {'is' if lost == 1 else 'are'} not on the map."
+            said.append(Notice(headline, ["No path leads to them from the points of the fit."]))
         ids = list(map(str, range(len(found)))) if one.ids is None and lost else one.ids
         name = "new points" if len(new) == 1 else f"new points: {one.name}"
         layers.append(Layer(name, found[kept], None if ids is None else [str(ids[int(i)]) for i in kept]))
@@ -80,11 +79,11 @@ class MapFacts:
 
     def live_map(
         self,
-        columns: Sequence[tuple[Colouring, Any]],
+        columns: Sequence[Column],
         layers: Sequence[Layer],
         marks: tuple[str, I64] | None,
         leaps: tuple[str, I64] | None,
-    ) -> tuple[LiveMap, list[str], list[Section]]:
+    ) -> tuple[LiveMap, list[Notice], list[Section]]:
         """The map, what is to be said of what it has not, and a section about features."""
         ids = getattr(self.run, "ids", None)
         ids = None if ids is None else [ids[row] for row in self.kept]
@@ -97,7 +96,7 @@ class MapFacts:
             coordinates=self.coordinates,
             rows=self.kept,
             ids=ids,
-            columns=[Column(of.name, _values(of, values)) for of, values in columns],
+            columns=columns,
             quality=list(self._quality()),
             rings=self._rings(),
             layers=layers,
@@ -174,7 +173,7 @@ class MapFacts:
         names = [f"feature {j}" for j in range(values.shape[1])] if given is None else given
         values = np.nan_to_num(values)  # a feature or an axis that is constant goes with nothing
         order = [axis[of[axis] != 0] for of in values for axis in [np.argsort(-np.abs(of), kind="stable")]]
-        chosen = np.unique(np.concatenate([axis[:MOST_FEATURES] for axis in order]))
+        chosen = np.flatnonzero(values.any(axis=0))
         if not chosen.size:
             return None, []
         name = "how far a standard deviation of the feature moves a point" if linear else "correlation with the axis"
@@ -207,7 +206,7 @@ class MapFacts:
         points = self.coordinates[self._of_vertex[chosen]]
         return correlations(rows, order[chosen], points, counts), said
 
-    def _other(self) -> tuple[F64 | None, list[str]]:
+    def _other(self) -> tuple[F64 | None, list[Notice]]:
         """Coordinates without the constant that was added; why there are none, if one was."""
         n = len(self._of_vertex)
         try:
@@ -215,19 +214,14 @@ class MapFacts:
                 cluster.check_shared(self.run.store.path, writing=False)
                 found = without_constant(self.run.store, cluster, self.report)
         except (ScalemaniError, DamagedStoreError) as error:
-            return None, [f"The map without the constant is not shown: {error}. A fit with --correction none has it."]
+            words = f"There is none: {error}. A fit with --correction none has that map."
+            return None, [Notice("The map without the constant is not shown beside this one.", [words], warning=False)]
         return (None if found is None else aligned(found[self._vertex], self.coordinates)), []
 
 
-def _values(of: Colouring, values: Any) -> Any:
-    """What the live map shows of a column: numbers, or text for what has a colour a category."""
-    if of.numbers is not None:
-        return of.numbers
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-        return ["" if not np.isfinite(value) else f"{value:.0f}" for value in values]
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
-        return ["yes" if value else "no" for value in values]
-    return [str(value).strip() for value in values]
+def rows_of(values: Any, kept: I64) -> Any:
+    """A column's values of some rows."""
+    return values[kept] if isinstance(values, np.ndarray) else [values[int(row)] for row in kept]
 
 
 def _at_one(points: F64) -> F64:
@@ -238,7 +232,3 @@ def _at_one(points: F64) -> F64:
 def _some(n: int, most: int) -> I64:
     """Some of n numbers, ascending; the same each time."""
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-
-
-def _is(n: int) -> str:
-    return "is" if n == 1 else "are"

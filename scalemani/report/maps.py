@@ -166,13 +166,11 @@ def map_sections(
     colourings: Sequence[Colouring],
     marks: tuple[str, I64] | None = None,
     leaps: tuple[str, I64] | None = None,
-    said: Sequence[str] = (),
 ) -> Iterator[Section]:
     """A section for each colouring, or one without colours.
 
     `coordinates` are finite, `n_dropped` rows have none; `marks`: what some rows of them are, which get a cross if
-    they are few, and these; `leaps`: what some pairs of rows (c, 2) are, which get a line; `said`: what else
-    there is to say.
+    they are few, and these; `leaps`: what some pairs of rows (c, 2) are, which get a line.
     """
     words, crosses, end, lines = [], None, "", None
     if leaps is not None and coordinates.shape[1] > 1:
@@ -183,7 +181,6 @@ def map_sections(
         end += f" {'Strokes at the foot' if coordinates.shape[1] == 1 else 'Crosses'} are the {len(rows):,} {what}."
     if n_dropped:
         words.append(f"{count(n_dropped, 'row')} without coordinates {'is' if n_dropped == 1 else 'are'} left out.")
-    words += said
     many = len(coordinates) > MOST_DOTS
     if not colourings:
         caption = f"{_all(len(coordinates))} Darker where there are more. " if many and coordinates.shape[1] > 1 else ""
