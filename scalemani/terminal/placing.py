@@ -52,7 +52,7 @@ def project(
     from scalemani import load
 
     model = load(store)
-    source = _new_rows(model, store, points, how)
+    source = new_rows(model, store, points, how)
     check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
     say_notes(source.notes, quiet)
     with naming_columns(source.names), kept_results(out) as kept, reporting(not quiet) as report:
@@ -114,7 +114,7 @@ def kernel(
     from scalemani import load
 
     model = load(store)
-    source = None if rows == TRAINING else _new_rows(model, store, rows, how)
+    source = None if rows == TRAINING else new_rows(model, store, rows, how)
     given, names, ids = (None, None, None) if source is None else (source.values, source.names, source.ids)
     say_notes([] if source is None else source.notes, quiet)
     with naming_columns(names), reporting(not quiet) as report:
@@ -129,7 +129,7 @@ def kernel(
         refuse_nan(values[:, int(model.kept_[0])][:, None], ids, f"{out} is written", "kernel values")
 
 
-def _new_rows(model: Any, store: str, points: str, how: dict[str, Any]) -> Any:
+def new_rows(model: Any, store: str, points: str, how: dict[str, Any]) -> Any:
     """A file of new points, refused where its columns are not those of the fit."""
     from scalemani.formats.csv_text import quoted
     from scalemani.formats.points import open_points
