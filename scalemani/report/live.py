@@ -134,9 +134,9 @@ def most_bytes(n: int) -> int:
     """What the packed map of n points may take on the page.
 
     >>> most_bytes(1000), most_bytes(100_000), most_bytes(1_000_000)
-    (4000000, 4000000, 17950000)
+    (4000000, 4000000, 18220000)
     """
-    return 4_000_000 + max(0, n - 100_000) * 31 // 2
+    return 4_000_000 + max(0, n - 100_000) * 158 // 10
 
 
 def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
@@ -147,29 +147,36 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
     n, p = live.coordinates.shape
     page, fine = Packed(most_bytes(n)), 2**24 - 1 if n <= 20_000 else 2**16 - 1
     coarse = fine if n <= 200_000 else 2**12 - 1
+    least = fine if n <= 20_000 else 2**12 - 1 if n <= 200_000 else 2**8 - 1
     names = [*map(printable, live.axis_names), *(f"axis {i + 1}" for i in range(len(live.axis_names), p))]
 
     def axes(coordinates: F64, which: range, steps: int, *, always: bool = False, of: str = "") -> list[Any]:
-        entries = [(f"{names[i]}{of}", _axis(names[i], coordinates[:, i], steps)) for i in which]
-        kept = [page.keep(name, entry, always=always) for name, entry in entries]
-        return [entry for entry in kept if entry is not None]
+        found = []
+        for i in which:
+            entry = page.keep(f"{names[i]}{of}", _axis(names[i], coordinates[:, i], steps), always=always)
+            if entry is None:  # further ones would have another's place
+                page.left_out += [f"{names[k]}{of}" for k in which if k > i]
+                break
+            found.append(entry)
+        return found
 
     first = axes(live.coordinates, range(min(p, 2)), fine, always=True)
     points = {"n": n, "axes": first} | _names(page, live.rows, live.ids)
     points["columns"] = _columns(page, live.columns, "column", coarse)
-    first += axes(live.coordinates, range(2, min(p, 4)), min(fine, 4 * coarse))
-    points["columns"] += _columns(page, live.quality, "quality", coarse)
+    first += axes(live.coordinates, range(2, min(p, 4)), coarse)
+    points["columns"] += _columns(page, live.quality, "quality", least)
     layers = [layer for one in live.layers if (layer := _layer(page, one, names)) is not None]
+    rings = _rings(page, live, 2**12 - 1 if n <= 20_000 else 2**8 - 1)
     other = None
     if live.other is not None:
-        other = axes(live.other, range(min(p, len(first))), min(fine, 4 * coarse), of=" without the constant")
+        other = axes(live.other, range(min(p, len(first))), min(coarse, 2**12 - 1), of=" without the constant")
     if len(first) == min(p, 4):  # a gap would give an axis another's name
-        first += axes(live.coordinates, range(4, p), min(fine, 4 * coarse))
+        first += axes(live.coordinates, range(4, p), coarse)
     page.facts = {
         "points": points,
         "total": total,
         "other": other if other and len(other) >= min(p, 2) else None,
-        "rings": _rings(page, live, coarse),
+        "rings": rings,
         "layers": layers,
         "edges": [{"name": printable(e.name), "about": e.about, "pairs": e.pairs.tolist()} for e in live.edges],
         "arrows": None if live.arrows is None else _arrows(live.arrows),
@@ -330,19 +337,20 @@ def _steps(values: F64, low: float, high: float, steps: int) -> dict[str, Any]:
 
 
 def _rings(page: Packed, live: LiveMap, steps: int) -> dict[str, Any] | None:
-    """As many as fit, all in the same steps."""
+    """As many as fit into half of what is left, all in the same steps."""
     if live.rings is None or not len(live.rings[0]):
         return None
+    most, page.most = page.most, (page.size + page.most) // 2
     at, distances = live.rings
-    steps = min(steps, 2**12 - 1) if len(live.coordinates) <= 200_000 else 255
     farthest = float(np.max(distances, where=np.isfinite(distances), initial=0.0))
     kept: list[dict[str, Any]] = []
     for i, row in zip(at, distances, strict=True):
         known = np.where(np.isfinite(row), row, np.nan).astype(np.float64)
-        entry = page.keep("further distances from clicked points", _steps(known, 0.0, farthest, steps))
+        entry = page.keep(f"distances from more than {len(kept)} points", _steps(known, 0.0, farthest, steps))
         if entry is None:
             break
         kept.append(entry | {"at": int(i)})
+    page.most = most
     return {"kept": kept} if kept else None
 
 

@@ -93,6 +93,8 @@
       /** @type {Float64Array | null} */ this.table = null;
       /** @type {Map<number, number>} */ this.far = new Map();
       /** @type {Uint8Array | null} */ this.tints = null;
+      this.top = 0;
+      this.whole = "";
       /** Number of categories with a colour, -1 of a scale. */
       this.shown = said.shown ?? -1;
       /** @type {boolean[]} whether each category, the others and those without a value are shown */ this.on = [];
@@ -108,6 +110,7 @@
         const beyond = await floats(said.beyond);
         (await summed(said.far, beyond.length)).forEach((i, k) => this.far.set(i, beyond[k]));
       }
+      for (const code of this.codes) if (code > this.top) this.top = code;
       if (this.shown >= 0) this.on = new Array(this.shown + 2).fill(true);
       return this;
     }
@@ -117,7 +120,7 @@
       const code = this.codes[i];
       if (code === 0) return NaN;
       if (this.table) return this.table[code - 1];
-      const far = this.far.size ? this.far.get(i) : undefined;
+      const far = this.far.size && (code === 1 || code === this.top) ? this.far.get(i) : undefined;
       return far === undefined ? (this.said.low ?? 0) + (code - 1) * this.step : far;
     }
 
@@ -428,7 +431,7 @@
     const x = points.axes[across];
     const y = second();
     panels = [{ ...shared, left: 56, width, title: "", x, y }];
-    if (beside) {
+    if (beside && without[across] && without[up]) {
       const half = (width - 50) / 2;
       panels = [
         { ...shared, left: 56, width: half, title: "with the constant", x, y },
@@ -852,8 +855,11 @@
   }
 
   function summary() {
-    const every = Uint32Array.from({ length: n }, (_, i) => i);
-    const rows = points.columns.map((column) => [column.name, typical(column, selection), typical(column, every)]);
+    const every = points.columns.every((column) => column.whole) ? [] : Uint32Array.from(points.axes[0].at, (_, i) => i);
+    const rows = points.columns.map((column) => {
+      column.whole ||= typical(column, every);
+      return [column.name, typical(column, selection), column.whole];
+    });
     return table(["column", "selected", "all"], [["points", grouped(selection.length), grouped(n)], ...rows]);
   }
 

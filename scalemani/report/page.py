@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from scalemani.methods.words import Notice, Section, Table
 from scalemani.report.live import LiveMap, pack, script
@@ -51,7 +52,7 @@ def page(
         # The page's policy names the one script that may run by its digest.
         program = script()
         digest = base64.b64encode(hashlib.sha256(program.encode("utf-8")).digest()).decode("ascii")
-        parts |= {"live": pack(live), "script": program, "digest": digest}
+        parts |= {"live": pack(live), "script": Markup(program), "digest": digest}
     return _template().render(parts)
 
 
@@ -71,6 +72,6 @@ def _template() -> Template:
 
 def _plain(text: Any) -> Any:
     """Text with its control characters replaced, and its marks of direction: with them a name could read as another."""
-    if not isinstance(text, str) or text.isprintable():
+    if not isinstance(text, str) or isinstance(text, Markup) or text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter.isspace() else "\ufffd" for letter in text)
