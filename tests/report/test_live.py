@@ -382,7 +382,7 @@ class TestTheMapInABrowser:
             for k, name in enumerate(["axis 1 (40 %)", "axis 2", "axis 3", "axis 4"]):
                 assert abs(float(row[name]) - live.coordinates[i, k]) < 1e-5
         # A hole is outside, by even and odd crossings.
-        square = [(-12, -12), (12, -12), (12, 12), (-12, 12), (-12, -12)]
+        square = [(-9.7, -9.7), (9.7, -9.7), (9.7, 9.7), (-9.7, 9.7), (-9.7, -9.7)]
         hole = [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)]
         shown.drag([shown.at(*at) for at in square + hole])
         inner = np.abs(live.coordinates[:, :2]).max(axis=1) < 5
