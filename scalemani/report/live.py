@@ -180,7 +180,7 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
         "layers": layers,
         "edges": [{"name": printable(e.name), "about": e.about, "pairs": e.pairs.tolist()} for e in live.edges],
         "arrows": None if live.arrows is None else _arrows(live.arrows),
-        "colours": {"scale": scale_colours(255), "categories": CATEGORIES, "none": GREY},
+        "colours": {"scale": scale_colours(255), "categories": list(CATEGORIES), "none": GREY},
     }
     page.facts["notes"] = _notes(page, n, total, fine, coarse)
     return page

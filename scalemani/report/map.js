@@ -68,15 +68,13 @@
   /** @param {number} blob */
   const floats = async (blob) => new Float64Array((await bytes(blob)).buffer);
 
-  /** A number with the digits that it has: those above the step in which it is kept. @param {number} value @param {number} step */
-  function digits(value, step) {
+  /** A number with the digits that it has: those above the step in which it is kept. @param {number} value @param {number} step @param {number} [most] */
+  function digits(value, step, most = 6) {
     if (!Number.isFinite(value)) return "";
-    let kept = 15;
-    if (step > 0) kept = Math.floor(Math.log10(Math.abs(value))) - Math.ceil(Math.log10(step) - 1e-9) + 1;
+    const kept = step > 0 ? Math.floor(Math.log10(Math.abs(value))) - Math.ceil(Math.log10(step) - 1e-9) + 1 : most;
     if (value === 0 || kept < 1) return "0";
-    const size = Math.abs(value);
-    const text = String(Number(value.toPrecision(Math.min(kept, 15))));
-    return size >= 1e9 || size < 1e-5 ? Number(text).toExponential().replace("e+", "e") : text;
+    const text = most > 15 && step === 0 ? String(value) : String(Number(value.toPrecision(Math.min(kept, most))));
+    return Math.abs(value) >= 1e9 || Math.abs(value) < 1e-5 ? Number(text).toExponential().replace("e+", "e") : text;
   }
 
   /** A column of values: texts or numbers, by their codes; 0 is none. */
@@ -124,11 +122,11 @@
       return far === undefined ? (this.said.low ?? 0) + (code - 1) * this.step : far;
     }
 
-    /** @param {number} i */
-    text(i) {
+    /** @param {number} i @param {number} [most] */
+    text(i, most) {
       const code = this.codes[i];
       if (code === 0) return "";
-      return this.texts ? this.texts[code - 1] : digits(this.number(i), this.step);
+      return this.texts ? this.texts[code - 1] : digits(this.number(i), this.step, most);
     }
 
     /** Which category a point is in: that of the others is `shown`, that of no value one more. @param {number} i */
@@ -451,7 +449,7 @@
       const low = Math.min(axis.low, ...more.map((one) => one.low));
       return { low, span: Math.max(axis.high, ...more.map((one) => one.high)) - low };
     });
-    const room = Math.max(wide.span, oneAxis ? 0 : high.span) || Math.max(Math.abs(wide.low) * 1e-3, 1e-300) || 1;
+    const room = Math.max(wide.span, oneAxis ? 0 : high.span) || Math.abs(wide.low) * 1e-3 || 1;
     const fits = 0.92 * Math.min(panel.width / (wide.span || room * 1e-9), oneAxis ? Infinity : panel.height / (high.span || room * 1e-9));
     const equal = Number.isFinite(fits) && wide.span + (oneAxis ? 0 : high.span) > 0 ? fits : (0.5 * panel.width) / room;
     home = {
@@ -863,10 +861,10 @@
     return table(["column", "selected", "all"], [["points", grouped(selection.length), grouped(n)], ...rows]);
   }
 
-  /** @param {number} i */
-  const fields = (i) => [
+  /** @param {number} i @param {number} [most] */
+  const fields = (i, most) => [
     ...(points.ids ? [points.id(i)] : []), String(points.row(i)),
-    ...points.axes.map((axis) => digits(points.where(axis, i), axis.step)), ...points.columns.map((column) => column.text(i)),
+    ...points.axes.map((axis) => digits(points.where(axis, i), axis.step, most)), ...points.columns.map((column) => column.text(i, most)),
   ];
   const headings = () => [...(points.ids ? ["id"] : []), "row", ...[...points.axes, ...points.columns].map(({ name }) => name)];
 
@@ -874,13 +872,13 @@
     const first = selection.slice(0, 200);
     const both = element("div");
     const rest = selection.length > first.length ? `The first 200 of ${grouped(selection.length)}; the CSV has all.` : "";
-    both.append(table(headings(), first.map(fields)), element("p", rest, { class: "faint" }));
+    both.append(table(headings(), first.map((i) => fields(i))), element("p", rest, { class: "faint" }));
     return both;
   }
 
   function save() {
     const quoted = (/** @type {string} */ text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const text = [headings(), ...selection.map(fields)].map((row) => `${row.map(quoted).join(",")}\r\n`);
+    const text = [headings(), ...selection.map((i) => fields(i, 17))].map((row) => `${row.map(quoted).join(",")}\r\n`);
     const link = /** @type {HTMLAnchorElement} */ (element("a"));
     link.href = URL.createObjectURL(new Blob(text, { type: "text/csv" }));
     link.download = "selection.csv";
