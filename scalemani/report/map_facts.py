@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
-from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.machine import parse_memory
 from scalemani.embedding.by_point import correlations, neighbors_kept, spread_out, stress_by_point
 from scalemani.errors import DamagedStoreError, ScalemaniError
@@ -85,8 +85,7 @@ class MapFacts:
         leaps: tuple[str, I64] | None,
     ) -> tuple[LiveMap, list[Notice], list[Section]]:
         """The map, what is to be said of what it has not, and a section about features."""
-        ids = getattr(self.run, "ids", None)
-        ids = None if ids is None else [ids[row] for row in self.kept]
+        ids = None if self.run.ids is None else [self.run.ids[row] for row in self.kept]
         if marks is not None:
             names = [f"row {row}" for row in self.kept[marks[1]]] if ids is None else [ids[i] for i in marks[1]]
             layers = [*layers, Layer(marks[0], self.coordinates[marks[1]], names)]
@@ -107,18 +106,17 @@ class MapFacts:
         )
         return live, said, sections
 
-    @property
+    @cached_property
     def _vertex(self) -> I64:
         """The vertex of each point."""
         return self.run.vertex[self.kept]
 
-    @property
+    @cached_property
     def _of_vertex(self) -> I64:
         """The first point that is each vertex."""
         return np.searchsorted(self.kept, first_rows(self.run.store))
 
     def _quality(self) -> Iterator[Column]:
-        words, spectrum = self.run.method.words, self.run.spectrum
         n, k = len(self._of_vertex), int(self.run.parameters["n_neighbors"] or NEAREST)
         if not self.run.data.given and n > 1:
             points = _at_one(self.coordinates)[self._of_vertex]
@@ -129,7 +127,7 @@ class MapFacts:
             about = f"Of its {k} nearest along the data, the part that are among as many nearest on the map. 1 is best."
             about += "" if rows is None else f" Measured for a sample of {len(rows):,} points."
             yield Column("neighbours kept", neighbors_kept(graph, points, k, rows)[self._vertex], about)
-        said = words.compared(spectrum)
+        said = self.run.method.words.compared(self.run.spectrum)
         if self.sampled is not None and said.distances:
             positions, geodesic = self.sampled
             about = f"Normalised stress of its distances to {count(len(positions), 'sampled point')}. 0 is best"
@@ -185,9 +183,9 @@ class MapFacts:
             for axis, of in zip(order[:NAMED_AXES], values, strict=False)
         ]
         words = (
-            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
+            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend on "
+            "a feature in a way that no correlation shows: colour the map by it to see."
         )
-        words += "on a feature in a way that no correlation shows: colour the map by it to see."
         return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]
 
     def _correlations(self) -> tuple[F64 | None, str]:
@@ -208,11 +206,8 @@ class MapFacts:
 
     def _other(self) -> tuple[F64 | None, list[Notice]]:
         """Coordinates without the constant that was added; why there are none, if one was."""
-        n = len(self._of_vertex)
         try:
-            with open_cluster(None, n * n) as cluster:
-                cluster.check_shared(self.run.store.path, writing=False)
-                found = without_constant(self.run.store, cluster, self.report)
+            found = without_constant(self.run.store, self.report)
         except (ScalemaniError, DamagedStoreError) as error:
             words = f"There is none: {error}. A fit with --correction none has that map."
             return None, [Notice("The map without the constant is not shown beside this one.", [words], warning=False)]

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from scalemani.aliases import F64
+from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
-from scalemani.embedding.coordinates import Embedding, make_embedding
+from scalemani.embedding.coordinates import make_embedding
 from scalemani.errors import ScalemaniError, keeping_warnings
 from scalemani.kernel import blas
 from scalemani.kernel.constant import Solution, solve
@@ -26,7 +27,7 @@ TOL = 1e-5  # of the residuals: nobody sees less on a map
 SETTLED = 1e-2  # the largest residual of axes that are worth a look
 
 
-def without_constant(store: RunStore, cluster: Cluster, report: Progress) -> F64 | None:
+def without_constant(store: RunStore, report: Progress) -> F64 | None:
     """Coordinates (n, p) of all vertices by the kernel without a correction; None where nothing was added.
 
     Raises ScalemaniError: Where the distances are not kept, too many to be read again, or not enough reads of them.
@@ -37,23 +38,24 @@ def without_constant(store: RunStore, cluster: Cluster, report: Progress) -> F64
     n, landmarks = store.needed(GraphRecord).n_vertices, has_landmarks(store)
     if not landmarks and not store.has_distances:
         raise ScalemaniError("the distances are not kept")
-    size = MOST_READS * 2 * n**2  # each pair once, float32
-    if landmarks:
-        m = Layout.of(store).m
-        size = 4 * n * m + MOST_READS * kernels_bytes(m)
+    m = Layout.of(store).m if landmarks else n
+    # Each pair once in float32; by landmarks their square, and all distances once.
+    size = MOST_READS * kernels_bytes(m) + 4 * n * m if landmarks else MOST_READS * 2 * n**2
     if size > MOST_BYTES:
         raise ScalemaniError(
             f"it takes reads of {bytes_in_words(size)}, and {bytes_in_words(MOST_BYTES)} are read at the most"
         )
-    with keeping_warnings():  # of axes that are looked at and not kept
+    # Of axes that are looked at and not kept no warnings are given.
+    with keeping_warnings(), open_cluster(None, n * m) as cluster:
+        cluster.check_shared(store.path, writing=False)
         solution, sums = (_by_landmarks if landmarks else _by_tiles)(store, cluster, state, report)
         if not float(solution.pairs.residuals.max()) <= SETTLED:
             raise ScalemaniError(f"its axes are not settled after {MOST_READS} reads of the distances")
-        embedding: Embedding = make_embedding(solution, sums, store.needed(GraphRecord).scale)
-    if not landmarks:
-        return embedding.coordinates()
-    form = store.needed(PlacementRecord).fields.projection
-    return place_all(cluster, store, Axes(embedding, form), report)
+        embedding = make_embedding(solution, sums, store.needed(GraphRecord).scale)
+        if not landmarks:
+            return embedding.coordinates()
+        form = store.needed(PlacementRecord).fields.projection
+        return place_all(cluster, store, Axes(embedding, form), report)
 
 
 def _by_tiles(store: RunStore, cluster: Cluster, state: SolveRecord, report: Progress) -> tuple[Solution, DistanceSums]:

@@ -79,7 +79,9 @@ def test_the_page_is_whole_and_nothing_from_a_file_is_markup(place, program):
     assert len(scripts) == page.count("<script") and not any("alert" in one for one in scripts if "<script>" in one)
     assert NASTY in "".join(reader.text)
     assert f"{NASTY} (40)" in "".join(reader.text)  # a category of the legend, with its rows
-    assert not re.search(r"https?:|//|@import|url\(", re.sub(r"base64,[^\"]*|<script\b.*?</script>", "", page, flags=re.S))
+    assert not re.search(
+        r"https?:|//|@import|url\(", re.sub(r"base64,[^\"]*|<script\b.*?</script>", "", page, flags=re.S)
+    )
     pictures = [base64.b64decode(source.removeprefix("data:image/png;base64,")) for source in reader.references]
     assert len(pictures) == page.count("<img") == 8
     assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures)
