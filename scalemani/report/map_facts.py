@@ -183,8 +183,8 @@ class MapFacts:
             for axis, of in zip(order[:NAMED_AXES], values, strict=False)
         ]
         words = (
-            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend on "
-            "a feature in a way that no correlation shows: colour the map by it to see."
+            f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
+            "on a feature in a way that no correlation shows: colour the map by it to see."
         )
         return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]
 
