@@ -173,8 +173,8 @@ def _notes(page: Packed, n: int, total: int, steps: Sequence[int]) -> list[str]:
         )
     notes.append(
         f"Axes 1 and 2 are kept in {steps[0]:,} steps of their range, further axes and columns of more than "
-        f"{MOST_VALUES:,} different numbers in {steps[1]:,}, and how well points are kept in {steps[2]:,}. The map, the "
-        "tables and the CSV show no more digits than that."
+        f"{MOST_VALUES:,} different numbers in {steps[1]:,}, and how well points are kept in {steps[2]:,}. The "
+        "map, the tables and the CSV show no more digits than that."
     )
     if page.left_out:
         shown = [*page.left_out[:6], *([count(len(page.left_out) - 6, "other")] if len(page.left_out) > 6 else [])]
