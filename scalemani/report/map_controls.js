@@ -48,10 +48,13 @@ function within(polygon) {
   });
   const found = [];
   for (let i = 0; i < n; i++) {
-    const [p, q] = [x.at[i], y.at[i]];
+    const p = x.at[i];
+    const q = y.at[i];
     if (!(p >= left && p <= right && q >= bottom && q <= top) || !q || (shown && !shown[i])) continue;
     let inside = false;
-    for (const [u, v, s, t] of sides[band(q)]) if (v > q !== t > q && p < ((s - u) * (q - v)) / (t - v) + u) inside = !inside;
+    for (const side of sides[band(q)]) {
+      if (side[1] > q !== side[3] > q && p < ((side[2] - side[0]) * (q - side[1])) / (side[3] - side[1]) + side[0]) inside = !inside;
+    }
     if (inside) found.push(i);
   }
   return found;

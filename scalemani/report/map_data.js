@@ -121,11 +121,14 @@ class Column {
 
   /** Colours of the points as numbers of the palette; 255 is none. */
   tint() {
+    if (this.tints) return this.tints;
+    const tints = (this.tints = new Uint8Array(this.n));
     const [low, high] = this.limits;
-    return (this.tints ??= Uint8Array.from(this.codes, (code, i) => {
-      if (this.shown >= 0) return this.kind(i) < this.shown ? this.kind(i) : 255;
-      return code ? Math.round(254 * Math.min(1, Math.max(0, (this.number(i) - low) / (high - low)))) : 255;
-    }));
+    for (let i = 0; i < this.n; i++) {
+      if (this.shown >= 0) tints[i] = this.kind(i) < this.shown ? this.kind(i) : 255;
+      else tints[i] = this.codes[i] ? Math.round(254 * Math.min(1, Math.max(0, (this.number(i) - low) / (high - low)))) : 255;
+    }
+    return tints;
   }
 
   /** Whether it hides any point. */

@@ -97,19 +97,27 @@ function splat({ left, top, width, height, x, y }, tints, colours) {
   const [ax, ay] = [x.step * view.across * scale, -y.step * view.up * scale];
   const bx = (x.low - x.step - view.x) * view.across * scale + (wide - side + 1) / 2;
   const by = -(y.low - y.step - view.y) * view.up * scale + (high - side + 1) / 2;
-  for (let pass = chosen ? 0 : 1; pass < 2; pass++) {
-    ink.fill(0);
-    best.fill(0);
+  // Plain variables: this loop is what a frame waits for.
+  const [inked, ranks, tinted, chooses, shows, xs, ys, dots] = [ink, best, last, chosen, shown, x.at, y.at, steps.length];
+  const [right, bottom] = [wide - side, high - side];
+  for (let pass = chooses ? 0 : 1; pass < 2; pass++) {
+    inked.fill(0);
+    ranks.fill(0);
     for (let i = 0; i < n; i++) {
-      if ((chosen && chosen[i] !== pass) || y.at[i] === 0) continue;
-      const [u, v] = [x.at[i] * ax + bx, y.at[i] * ay + by];
-      if (!(u >= 0 && v >= 0 && u < wide - side && v < high - side) || (shown && !shown[i])) continue;
+      const u = xs[i] * ax + bx;
+      const v = ys[i] * ay + by;
+      if (!(u >= 0 && v >= 0 && u < right && v < bottom)) continue;
+      if (ys[i] === 0 || (shows !== null && shows[i] === 0) || (chooses !== null && chooses[i] !== pass)) continue;
       const at = (v | 0) * wide + (u | 0);
       const rank = shuffled(i) | 1;
-      for (let j = 0; j < steps.length; j++) {
+      const tint = tints[i];
+      for (let j = 0; j < dots; j++) {
         const q = at + steps[j];
-        ink[q] += inks[j];
-        if (rank >= best[q]) [best[q], last[q]] = [rank, tints[i]];
+        inked[q] += inks[j];
+        if (rank >= ranks[q]) {
+          ranks[q] = rank;
+          tinted[q] = tint;
+        }
       }
     }
     const shade = opacity(pass === 0);
