@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 39_339  # raised by what packs the map that can be explored in the report
+MOST_LINES_IN_ALL = 39_342  # raised by what packs the map that can be explored in the report
 
 
 def test_the_package_does_not_grow():
