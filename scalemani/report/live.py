@@ -5,12 +5,8 @@ are compressed by gzip and written as base64. A map of 100,000 points takes some
 What doesn't fit is left out, and the page says so.
 """
 
-import base64
-import gzip
-import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -18,12 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
-from scalemani.report.drawing import CATEGORIES, GREY, WIDEST, colouring, scale_colours
+from scalemani.report.drawing import CATEGORIES, GREY, scale_colours
+from scalemani.report.packing import (
+    MOST_VALUES,
+    Packed,
+    column_codes,
+    differences,
+    even_steps,
+    joined,
+    whole_numbers,
+)
 from scalemani.words import count, printable
 
 MOST_POINTS = 1_000_000  # of a page that opens in seconds; of more a sample is drawn
 MOST_OF_LAYER = 20_000  # points of a layer: each is a sign of its own
-MOST_VALUES = 4096  # different numbers that are kept as they are
 MOST_ARROWS = 40  # features an axis
 CELLS = 256  # squares along either axis, of which each keeps some points in a sample
 LEAST_OF_CELL = 8
@@ -96,38 +100,11 @@ class LiveMap:
     axis_names: Sequence[str] = ()
 
 
-@dataclass
-class Packed:
-    """What the page holds: `facts` as JSON, and the arrays that it names by their numbers, as base64 of gzip."""
-
-    most: int
-    facts: dict[str, Any] = field(default_factory=dict)
-    blobs: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    size: int = 0
-
-    @property
-    def json(self) -> str:
-        """The facts, in signs that can end no element of the page."""
-        return json.dumps(self.facts, allow_nan=False).replace("<", "\\u003c")
-
-    def keep(self, name: str, entry: dict[str, Any], *, always: bool = False) -> dict[str, Any] | None:
-        """The entry with its bytes stored and their numbers in place of them; None if that is more than fits."""
-        texts = {key: _text(value) for key, value in entry.items() if isinstance(value, bytes)}
-        size = sum(map(len, texts.values()))
-        if self.size + size > self.most and not always:
-            self.left_out.append(name)
-            return None
-        self.size += size
-        for key, text in texts.items():
-            entry[key] = len(self.blobs)
-            self.blobs.append(text)
-        return entry
-
-
 def script() -> str:
     """The page's program."""
-    return files("scalemani.report").joinpath("map.js").read_text(encoding="utf-8")
+    folder = files("scalemani.report")
+    parts = ("map_data.js", "map_drawing.js", "map_controls.js")
+    return "\n".join(folder.joinpath(part).read_text(encoding="utf-8") for part in parts)
 
 
 def most_bytes(n: int) -> int:
@@ -178,15 +155,15 @@ def pack(live: LiveMap, most_points: int = MOST_POINTS) -> Packed:
         "other": other if other and len(other) >= min(p, 2) else None,
         "rings": rings,
         "layers": layers,
-        "edges": [{"name": printable(e.name), "about": e.about, "pairs": e.pairs.tolist()} for e in live.edges],
+        "edges": [_edges(edges) for edges in live.edges],
         "arrows": None if live.arrows is None else _arrows(live.arrows),
         "colours": {"scale": scale_colours(255), "categories": list(CATEGORIES), "none": GREY},
     }
-    page.facts["notes"] = _notes(page, n, total, fine, coarse)
+    page.facts["notes"] = _notes(page, n, total, (fine, coarse, least))
     return page
 
 
-def _notes(page: Packed, n: int, total: int, fine: int, coarse: int) -> list[str]:
+def _notes(page: Packed, n: int, total: int, steps: Sequence[int]) -> list[str]:
     """What a reader must know of what was packed."""
     notes = []
     if total > n:
@@ -195,9 +172,9 @@ def _notes(page: Packed, n: int, total: int, fine: int, coarse: int) -> list[str
             f"on axes 1 and 2 keeps some, the others are drawn at random. So sparse places look denser than they are."
         )
     notes.append(
-        f"Coordinates are kept in {fine:,} steps of their range. Columns with more than {MOST_VALUES:,} different numbers "
-        f"are kept in {coarse:,} steps of their colour scale. The map, the tables and the CSV show no more digits than "
-        "that."
+        f"Axes 1 and 2 are kept in {steps[0]:,} steps of their range, further axes and columns of more than "
+        f"{MOST_VALUES:,} different numbers in {steps[1]:,}, and how well points are kept in {steps[2]:,}. The "
+        "map, the tables and the CSV show no more digits than that."
     )
     if page.left_out:
         shown = [*page.left_out[:6], *([count(len(page.left_out) - 6, "other")] if len(page.left_out) > 6 else [])]
@@ -273,18 +250,18 @@ def _layer(page: Packed, layer: Layer, names: Sequence[str]) -> dict[str, Any] |
 
 
 def _axis(name: str, values: F64, steps: int) -> dict[str, Any]:
-    return {"name": name} | _steps(values, float(values.min()), float(values.max()), steps)
+    return {"name": name} | even_steps(values, float(values.min()), float(values.max()), steps)
 
 
 def _names(page: Packed, rows: I64, ids: Sequence[str] | None) -> dict[str, Any]:
     """Row numbers cost nothing where none is missing, and whole numbers little where they rise."""
     found: dict[str, Any] = {}
     if not np.array_equal(rows, np.arange(len(rows))):
-        found |= page.keep("row numbers", {"rows": _differences(rows)}, always=True) or {}
+        found |= page.keep("row numbers", {"rows": differences(rows)}, always=True) or {}
     if ids is not None:
         texts = [str(name) for name in ids]
-        whole = _whole(texts)
-        named = {"ids": _joined(texts)} if whole is None else {"whole": _differences(whole)}
+        whole = whole_numbers(texts)
+        named = {"ids": joined(texts)} if whole is None else {"whole": differences(whole)}
         found |= page.keep("ids", named) or {}
     return found
 
@@ -293,47 +270,10 @@ def _columns(page: Packed, columns: Sequence[Column], group: str, steps: int) ->
     found = []
     for column in columns:
         name, about = printable(column.name), printable(column.about)
-        entry = {"name": name, "about": about, "group": group} | _values(column, steps)
+        entry = {"name": name, "about": about, "group": group} | column_codes(column.name, column.values, steps)
         kept = page.keep(name, entry)
         found += [] if kept is None else [kept]
     return found
-
-
-def _values(column: Column, steps: int) -> dict[str, Any]:
-    """Codes from 1, 0 where there is none: of texts and few numbers in a list of these, else of equal steps."""
-    array = np.asarray(column.values) if isinstance(column.values, np.ndarray) else None
-    colours = colouring(column.name, column.values if array is None else array)
-    if array is None or array.dtype.kind not in "iuf":
-        plain = column.values if array is None else np.where(array, "yes", "no") if array.dtype.kind == "b" else array
-        texts = [str(value).strip() for value in plain]
-        found = Counter(text for text in texts if text)
-        ranked = sorted(found, key=lambda text: (-found[text], text))
-        number = {text: i + 1 for i, text in enumerate(ranked)} | {"": 0}
-        codes = np.array([number[text] for text in texts], dtype=np.int64)
-        return {"codes": _planes(codes), "texts": _joined(ranked), "shown": len(colours.categories)}
-    numbers = np.asarray(array, dtype=np.float64)
-    known = np.isfinite(numbers)
-    table = np.unique(numbers[known])
-    shown = {"shown": len(colours.categories)} if colours.codes is not None else {"limits": colours.limits}
-    if table.size <= MOST_VALUES:
-        codes = np.where(known, np.searchsorted(table, numbers) + 1, 0)
-        return shown | {"codes": _planes(codes), "table": table.astype("<f8").tobytes()}
-    low, high = colours.limits
-    packed = shown | _steps(np.where(known, numbers, np.nan), low, high, steps)
-    far = np.flatnonzero(known & ((numbers < low) | (numbers > high)))
-    if far.size:  # the colour of the scale's end, but their own number
-        packed |= {"far": _differences(far), "beyond": numbers[far].astype("<f8").tobytes()}
-    return packed
-
-
-def _steps(values: F64, low: float, high: float, steps: int) -> dict[str, Any]:
-    """Codes of equal steps from `low`, which is 1, to `high`; 0 where there is no number."""
-    low, high = (float(np.clip(end, -WIDEST, WIDEST)) for end in (low, high))
-    step = (high - low) / (steps - 1)
-    inside = np.clip(np.nan_to_num(values, nan=low, posinf=high, neginf=low), low, high)
-    codes = 1 + (np.rint((inside - low) / step) if step > 0 else np.zeros(len(values)))
-    codes = np.minimum(codes, steps)  # a step among the least numbers that there are is rounded itself
-    return {"low": low, "step": step, "high": high, "codes": _planes(np.where(np.isnan(values), 0, codes))}
 
 
 def _rings(page: Packed, live: LiveMap, steps: int) -> dict[str, Any] | None:
@@ -346,12 +286,21 @@ def _rings(page: Packed, live: LiveMap, steps: int) -> dict[str, Any] | None:
     kept: list[dict[str, Any]] = []
     for i, row in zip(at, distances, strict=True):
         known = np.where(np.isfinite(row), row, np.nan).astype(np.float64)
-        entry = page.keep(f"distances from more than {len(kept)} points", _steps(known, 0.0, farthest, steps))
+        entry = page.keep(f"distances from more than {len(kept)} points", even_steps(known, 0.0, farthest, steps))
         if entry is None:
             break
         kept.append(entry | {"at": int(i)})
     page.most = most
     return {"kept": kept} if kept else None
+
+
+def _edges(edges: Edges) -> dict[str, Any]:
+    """At most 20,000 of them, and how many there are."""
+    pairs = edges.pairs[:MOST_OF_LAYER].tolist()
+    about = printable(edges.about)
+    if len(pairs) < len(edges.pairs):
+        about = f"The first {len(pairs):,} of {len(edges.pairs):,} are drawn. {about}"
+    return {"name": printable(edges.name), "about": about, "pairs": pairs}
 
 
 def _arrows(arrows: Arrows) -> dict[str, Any]:
@@ -365,39 +314,3 @@ def _arrows(arrows: Arrows) -> dict[str, Any]:
         "features": features,
         "values": [[float(f"{value:.3g}") for value in row] for row in values],
     }
-
-
-def _whole(texts: Sequence[str]) -> I64 | None:
-    """The numbers, if each text is one as Python writes it, small enough for the page's arithmetic."""
-    if max(map(len, texts), default=16) > 15:
-        return None
-    try:
-        numbers = [int(text) for text in texts]
-    except ValueError:
-        return None
-    return np.array(numbers, dtype=np.int64) if list(map(str, numbers)) == list(texts) else None
-
-
-def _joined(texts: Sequence[str]) -> bytes:
-    # What is between them is no printable sign.
-    joined = "\0".join(texts)
-    if not joined.replace("\0", "").isprintable():
-        joined = "\0".join(printable(text) for text in texts)
-    return joined.encode("utf-8")
-
-
-def _differences(numbers: I64) -> bytes:
-    """Each number less the one before, without signs: 0, -1, 1, -2 as 0, 1, 2, 3."""
-    steps = np.diff(numbers.astype(np.int64), prepend=np.int64(0))
-    return _planes((steps << 1) ^ (steps >> 63))
-
-
-def _planes(codes: NDArray[Any]) -> bytes:
-    """Whole numbers from 0: the lowest byte of all, then the next of all; gzip does more with them apart."""
-    numbers = codes.astype("<u8")
-    used = max(1, -(-int(numbers.max(initial=0)).bit_length() // 8))
-    return numbers.view(np.uint8).reshape(-1, 8)[:, :used].T.tobytes()
-
-
-def _text(raw: bytes) -> str:
-    return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode("ascii")

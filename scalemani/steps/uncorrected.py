@@ -23,7 +23,7 @@ from scalemani.words import bytes_in_words
 
 MOST_READS = 6
 MOST_BYTES = 8_000_000_000  # of the distances that are read
-TOL = 1e-3  # of the residuals: the map is off by about their square, and nobody sees it
+TOL = 1e-3  # of the residuals: what that leaves is too small to be seen on a map
 SETTLED = 1e-2  # the largest residual of axes that are worth a look
 
 
