@@ -12,7 +12,7 @@ The folders and files, in the order in which data go through them; each may impo
     methods                           which steps make a method, and what places new points by it
     planning                          before a fit: what it will take, and how many neighbours it should have
     model, fitting, integrity         a fitted run; the way of a fit; verify and repair
-    report                            the page of a run, and pictures
+    report, plot                      the page of a run, pictures, comparisons of maps
     estimators, anndata, xarray       what a user calls
     formats, demo, terminal           files, the demo, the command line
 
@@ -21,6 +21,7 @@ The folders and files, in the order in which data go through them; each may impo
 Names are loaded when first used: scikit-learn, Numba and Dask take seconds to import.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -33,12 +34,15 @@ __all__ = [
     "LaplacianEigenmaps",
     "StressIsomap",
     "choose_kernel",
+    "compare",
     "kernel_view",
     "load",
+    "plot",
     "scan",
 ]
 
 if TYPE_CHECKING:
+    from scalemani import plot
     from scalemani.estimators import (
         LLE,
         Isomap,
@@ -51,18 +55,22 @@ if TYPE_CHECKING:
         load,
     )
     from scalemani.planning.scan import scan
+    from scalemani.report.comparison import compare
     from scalemani.report.kernel_view import kernel_view
+
+# Where names are that are not of the estimators; of a module its own name.
+_ELSEWHERE = {
+    "compare": "scalemani.report.comparison",
+    "kernel_view": "scalemani.report.kernel_view",
+    "plot": "scalemani.plot",
+    "scan": "scalemani.planning.scan",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "scan":
-        from scalemani.planning.scan import scan
-
-        return scan
-    if name == "kernel_view":
-        from scalemani.report.kernel_view import kernel_view
-
-        return kernel_view
+    if name in _ELSEWHERE:
+        module = importlib.import_module(_ELSEWHERE[name])
+        return module if _ELSEWHERE[name] == f"scalemani.{name}" else getattr(module, name)
     if name in __all__:
         from scalemani import estimators
 

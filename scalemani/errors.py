@@ -140,6 +140,10 @@ class DamagedTilesWarning(ScalemaniWarning):
     """Distances that an earlier run had finished were damaged on the disk, and were made again."""
 
 
+class MapsDifferWarning(ScalemaniWarning):
+    """Two maps that are laid upon each other are not of the same shape: what is placed by them is not comparable."""
+
+
 class NothingInCommonWarning(ScalemaniWarning):
     """Entries of neighbour lists are as far apart as the metric goes; they are no edges."""
 

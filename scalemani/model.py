@@ -5,6 +5,7 @@ lives in a temporary folder for as long as anything refers to it: the estimator,
 of its projection. A pickle of it carries the files of its export, where one with a path carries that.
 """
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +21,15 @@ from scalemani.aliases import F64, I64
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.cluster.machine import parse_memory
+from scalemani.embedding.agreement import Superposition
 from scalemani.embedding.dimension import DistanceHistogram
-from scalemani.errors import DamagedStoreError, DoesNotFitError, ScalemaniError, UnreachableWarning, warn
+from scalemani.errors import (
+    DamagedStoreError,
+    DoesNotFitError,
+    ScalemaniError,
+    UnreachableWarning,
+    warn,
+)
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import shared_paths
 from scalemani.methods.base import method_of
@@ -49,6 +57,7 @@ from scalemani.storage.run import RunStore
 from scalemani.storage.targets import StoreFolder, check_writable
 from scalemani.storage.writer import Writer, who_writes
 
+Laid = Superposition | None  # what lays a map upon another, if anything
 PICKLE_BYTES = 256 << 20  # the most of a model that a pickle carries
 
 
@@ -256,25 +265,33 @@ class Run:
             raise _fitted_again(self.store.path)
 
     def transform(
-        self, T: Any, scheduler: Any = None, report: Progress | None = None, kept: Pieces | None = None
+        self,
+        T: Any,
+        scheduler: Any = None,
+        report: Progress | None = None,
+        kept: Pieces | None = None,
+        laid: Laid = None,
     ) -> Any:
         """Coordinates of test points: NumPy (l, p), or a lazy Dask array for a Dask array.
 
-        With `kept`, finished blocks are kept and found there (not those of a lazy result).
+        With `kept`, finished blocks are kept and found there (not those of a lazy result); with `laid` coordinates are
+        those on another map, as :func:`scalemani.report.comparison.laid_upon` gives it.
 
         Warns by UnreachableWarning: Once, if rows have no path to the training points; they are NaN.
         Warns by OutOfReachWarning: Once, if rows lie so far from all training points that coordinates say little.
         """
-        return self._placed(self._key, self._test_set(self._key, T, "X"), "X", scheduler, report, kept)
+        return self._placed(self._key, self._test_set(self._key, T, "X"), "X", scheduler, report, kept, laid)
 
-    def transform_to(self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None) -> Any:
+    def transform_to(
+        self, T: Any, out: Any, scheduler: Any = None, report: Progress | None = None, laid: Laid = None
+    ) -> Any:
         """Coordinates of any test set's rows, written by blocks into a new Zarr array at `out`; returns it.
 
         What is finished is kept beside `out` until the whole is: the same call goes on where one was stopped. That is
         the output, a few bytes a block, and the blocks of one group of rows.
         The number of rows that are NaN is warned about.
         """
-        return self._placed_to(self._key, self._test_set(self._key, T, "X"), "X", out, scheduler, report)
+        return self._placed_to(self._key, self._test_set(self._key, T, "X"), "X", out, scheduler, report, laid)
 
     def kernel(
         self,
@@ -329,21 +346,31 @@ class Run:
         return np.asarray(self._placed(key, self._test_set(key, rows[:, None], "rows"), "rows", None, None))
 
     def _placed(
-        self, key: ModelKey, T: Any, name: str, scheduler: Any, report: Progress | None, kept: Pieces | None = None
+        self,
+        key: ModelKey,
+        T: Any,
+        name: str,
+        scheduler: Any,
+        report: Progress | None,
+        kept: Pieces | None = None,
+        laid: Laid = None,
     ) -> Any:
         """What a projector gives for the rows of T, a test set, which messages call by `name`."""
         if hasattr(T, "rechunk"):
-            return self._lazy(key, T, name)
+            lazy = self._lazy(key, T, name)
+            return lazy if laid is None else lazy.map_blocks(laid.of, dtype=np.float64, meta=np.empty((0, 0)))
         out = np.empty((int(T.shape[0]), shared_projector(*key).width))
         with self._cluster(key, scheduler, T) as cluster:
-            placing = Placing(key, T, cluster, kept, report, name)
+            placing = Placing(key, T, cluster, kept, report, name, laid)
             for start, rows in placing.groups():
                 out[start : start + len(rows)] = rows
         placing.warn()
         self._warn_of_lost(key, int(np.isnan(out).all(axis=1).sum()), len(out))
         return out
 
-    def _placed_to(self, key: ModelKey, T: Any, name: str, out: Any, scheduler: Any, report: Progress | None) -> Any:
+    def _placed_to(
+        self, key: ModelKey, T: Any, name: str, out: Any, scheduler: Any, report: Progress | None, laid: Laid = None
+    ) -> Any:
         """The same, by blocks into a new Zarr array."""
         from scalemani.storage.user_arrays import NewOutput, open_output, refuse_existing  # here only: Zarr comes along
 
@@ -359,7 +386,7 @@ class Run:
         check_writable(out)
         lost = 0
         with kept_results(out) as kept, self._cluster(key, scheduler, T) as cluster:
-            placing = Placing(key, T, cluster, kept, report, name)
+            placing = Placing(key, T, cluster, kept, report, name, laid)
             shape = total, shared_projector(*key).width
             array = NewOutput(kept.folder, shape, min(placing.chunk_rows, max(1, total)))
             for _, rows in placing.groups(array):
@@ -417,6 +444,19 @@ class Run:
                 step.copy(self.store, folder)
 
         self.store.copy_without_distances(path, more)
+
+
+def run_of(model: Any, taker: str) -> Run:
+    """The run of a fitted model, or at the path of a store; `taker` begins the message where it is neither."""
+    if isinstance(model, str | os.PathLike):
+        return Run(RunStore(named(model, "path")))
+    run = model if isinstance(model, Run) else getattr(model, "_run", None)
+    if not isinstance(run, Run):
+        what = "not fitted" if hasattr(model, "fit") else "none"
+        raise ScalemaniError(
+            f"{taker} takes a fitted model of scalemani, or the path of a store; {type(model).__name__} is {what}"
+        )
+    return run
 
 
 def _solution(store: RunStore) -> str:

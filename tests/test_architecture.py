@@ -23,7 +23,7 @@ MODULES = sorted(name for name in TREES if not name.endswith("__init__"))
 ORDER = [
     *("errors", "words", "aliases", "progress", "storage", "cluster"),
     *("points", "neighbors", "graph", "geodesics", "kernel", "embedding", "projection"),
-    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "report", "estimators"),
+    *("parameters", "steps", "methods", "planning", "model", "fitting", "integrity", "report", "plot", "estimators"),
     *("anndata", "xarray", "formats", "demo", "terminal", "__main__", "engine"),
 ]  # fmt: skip
 STAGES = ORDER[ORDER.index("points") : ORDER.index("parameters")]
@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 40_026  # raised by ids, plots, comparisons of maps, and the report's map to explore with its facts
+MOST_LINES_IN_ALL = 41_011  # raised by ids, plots, comparisons of maps, and the report's map to explore with its facts
 
 
 def test_the_package_does_not_grow():

@@ -12,6 +12,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from scalemani.aliases import F64, I64
+from scalemani.cluster.client import cores
 from scalemani.embedding.isometric import panels
 from scalemani.graph.edges import row_numbers, shortest
 from scalemani.kernel import blas
@@ -34,7 +35,7 @@ def neighbors_kept(graph: Any, coordinates: F64, k: int, rows: I64 | None = None
     """
     n = len(coordinates)
     rows, share = np.arange(n) if rows is None else rows, np.full(n, np.nan)
-    tree = cKDTree(coordinates)
+    tree = cKDTree(coordinates, balanced_tree=False)  # a balanced one is slow where many points are equal
     for at in range(0, len(rows), BLOCK):
         here = rows[at : at + BLOCK]
         edges = graph[here]
@@ -42,7 +43,7 @@ def neighbors_kept(graph: Any, coordinates: F64, k: int, rows: I64 | None = None
         counts = np.diff(starts)
         if not len(ends):
             continue
-        nearest = tree.query(coordinates[here], k=np.arange(1, min(int(counts.max()) + 1, n) + 1), workers=-1)[0]
+        nearest = tree.query(coordinates[here], k=np.arange(1, min(int(counts.max()) + 1, n) + 1), workers=cores())[0]
         last = nearest[np.arange(len(here)), counts]  # the first is the vertex, or one in its place
         beginnings = row_numbers(starts)
         far = np.linalg.norm(coordinates[here][beginnings] - coordinates[ends], axis=1)

@@ -170,7 +170,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     # ---- use -------------------------------------------------------------------------------------
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, align_to: Any = None) -> Any:
         """Coordinates of test points, from the graph and not from D; by landmarks from their distances to all points.
 
         Parameters
@@ -179,6 +179,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             NumPy in, NumPy out; Dask in, lazy Dask out. For metric "precomputed" and "geodesic":
             distances to the n training rows, shape (l, n) (for "precomputed" also sparse: stored entries are edges,
             and of a fit to neighbour lists the nearest of them).
+        align_to : fitted model or path of a store, optional
+            Coordinates are those on that model's map, such as the last day's: this map is turned, mirrored and moved,
+            not scaled, so that rows that both fits have lie nearest to their places there. They are matched by their
+            ids where both fits have them (`ids_`), else by their numbers. `scalemani.compare` shows how far maps agree.
 
         Returns
         -------
@@ -188,14 +192,27 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         Raises
         ------
         ScalemaniError
-            Wrong number of features, NaN or inf (named by row and column).
+            Wrong number of features, NaN or inf (named by row and column). Of `align_to`: another number of axes,
+            fewer than p + 1 rows in common, or rows that can't be matched.
+
+        Warns
+        -----
+        MapsDifferWarning
+            The map of `align_to` is of another shape.
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
-            return self._run.transform(X, self.scheduler, report)
+            return self._run.transform(X, self.scheduler, report, laid=laid)
 
-    def transform_to(self, X: Any, out: str) -> Any:
+    def _laid_upon(self, other: Any) -> Any:
+        """What lays the map upon that of `align_to`; None without."""
+        from scalemani.report.comparison import laid_upon
+
+        return None if other is None else laid_upon(self._run, other)
+
+    def transform_to(self, X: Any, out: str, align_to: Any = None) -> Any:
         """Coordinates of test points, written by blocks into a new Zarr array.
 
         Whatever stops it, the same call goes on from the blocks that were finished, with the same bits; they are
@@ -209,6 +226,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             Whatever `transform` takes; a Zarr or Dask array, or a memory map, is read by blocks.
         out : path or URL
             Nothing may be there yet.
+        align_to : fitted model or path of a store, optional
+            As for `transform`. What was kept of another alignment, or of none, is not gone on with.
 
         Returns
         -------
@@ -216,8 +235,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """
         check_is_fitted(self)
         names = self._check_features(feature_labels(X), "X")
+        laid = self._laid_upon(align_to)
         with naming_columns(names), reporting(self.progress) as report:
-            return self._run.transform_to(X, out, self.scheduler, report)
+            return self._run.transform_to(X, out, self.scheduler, report, laid)
 
     def kernel(self, A: Any = None, B: Any = None) -> Any:
         """Values of the method's kernel, for learners that take one: ``SVC(kernel="precomputed")``, kernel PCA.
@@ -298,6 +318,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Names of the features of new rows, held against those of the fit."""
         check_is_fitted(self)
         return None if rows is None else self._check_features(feature_labels(rows), name)
+
+    def plot(self, color: Any = None, points: Any = None, components: Any = (0, 1), ax: Any = None) -> Any:
+        """Draw the map on matplotlib's Axes, which are returned: see :func:`scalemani.plot.embedding`."""
+        from scalemani.plot import embedding
+
+        check_is_fitted(self)
+        return embedding(self, color, points, components, ax)
 
     def geodesics(self, rows: ArrayLike, *, stored: bool = True) -> F64:
         """Rows of D, shape (len(rows), n_samples), in the order and unit of X.

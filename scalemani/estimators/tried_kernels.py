@@ -116,19 +116,19 @@ class Choice:
 
         The SVM's line is solid, its margins are dashed, and what it has wrong is ringed; rows without a label are grey.
 
-        path: Of a PNG file to write. Returns matplotlib's Figure.
+        path: Of a file to write, whose end says the kind: .png, .svg or .pdf. Returns matplotlib's Figure.
         """
-        from scalemani.report.drawing import png
+        from scalemani.report.drawing import kind_of_picture, picture
         from scalemani.report.planes import Plane, planes_figure
 
         if self.best.plane is None or self.best.plane.shape[1] != 2:
             raise ScalemaniError("planes are drawn of two axes; choose with n_components=2")
-        shown = []
+        kind, shown = None if path is None else kind_of_picture(path), []
         for one in self.tried:
             said = "no plane" if one.failure else f"{100 * one.held_out:.1f} % wrong held out"
             shown.append(Plane(f"{one.name}\nk = {one.n_neighbors}: {said}", one.plane, self.codes, one.svm))
         names = [str(one).removesuffix(".0") for one in self.classes]
         figure = planes_figure(shown, names, len({one.n_neighbors for one in self.tried}))
-        if path is not None:
-            Path(path).write_bytes(png(figure))
+        if kind is not None:
+            Path(path).write_bytes(picture(figure, kind))
         return figure

@@ -140,7 +140,19 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     Raises ScalemaniError: The name does not end as a page's, no such directory, no right to write there, a directory is
         there, or a file and ``overwrite`` is false.
     """
-    path = _named(spec, (".html", ".htm"), "a report is a page; end the name in .html")
+    return _check_file(spec, (".html", ".htm"), "a report is a page; end the name in .html", overwrite=overwrite)
+
+
+def check_picture(spec: str, *, overwrite: bool = False) -> Path:
+    """The same of a picture."""
+    return _check_file(
+        spec, (".png", ".svg", ".pdf"), "a picture is a .png, .svg or .pdf; end the name so", overwrite=overwrite
+    )
+
+
+def _check_file(spec: str, kinds: Sequence[str], said: str, *, overwrite: bool) -> Path:
+    """The path of a file to be written."""
+    path = _named(spec, kinds, said)
     _check_place(path)
     if path.is_dir():
         raise ScalemaniError(f"{spec} is a directory, never replaced; give another name")
@@ -149,9 +161,9 @@ def check_page(spec: str, *, overwrite: bool = False) -> Path:
     return path
 
 
-def write_page(path: Path, page: str) -> None:
-    """Write a page, complete or not at all."""
-    content = page.encode()
+def write_page(path: Path, page: str | bytes) -> None:
+    """Write a page, or a picture's bytes, complete or not at all."""
+    content = page if isinstance(page, bytes) else page.encode()
     with renamed_when_complete(path, len(content)) as partial:
         partial.write_bytes(content)
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
-from scipy.spatial import procrustes
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.machine import parse_memory
 from scalemani.cluster.threads import single_blas_thread
+from scalemani.embedding.agreement import superposition
 from scalemani.embedding.quality import residual_variances
 from scalemani.embedding.spectrum import MUCH_NEGATIVE
 from scalemani.errors import ScalemaniError, unknown
@@ -248,7 +248,7 @@ def _agreement(one: _Look, other: _Look) -> float:
     axes = min(one.places.shape[1], other.places.shape[1])
     if len(common) <= axes or not axes:
         return 0.0
-    return 1.0 - float(procrustes(one.places[here, :axes], other.places[there, :axes])[2])
+    return 1.0 - superposition(one.places[here, :axes], other.places[there, :axes]).disparity
 
 
 def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int | None, str]:

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scalemani import __version__
 from scalemani.aliases import F64, I64
 from scalemani.cluster.client import Cluster
+from scalemani.embedding.agreement import Superposition
 from scalemani.errors import LowRecallWarning, OutOfReachWarning, warn
 from scalemani.neighbors.choice import SearchStrategy
 from scalemani.neighbors.functions import import_for
@@ -221,6 +222,7 @@ class Placing:
     kept: Where results are kept and looked for; none are without.
     report: Called with the rows that are placed.
     name: What T is called in messages.
+    laid: Lays coordinates upon another map.
 
     beyond, far: How many rows lie beyond reach, and the first of them; not of groups that were finished before.
     """
@@ -233,13 +235,17 @@ class Placing:
         kept: Pieces | None = None,
         report: Progress | None = None,
         name: str = "X",
+        laid: Superposition | None = None,
     ) -> None:
         self._key, self._T, self._cluster, self._kept, self._T_name = key, T, cluster, kept, name
         self._report, self._done = report, 0
         self._projector = shared_projector(*key)
         self._total = int(T.shape[0])
         # Not the store's path: a model that was moved is the same.
-        self._model = (*key[1:], __version__, np.__version__)
+        self._model: tuple[str, ...] = (*key[1:], __version__, np.__version__)
+        self._laid = laid
+        if laid is not None:  # what is kept of one alignment is none of another's
+            self._model += (digest(laid.scale, laid.middle, laid.turn, laid.target),)
         self._digests: list[str] = []  # of the parts of the group in work
         self._names: list[str] = []  # of what is kept for it
         self.beyond, self.far = 0, list[int]()
@@ -304,6 +310,8 @@ class Placing:
                     continue
             self._digests, self._names = [], []
             coordinates = self._coordinates(left)
+            if self._laid is not None:
+                coordinates = self._laid.of(coordinates)
             if groups is not None:
                 groups.finish(first, self._digests, self._names, coordinates)
             yield first, coordinates

@@ -24,19 +24,6 @@ from scalemani.report.drawing import (
     whole_ticks,
 )
 
-__all__ = [
-    *("dimension_panels", "distance_panels", "eigenvalue_chart", "feature_arrows", "pairs_chart"),
-    *(
-        "cloud_panel",
-        "contour_panel",
-        "kernel_panels",
-        "residual_chart",
-        "scan_panels",
-        "share_chart",
-        "spectrum_panel",
-    ),
-]
-
 Pairs = tuple[F64, F64]
 
 LIGHT = "#92c5de"
@@ -60,9 +47,21 @@ def eigenvalue_chart(
     most_negative: float | None = None,
 ) -> Figure:
     """The axes' eigenvalues with and without the shift, what stands behind the last axis, and the lowest."""
+    figure = new_figure(chart_width(len(eigenvalues)), 3.8)
+    eigenvalue_panel(figure.add_subplot(), eigenvalues, unshifted, shift, next_value, most_negative)
+    return figure
+
+
+def eigenvalue_panel(
+    axes: Any,
+    eigenvalues: Sequence[float],
+    unshifted: Sequence[float],
+    shift: float,
+    next_value: float | None = None,
+    most_negative: float | None = None,
+) -> None:
+    """The same on given axes."""
     p = len(eigenvalues)
-    figure = new_figure(_chart_width(p), 3.8)
-    axes: Any = figure.add_subplot()
     place = np.arange(1, p + 1)
     axes.axhline(0, color="black", linewidth=0.8)
     # Flipped ones have either sign: a line through them would show what is not there.
@@ -87,7 +86,6 @@ def eigenvalue_chart(
     _axis_numbers(axes, places, names, p)
     axes.set_ylabel("eigenvalue")
     axes.legend(fontsize=9)
-    return figure
 
 
 def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
@@ -107,7 +105,8 @@ def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
     return figure
 
 
-def _chart_width(p: int) -> float:
+def chart_width(p: int) -> float:
+    """Inches of a chart of p axes."""
     return min(11, 5.5 + 0.5 * p)
 
 
@@ -131,7 +130,7 @@ def share_chart(
     `corrected` is what the stick is for where `share` is something else: no part is negative, and the sum is 1.
     """
     p = len(share)
-    figure = new_figure(_chart_width(p), 3.8)
+    figure = new_figure(chart_width(p), 3.8)
     axes: Any = figure.add_subplot()
     place = np.arange(1, p + 1)
     lines = [
@@ -183,9 +182,14 @@ def dimension_panels(histogram: Any, scales: F64, slopes: F64, estimate: Mapping
 
 def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
     """Residual variance with the first 1, 2, ... axes (Tenenbaum, de Silva and Langford 2000, figure 2)."""
-    p = len(residual_variances)
     figure = new_figure(7.4, 3.8)
-    axes: Any = figure.add_subplot()
+    residual_panel(figure.add_subplot(), residual_variances)
+    return figure
+
+
+def residual_panel(axes: Any, residual_variances: Sequence[float | None]) -> None:
+    """The same on given axes."""
+    p = len(residual_variances)
     place = np.arange(1, p + 1)
     values = np.array(residual_variances, dtype=np.float64)  # NaN for None
     axes.plot(place, values, "o-", color=POSITIVE, markersize=5)
@@ -198,7 +202,6 @@ def residual_chart(residual_variances: Sequence[float | None]) -> Figure:
     axes.set_xlim(0.5, max(p, 3) + 0.5)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="axes used", ylabel="residual variance, 1 − r²")
-    return figure
 
 
 def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) -> Figure:
@@ -211,24 +214,22 @@ def distance_panels(all_pairs: Pairs, near_pairs: Pairs, constant: float = 0.0) 
         [("all distances", all_pairs), ("nearest neighbours only", near_pairs)], start=1
     ):
         axes: Any = figure.add_subplot(1, 2, place)
-        _compare(figure, axes, geodesic, embedded, constant)
+        pairs_panel(axes, geodesic, embedded, "geodesic distance", "distance in the embedding", constant)
         axes.set_title(f"{name}: {geodesic.size:,} pairs", fontsize=11)
-        axes.set(xlabel="geodesic distance", ylabel="distance in the embedding")
     return figure
 
 
 def pairs_chart(across: F64, up: F64, name: str, other: str) -> Figure:
     """One number of pairs of points against another that it should equal."""
     figure = new_figure(7.0, 4.9)
-    axes: Any = figure.add_subplot()
-    _compare(figure, axes, across, up, 0.0)
-    axes.set(xlabel=name, ylabel=other)
+    pairs_panel(figure.add_subplot(), across, up, name, other)
     return figure
 
 
-def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: float) -> None:
+def pairs_panel(axes: Any, geodesic: F64, embedded: F64, name: str, other: str, constant: float = 0.0) -> None:
+    """The same on given axes, with medians and where the two are equal; `constant` may be added to the first."""
     if (image := cloud_panel(axes, geodesic, embedded)) is not None:
-        count_bar(figure, axes, image, "pairs")
+        count_bar(axes.figure, axes, image, "pairs")
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     line = np.array([0.0, right])
     axes.plot(line, line, color="black", linewidth=1, label="equal")
@@ -239,6 +240,7 @@ def _compare(figure: Figure, axes: Any, geodesic: F64, embedded: F64, constant: 
     # Where the pairs are not: they bend to one side of the diagonal.
     bent_up = across.size and up.mean() / top > across.mean() / right
     axes.legend(fontsize=8, loc="lower right" if bent_up else "upper left")
+    axes.set(xlabel=name, ylabel=other)
 
 
 def _medians(x: F64, y: F64, parts: int = 30, least: int = 10) -> tuple[F64, F64]:
@@ -335,15 +337,19 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
     powers_of_ten(axes.xaxis, axes.yaxis)
 
 
-def scan_panels(scan: Any) -> Figure:
+def scan_figure(scan: Any) -> Figure:
+    """The panels of a scan side by side."""
+    figure = new_figure(11, 4.2)
+    scan_panels(scan, *figure.subplots(1, 2))
+    return figure
+
+
+def scan_panels(scan: Any, left: Any, right: Any) -> None:
     """Residual variances by k, a curve for each number of axes; negative mass and agreement with the next k.
 
     Shaded are the k whose graph has shortcuts (red) or falls into parts (grey); a line is at the recommended one.
     """
-    figure = new_figure(11, 4.2)
     ks = np.array([one.n_neighbors for one in scan.ks], np.float64)
-    left: Any = figure.add_subplot(1, 2, 1)
-    right: Any = figure.add_subplot(1, 2, 2)
     most = max(len(one.residual_variances) for one in scan.ks)
     for p in range(most):
         values = [one.residual_variances[p] if p < len(one.residual_variances) else np.nan for one in scan.ks]
@@ -376,7 +382,6 @@ def scan_panels(scan: Any) -> Figure:
         axes.set_xlim(ks[0] - 0.6, ks[-1] + 0.6)
         axes.set_xlabel("neighbours, k")
         axes.legend(fontsize=8, loc="best")
-    return figure
 
 
 #: Charts that a method may ask for by their names (:class:`scalemani.methods.words.Chart`).

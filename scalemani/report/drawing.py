@@ -1,26 +1,31 @@
 """How pictures look: colours and scales, and what colours a point, as matplotlib's figures and PNG bytes.
 
 The only file that knows matplotlib. Figures are made without pyplot: a caller's plotting state stays as it is, and no
-display is needed. No text of the user's is drawn: a label from a file may hold signs that no font here has, or that are
-taken for formulas; it stands beside the picture, on the page. Text colours by category, numbers by a scale, but for a
-few different whole numbers: these are labels of classes, whose mixtures mean nothing.
+display is needed. In the pictures of a page no text of the user's is drawn: a label from a file may hold signs that no
+font here has; it stands beside the picture. Elsewhere it is drawn letter by letter, and no formula is made of it. Text
+colours by category, numbers by a scale, but for a few different whole numbers: these are labels of classes, whose
+mixtures mean nothing.
 """
 
 import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from scalemani.aliases import F64, I64
+from scalemani.errors import ScalemaniError
+from scalemani.words import printable, short
 
 MOST_CATEGORIES = 12  # so many colours can still be told apart
 LEAST_COVERED = 0.25  # of the rows by the commonest values; else they are names, and no colour says anything
@@ -142,11 +147,35 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
+# Kinds of files, with what is left out of them: version and date, so that the same figure gives the same bytes.
+PICTURES: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".svg": {"Creator": None, "Date": None},
+    ".pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+
+
+def kind_of_picture(path: Any) -> str:
+    """The end of a picture's name, which says its kind.
+
+    Raises ScalemaniError: A name with another end.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in PICTURES:
+        raise ScalemaniError(f"{path}: a picture is a .png, .svg or .pdf; end the name so")
+    return kind
+
+
 def png(figure: Figure) -> bytes:
     """The figure as a PNG file."""
+    return picture(figure, ".png")
+
+
+def picture(figure: Figure, kind: str) -> bytes:
+    """The figure as a file of one of the kinds of :data:`PICTURES`."""
     buffer = io.BytesIO()
-    # Without the version of matplotlib in it, the same figure gives the same bytes.
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    with rc_context({"svg.hashsalt": "scalemani"}):
+        figure.savefig(buffer, format=kind[1:], metadata=PICTURES[kind])
     return buffer.getvalue()
 
 
@@ -247,7 +276,31 @@ def pixels(index: I64, size: int, colouring: Colouring | None) -> F64:
     return rgba
 
 
-def colour_bar(figure: Figure, axes: Any, colouring: Colouring) -> None:
+def own_words(text: Any, said: str) -> None:
+    """Give a text of matplotlib's words of the user's: no formula is made of them, and no sign moves the line."""
+    text.set_text(printable(short(said)))
+    text.set_parse_math(False)
+
+
+def legend(
+    axes: Any, entries: Sequence[tuple[str, str]], title: str = "", crosses: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Colours of dots and of crosses, and what they stand for, to the right of a picture."""
+    signs = ["o"] * len(entries) + ["x"] * len(crosses)
+    entries = [*entries, *crosses]
+    dots = [
+        Line2D([], [], marker=sign, linestyle="", color=colour, markersize=5)
+        for sign, (colour, _) in zip(signs, entries, strict=True)
+    ]
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0, "frameon": False}
+    made = axes.legend(dots, ["-"] * len(dots), title=title and "-", fontsize=8, title_fontsize=8, **beside)
+    for text, (_, said) in zip(made.get_texts(), entries, strict=True):
+        own_words(text, said)
+    if title:
+        own_words(made.get_title(), title)
+
+
+def colour_bar(figure: Any, axes: Any, colouring: Colouring, label: str = "") -> None:
     """The scale of a colouring by numbers; arrows where values lie beyond its ends."""
     assert colouring.numbers is not None
     low, high = colouring.limits
@@ -256,6 +309,7 @@ def colour_bar(figure: Figure, axes: Any, colouring: Colouring) -> None:
     extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
     scale = ScalarMappable(Normalize(low, high), COLOURS)
     bar = figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02, aspect=28, extend=extend[below, above])
+    own_words(bar.ax.yaxis.label, label)
     powers_of_ten(bar.ax.yaxis)
 
 

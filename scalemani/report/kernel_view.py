@@ -23,10 +23,10 @@ from scalemani.errors import DoesNotFitError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph
 from scalemani.kernel import blas
 from scalemani.methods.words import Chart, Section
-from scalemani.model import Run
+from scalemani.model import Run, run_of
 from scalemani.parameters import Parameters
 from scalemani.report.charts import kernel_panels
-from scalemani.report.drawing import Figure, png
+from scalemani.report.drawing import Figure, kind_of_picture, picture
 from scalemani.steps.records import MethodRecord
 from scalemani.steps.weights import rows_in
 from scalemani.words import count, percent
@@ -93,10 +93,14 @@ class KernelView:
         return np.asarray(distances[i, j])
 
     def draw(self, path: Any = None) -> Figure:
-        """Eigenvalues, distances against one another, and contours of feature distance; as a PNG file at `path`."""
+        """Eigenvalues, distances against one another, and contours of feature distance.
+
+        path: Of a file to write; its end says the kind, .png, .svg or .pdf. Others are a ScalemaniError.
+        """
+        kind = None if path is None else kind_of_picture(path)
         figure = kernel_panels(self)
-        if path is not None:
-            Path(path).write_bytes(png(figure))
+        if kind is not None:
+            Path(path).write_bytes(picture(figure, kind))
         return figure
 
 
@@ -114,10 +118,7 @@ def kernel_view(model: Any, n_rows: int = 500, random_state: Any = 0) -> KernelV
     Raises ScalemaniError: The model is not fitted, or has no kernel between its rows. DoesNotFitError: Rows of the
         kernel don't fit in memory.
     """
-    run = model if isinstance(model, Run) else getattr(model, "_run", None)
-    if not isinstance(run, Run):
-        what = "not fitted" if hasattr(model, "fit") else "none"
-        raise ScalemaniError(f"kernel_view takes a fitted model of scalemani; {type(model).__name__} is {what}")
+    run = run_of(model, "kernel_view")
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 3:
         raise ScalemaniError(f"n_rows={n_rows!r}: a whole number of points to look at, 3 or more, is allowed")
     return _look(run, int(n_rows), Parameters(random_state=random_state).seeded(None).random_state)

@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from scalemani.aliases import F64, I64
 from scalemani.cluster.machine import parse_memory
+from scalemani.embedding.agreement import superposition
 from scalemani.embedding.by_point import correlations, neighbors_kept, spread_out, stress_by_point
 from scalemani.errors import DamagedStoreError, ScalemaniError
 from scalemani.geodesics.rows import shared_graph
@@ -21,7 +22,7 @@ from scalemani.progress import Progress
 from scalemani.report.live import Arrows, Column, Edges, Layer, LiveMap
 from scalemani.steps.records import GraphRecord
 from scalemani.steps.sources import first_rows
-from scalemani.steps.uncorrected import aligned, without_constant
+from scalemani.steps.uncorrected import without_constant
 from scalemani.words import count, percent
 
 NEAREST = 10  # neighbours that are compared where the fit has no number of them
@@ -208,10 +209,12 @@ class MapFacts:
         """Coordinates without the constant that was added; why there are none, if one was."""
         try:
             found = without_constant(self.run.store, self.report)
+            if found is None:
+                return None, []
+            return superposition(self.coordinates, found[self._vertex], scale=False).of(found[self._vertex]), []
         except (ScalemaniError, DamagedStoreError) as error:
             words = f"There is none: {error}. A fit with --correction none has that map."
             return None, [Notice("The map without the constant is not shown beside this one.", [words], warning=False)]
-        return (None if found is None else aligned(found[self._vertex], self.coordinates)), []
 
 
 def rows_of(values: Any, kept: I64) -> Any:

@@ -53,32 +53,59 @@ def embedding_map(
     (c, 2, p) a line; above `most_dots` points are counted in pixels.
     """
     points = np.asarray(coordinates, dtype=np.float64)
-    # No category is drawn over the others because it comes last; the order is the same each time.
-    order = np.random.default_rng(0).permutation(len(points))
-    points, colours = points[order], None if colouring is None else colouring.of(order)
-    if points.shape[1] == 1:
-        return _one_axis(points[:, 0], colours, marks, most_dots)
-    if points.shape[1] == 2:
-        figure = new_figure(*_fitting(*np.ptp(points, axis=0)))
+    if points.shape[1] <= 2:
+        components = tuple(range(points.shape[1]))
+        figure = figure_for(points)
         panels: list[Any] = [figure.add_subplot()]
-        pairs = [(0, 1)]
+        pairs: list[tuple[int, ...]] = [components]
     else:
         # The first panel has some half of the width; two others stand in its height.
         figure = new_figure(WIDTH, min(6.6, max(4.6, _fitting(*np.ptp(points[:, :2], axis=0))[1] * 0.55 + 1)))
         grid = figure.add_gridspec(2, 2, width_ratios=[1.6, 1])
         panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
         pairs = [(0, 1), (0, 2), (1, 2)]
-    for axes, (across, up) in zip(panels, pairs, strict=True):
-        _panel(axes, points[:, [across, up]], colours, most_dots)
-        if marks is not None:
-            axes.scatter(marks[:, across], marks[:, up], marker="x", s=_mark_size(len(marks)), c=MARK, linewidths=0.7)
-        for ends in () if leaps is None else leaps:
-            axes.plot(ends[:, across], ends[:, up], "o-", color=NEGATIVE, markersize=4, linewidth=1.4)
-        axes.set_xlabel(f"axis {across + 1}")
-        axes.set_ylabel(f"axis {up + 1}")
-    if colours is not None and colours.numbers is not None:
-        colour_bar(figure, panels, colours)
+    for axes, some in zip(panels, pairs, strict=True):
+        map_panel(axes, points, some, colouring, marks=marks, leaps=leaps, most_dots=most_dots)
+    if colouring is not None and colouring.numbers is not None and points.shape[1] > 1:
+        colour_bar(figure, panels, colouring)
     return figure
+
+
+def map_panel(
+    axes: Any,
+    points: Floats,
+    components: Sequence[int],
+    colouring: Colouring | None = None,
+    *,
+    marks: Floats | None = None,
+    leaps: Floats | None = None,
+    most_dots: int = MOST_DOTS,
+) -> None:
+    """One or two axes of a map, by their places from 0, on given axes; the rest is as in :func:`embedding_map`.
+
+    A scale of numbers is the caller's to draw.
+    """
+    # No category is drawn over the others because it comes last; the order is the same each time.
+    order = np.random.default_rng(0).permutation(len(points))
+    shown, colours = points[order][:, list(components)], None if colouring is None else colouring.of(order)
+    some = None if marks is None else marks[:, list(components)]
+    axes.set_xlabel(f"axis {components[0] + 1}")
+    if len(components) == 1:
+        _one_axis(axes, shown[:, 0], colours, some, most_dots)
+        return
+    _panel(axes, shown, colours, most_dots)
+    if some is not None and len(some) <= most_dots:
+        axes.scatter(*some.T, marker="x", s=_mark_size(len(some)), c=MARK, linewidths=0.7)
+    elif some is not None:
+        _count(axes, some, Colouring("", codes=np.zeros(len(some), np.int64), categories=("",)))
+    for ends in () if leaps is None else leaps:
+        axes.plot(*ends[:, list(components)].T, "o-", color=NEGATIVE, markersize=4, linewidth=1.4)
+    axes.set_ylabel(f"axis {components[1] + 1}")
+
+
+def figure_for(points: Floats) -> Figure:
+    """An empty figure for a map of one or two axes."""
+    return new_figure(WIDTH, 3.6) if points.shape[1] == 1 else new_figure(*_fitting(*np.ptp(points, axis=0)))
 
 
 def _fitting(width: float, height: float) -> tuple[float, float]:
@@ -97,6 +124,12 @@ def _panel(axes: Any, points: Floats, colours: Colouring | None, most_dots: int)
         dots = {"color": POSITIVE} if colours is None else {"c": dot_colours(colours)}
         axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
         return
+    _count(axes, points, colours)
+    axes.margins(0.03)
+
+
+def _count(axes: Any, points: Floats, colours: Colouring | None) -> None:
+    """Points counted in pixels."""
     low, high = points.min(axis=0), points.max(axis=0)
     side = max(float((high - low).max()) / ACROSS, np.finfo(float).tiny)
     cells = np.minimum(((points - low) / side).astype(np.int64), ACROSS - 1)
@@ -105,7 +138,6 @@ def _panel(axes: Any, points: Floats, colours: Colouring | None, most_dots: int)
     extent = (low[0], low[0] + columns * side, low[1], low[1] + rows * side)
     axes.imshow(image, origin="lower", extent=extent, interpolation="nearest", aspect="equal")
     axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.03)
 
 
 def _dot_size(n: int) -> float:
@@ -118,40 +150,36 @@ def _mark_size(m: int) -> float:
     return float(np.clip(6000 / m, 3, 30))
 
 
-def _one_axis(values: Floats, colours: Colouring | None, marks: Floats | None, most_dots: int) -> Figure:
+def _one_axis(axes: Any, values: Floats, colours: Colouring | None, marks: Floats | None, most_dots: int) -> None:
     """Against the numbers that colour it; else how many points lie where, a line a category."""
-    figure = new_figure(WIDTH, 3.6)
-    axes: Any = figure.add_subplot()
-    axes.set_xlabel("axis 1")
     powers_of_ten(axes.xaxis, axes.yaxis)
     if marks is not None:  # at the foot
         foot = np.zeros(len(marks))
         axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
     if colours is not None and colours.numbers is not None:
         known = ~colours.missing
-        _against(figure, axes, values[known], colours.numbers[known], most_dots)
+        _against(axes, values[known], colours.numbers[known], most_dots)
         axes.set_ylabel("value in the column")
-        return figure
+        return
     edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))
     axes.set_ylabel("points")
     if colours is None or colours.codes is None:
         axes.hist(values, bins=edges, color=POSITIVE)
-        return figure
+        return
     kinds = len(colours.categories)
     groups = [(values[colours.codes == kind], CATEGORIES[kind]) for kind in range(kinds)]
     rest = values[(colours.codes < 0) | (colours.codes == kinds)]
     for group, colour in [*groups, (rest, GREY)]:
         if group.size:
             axes.hist(group, bins=edges, color=colour, histtype="step", linewidth=1.6)
-    return figure
 
 
-def _against(figure: Figure, axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None:
+def _against(axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None:
     if len(values) <= most_dots:
         axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLOURS, linewidths=0)
         return
     counts, across, up = np.histogram2d(values, numbers, bins=(ACROSS, ACROSS // 3))
-    count_bar(figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")
+    count_bar(axes.figure, axes, paint_counts(axes, counts.T, (across[0], across[-1], up[0], up[-1])), "points")
 
 
 _COUNTED = (
@@ -200,7 +228,7 @@ def _all(n: int) -> str:
 
 def _picture(coordinates: F64, colours: Colouring | None, caption: str, marks: Any, leaps: Any, end: str) -> Picture:
     alt = "The embedding's first axes" + (f", coloured by {colours.name}." if colours else ".")
-    legend = _legend(colours) if colours is not None and colours.codes is not None else []
+    legend = legend_of(colours) if colours is not None and colours.codes is not None else []
     said = caption + _axes(coordinates.shape[1]) + end
     return Picture(png(embedding_map(coordinates, colours, marks=marks, leaps=leaps)), said, alt, legend)
 
@@ -238,7 +266,8 @@ def _have(n: int) -> str:
     return "has" if n == 1 else "have"
 
 
-def _legend(colours: Colouring) -> list[tuple[str, str]]:
+def legend_of(colours: Colouring) -> list[tuple[str, str]]:
+    """Colours of categories with what they stand for, and how many rows that are."""
     *shown, others, missing = colours.counts()
     others_are = f"{colours.n_categories - len(colours.categories):,} others"
     further = others_are if colours.categories else "all values"

@@ -2,7 +2,7 @@
 
 from scalemani import __version__
 from scalemani.planning.scan import SAMPLED, Scan
-from scalemani.report.charts import scan_panels
+from scalemani.report.charts import scan_figure
 from scalemani.report.drawing import png
 from scalemani.report.page import Notice, Picture, Section, Table, page
 from scalemani.words import count
@@ -29,7 +29,7 @@ def scan_page(scan: Scan, name: str) -> str:
     tables = [Table(*scan.table()), Table([], _MEANINGS, words=True)]
     sections = [
         Section("In short", notices=[found]),
-        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(scan_panels(scan)), caption, alt)]),
+        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(scan_figure(scan)), caption, alt)]),
     ]
     looked = count(len(scan.ks), "number")
     lead = f"A look at {looked} of neighbours for {scan.n_points:,} points, without a fit."

@@ -322,26 +322,22 @@ def run_page(
     """
     layers, said = placed(run, new, report)
     kept = np.flatnonzero(run.vertex >= 0)
-    wanted = sample_size(len(kept)) if rows is None else rows
-    recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    coordinates, sample, quality = measured(run, rows, seed, report)
     marks = run.method.words.marks(run.store)
-    known = run.store.has_distances or not run.data.given
-    quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
-    sample = None if quality is None else recorder.sample()
     histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
     marks = None if marks is None else (marks[0], np.searchsorted(kept, marks[1]))
     leaps, sampled = _leaping(run.spectrum, kept), None if sample is None else (sample.rows, sample.geodesic)
-    facts = MapFacts(run, kept, recorder.embedding_[kept], sampled, report)
+    facts = MapFacts(run, kept, coordinates, sampled, report)
     live, more, features = facts.live_map(
         [Column(column, rows_of(values, kept)) for column, values in columns], layers, marks, leaps
     )
-    measured = () if sample is None else run.method.measured(run, kept[sample.rows])
+    own = () if sample is None else run.method.measured(run, kept[sample.rows])
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
         parameters={name: value for name, value in run.parameters.items() if name in parameters},
         versions=run.store.document.versions,
-        coordinates=facts.coordinates,
+        coordinates=coordinates,
         n_dropped_rows=len(run.vertex) - len(kept),
         sample=sample,
         quality=quality,
@@ -350,7 +346,7 @@ def run_page(
         words=run.method.words,
         marks=marks,
         leaps=leaps,
-        measured=[*measured, *features, *kernel_sections(run)],
+        measured=[*own, *features, *kernel_sections(run)],
         said=[*said, *more],
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
@@ -361,7 +357,7 @@ def run_page(
             yield part
             report("pictures", next(done), total)
 
-    still = list(drawn(map_sections(facts.coordinates, findings.n_dropped_rows, colourings, marks, leaps)))
+    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colourings, marks, leaps)))
     what = f"{count(len(findings.coordinates), 'point')} on {count(findings.n_axes, 'axis', 'axes')}"
     return page(
         findings.words.title(findings.spectrum, what),
@@ -371,6 +367,21 @@ def run_page(
         live=live,
         still=still,
     )
+
+
+def measured(
+    run: Run, rows: int | None, seed: int, report: Progress = lambda stage, done, total: None
+) -> tuple[F64, Sample | None, Mapping[str, Any] | None]:
+    """Coordinates of the rows that have some, sampled ones with their distances, and the quality of the map by these.
+
+    rows: To be sampled; as many as :func:`sample_size` says unless given.
+    """
+    kept = np.flatnonzero(run.vertex >= 0)
+    wanted = sample_size(len(kept)) if rows is None else rows
+    recorder = _Recorder(run, kept, lambda done: report("distances", done, min(wanted, len(kept))))
+    known = run.store.has_distances or not run.data.given
+    quality = quality_account(recorder, n_rows=wanted, seed=seed) if known and len(kept) > 2 else None
+    return recorder.embedding_[kept], None if quality is None else recorder.sample(), quality
 
 
 def _leaping(s: Mapping[str, Any], kept: I64) -> tuple[str, I64] | None:

@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from scalemani.aliases import F64
 from scalemani.cluster.choice import open_cluster
 from scalemani.cluster.client import Cluster
 from scalemani.embedding.coordinates import make_embedding
 from scalemani.errors import ScalemaniError, keeping_warnings
-from scalemani.kernel import blas
 from scalemani.kernel.constant import Solution, solve
 from scalemani.kernel.far_rows import RANK_TOLERANCE
 from scalemani.kernel.operators import CentredKernels, DenseKernels, DistanceSums, FirstRead, Kernels, kernels_bytes
@@ -96,14 +93,3 @@ def _solved(kernels: Kernels, state: SolveRecord, most_columns: int | None = Non
         most_columns=most_columns,
         tolerance=lambda: state.tolerance,
     )
-
-
-def aligned(points: F64, onto: F64) -> F64:
-    """Points (n, p) turned, reflected and shifted, not stretched, to lie best on others (Gower 1975).
-
-    >>> aligned(np.array([[0.0, 1.0], [0.0, 3.0]]), np.array([[5.0, 0.0], [7.0, 0.0]])).round(12).tolist()
-    [[5.0, 0.0], [7.0, 0.0]]
-    """
-    centre, mean = points.mean(axis=0), onto.mean(axis=0)
-    u, _, v = np.linalg.svd(blas.product((points - centre).T, onto - mean))
-    return np.asarray(blas.product(points - centre, blas.product(u, v)) + mean)

@@ -26,6 +26,7 @@ from scalemani.terminal.options import (
     reading_again,
     scan_options,
 )
+from scalemani.terminal.pictures import compare, plot
 from scalemani.terminal.placing import kernel, new_rows, project, say_notes
 from scalemani.words import printable
 
@@ -429,7 +430,7 @@ def demo(out: str, quiet: bool) -> None:
         run_demo(out, say=(lambda line: None) if quiet else click.echo, progress=report)
 
 
-for command in (report, verify, project, kernel):
+for command in (report, verify, project, kernel, plot, compare):
     cli.add_command(command)
 
 

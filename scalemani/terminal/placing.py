@@ -24,6 +24,12 @@ from scalemani.words import printable
 @click.option("--allow-nan", is_flag=True, help="Points without a path to the training points are expected.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or 'synchronous'.")
+@click.option(
+    "--align-to",
+    metavar="OTHER",
+    help="Give coordinates on the map of the fit in OTHER, such as the last day's: this map is turned, mirrored and "
+    "moved so that rows that both fits have, by their ids or their numbers, lie nearest to their places there.",
+)
 @reading
 @manners
 def project(
@@ -34,6 +40,7 @@ def project(
     allow_nan: bool,
     overwrite: bool,
     scheduler: str | None,
+    align_to: str | None,
     quiet: bool,
 ) -> None:
     """Place POINTS in the fit of STORE.
@@ -55,14 +62,18 @@ def project(
     source = new_rows(model, store, points, how)
     check_output(out, ids=source.ids is not None, overwrite=overwrite, store=store)
     say_notes(source.notes, quiet)
+    laid = model._laid_upon(align_to)
     with naming_columns(source.names), kept_results(out) as kept, reporting(not quiet) as report:
-        coordinates = model._run.transform(source.values, scheduler, report, kept)
+        coordinates = model._run.transform(source.values, scheduler, report, kept, laid)
         kept.check()
         folder = Path(str(kept.folder))
         write_coordinates(out, coordinates, ids=source.ids, id_name=source.id_name, overwrite=overwrite, folder=folder)
     if not quiet:
         resumed = f"; {kept.found:,} blocks of {kept.found + kept.made:,} resumed" if kept.found else ""
         click.echo(f"{out}: {len(coordinates):,} rows, {coordinates.shape[1]} axes{resumed}")
+        if laid is not None:
+            apart = f"{laid.apart:.3g} of the map's spread apart (RMS; 0 is best)"
+            click.echo(f"aligned to {align_to}: {laid.n_points:,} rows in common, {apart}")
     if not allow_nan:
         refuse_nan(coordinates, source.ids, f"{out} is written")
 

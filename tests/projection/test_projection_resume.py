@@ -322,6 +322,29 @@ def test_another_model_is_never_mixed_in(model, watch, tmp_path, monkeypatch, ch
     same_and_clean(out, written, other.transform(T))
 
 
+def test_an_alignment_is_never_mixed_with_another_or_with_none(model, expected, watch, tmp_path, monkeypatch):
+    """In any order: groups that were finished so are made again otherwise."""
+    other, turned = KernelIsomap(n_neighbors=7, n_components=3).fit(X), KernelIsomap(n_neighbors=8, n_components=3)
+    aligned = model.transform(T, align_to=other)
+    assert np.abs(aligned - expected).max() > 1e-6 * np.abs(expected).max()
+    turned.fit(X * [1, 1.1, 1])
+    for before, now, wanted in ((None, other, aligned), (other, None, expected), (turned, other, aligned)):
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr"
+        with monkeypatch.context() as patched:
+            patched.setattr(user_arrays.NewOutput, "finish", lambda *_: (_ for _ in ()).throw(Stop))
+            with pytest.raises(Stop):
+                model.transform_to(T, out, align_to=before)
+        same_and_clean(out, model.transform_to(T, out, align_to=now), wanted)
+    watch.again()
+    with monkeypatch.context() as patched:
+        patched.setattr(user_arrays.NewOutput, "finish", lambda *_: (_ for _ in ()).throw(Stop))
+        with pytest.raises(Stop):
+            model.transform_to(T, tmp_path / "y", align_to=other)
+    watch.again()
+    same_and_clean(tmp_path / "y", model.transform_to(T, tmp_path / "y", align_to=other), aligned)
+    assert not watch.submitted  # the same alignment goes on from what was finished
+
+
 def test_a_result_that_was_made_from_something_else_is_not_found(tmp_path):
     with kept_results(tmp_path / "y") as results:
         numbers = [np.arange(6.0).reshape(3, 2), np.arange(3), np.empty((0, 2))]
