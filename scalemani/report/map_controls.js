@@ -417,6 +417,7 @@ function keys() {
 // ---- the start: the first picture, then the rest ----
 
 void (async () => {
+  if (!("DecompressionStream" in window)) return; // of 2023; the pictures stay
   map.hidden = false;
   for (const axis of facts.points.axes.slice(0, 2)) points.axes.push(await axisOf(axis, n));
   if (colour) await colour.load();
