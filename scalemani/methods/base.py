@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalemani.aliases import I64
+from scalemani.aliases import F64, I64
 from scalemani.errors import IN_A_SEARCH, StoreMismatchError
 from scalemani.methods import entry_of, named, word_of
 from scalemani.methods.words import Section, Words
@@ -49,6 +49,10 @@ class Method:
     def measured(self, run: Any, rows: I64) -> Sequence[Section]:
         """Sections of the page about the map of a fitted run, measured on some of the user's rows that are in it."""
         return ()
+
+    def loadings(self, store: RunStore) -> F64 | None:
+        """How far one standard deviation of each feature moves a row along each axis (p, q), of a linear map alone."""
+        return None
 
     def kernels(self, store: RunStore) -> Mapping[str, str]:
         """Names of the kernels between training rows, its own before others, and what makes them, as in `kernel`."""

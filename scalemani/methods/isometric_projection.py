@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from scalemani.aliases import F64
 from scalemani.errors import ScalemaniError
 from scalemani.methods.base import Method
 from scalemani.methods.isometric_arguments import IsometricParameters
@@ -19,7 +20,7 @@ from scalemani.steps.features import MEAN, REFERENCES, Features, kernel_of
 from scalemani.steps.graph import GraphStep, NeighborsStep
 from scalemani.steps.inputs import Input, KernelInput
 from scalemani.steps.landmark_distances import LandmarkDistances
-from scalemani.steps.least_strain import WEIGHTS, ManyAxes, ManyCoordinates, Map, Targets
+from scalemani.steps.least_strain import WEIGHTS, ManyAxes, ManyCoordinates, Map, Targets, moves
 from scalemani.steps.map_records import FeaturesRecord
 from scalemani.steps.passing_distances import PassingDistances
 from scalemani.steps.records import DataRecord, NeighborsRecord
@@ -52,6 +53,10 @@ class IsometricMethod(Method):
             return KernelInput(X)
         found: Input = super().read(X, y, parameters, memory, folder)
         return found
+
+    def loadings(self, store: RunStore) -> F64 | None:
+        """Those of the map, if it is linear in the features."""
+        return moves(store)
 
     def steps(self, parameters: Parameters) -> Sequence[Step]:
         """The graph, the features, one pass over D, and the map."""

@@ -2,10 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from scalemani.methods.words import Account, Chart, Row, Section, Table, Words, by_landmarks
+from scalemani.methods.words import (
+    Account,
+    Chart,
+    Row,
+    Section,
+    Table,
+    Words,
+    by_landmarks,
+    feature_name,
+    feature_tables,
+)
 from scalemani.words import count, number, plain_number
-
-MOST_TABLES = 5  # axes with a table of features
 
 
 class IsometricWords(Words):
@@ -73,27 +81,19 @@ class IsometricWords(Words):
 
 def _features_section(s: Account) -> Section:
     """Which features make the axes, with their arrows on the first two."""
-    tables = []
-    for a, features in enumerate(s["features"][:MOST_TABLES], 1):
-        rows = [[_name_of(one), number(one["moves"]), number(one["weight"])] for one in features]
-        tables.append(Table([f"axis {a}", "moves it by", "weight"], rows))
+    tables = feature_tables(s["features"], {"moves it by": "moves", "weight": "weight"})
     words = [
         "The ten features that make most of each axis. The second column is how far a row moves along the axis if the "
         "feature grows by one standard deviation, the third if it grows by one unit."
     ]
     pictures = []
     if len(s["features"]) > 1:
-        moved = {_name_of(one): one["on_first_two"] for axis in s["features"][:2] for one in axis}
-        both = [[name.removeprefix("column "), *ends] for name, ends in moved.items()]
+        moved = {feature_name(one): one["on_first_two"] for axis in s["features"][:2] for one in axis}
+        both = [[name.removeprefix("feature "), *ends] for name, ends in moved.items()]
         caption = (
             "Features on the first two axes. An arrow is how far a row moves if that feature grows by one standard "
-            "deviation; columns without a name have their number, from 1 on."
+            "deviation; features without a name have their number, from 0 on."
         )
         alt = "Arrows for the features that make most of axes 1 and 2."
         pictures.append(Chart("arrows", [both], caption, alt))
     return Section("Which features make the axes", words, tables, pictures)
-
-
-def _name_of(one: Account) -> str:
-    """The feature's name, or its column, from 1 on."""
-    return str(one["name"]) if one["name"] is not None else f"column {one['feature'] + 1}"

@@ -11,7 +11,7 @@ from typing import Any
 from scalemani.aliases import F64, I64
 from scalemani.steps.sources import landmark_rows
 from scalemani.storage.run import RunStore
-from scalemani.words import count, percent, plain_number, two_digits
+from scalemani.words import count, number, percent, plain_number, two_digits
 
 Account = Mapping[str, Any]
 Row = tuple[str, str]  # a name and what is said
@@ -146,6 +146,29 @@ class Section:
         """The same with a picture for each chart."""
         pictures = [draw(one) if isinstance(one, Chart) else one for one in self.pictures]
         return replace(self, pictures=pictures)
+
+
+MOST_TABLES = 5  # axes with a table of features
+
+
+def feature_tables(axes: Sequence[Sequence[Account]], columns: Mapping[str, str]) -> list[Table]:
+    """A table an axis of the features that go with it, the strongest first.
+
+    axes: Each feature's number, its name or None, and its numbers by their keys.
+    columns: Heading -> key.
+    """
+    return [
+        Table(
+            [f"axis {a}", *columns],
+            [[feature_name(one), *(number(one[key]) for key in columns.values())] for one in of],
+        )
+        for a, of in enumerate(axes[:MOST_TABLES], 1)
+    ]
+
+
+def feature_name(one: Account) -> str:
+    """The feature's name, or its number, from 0 on."""
+    return str(one["name"]) if one["name"] is not None else f"feature {one['feature']}"
 
 
 @dataclass(frozen=True, kw_only=True)

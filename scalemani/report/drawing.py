@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_rgb
+from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex, to_rgb
 from matplotlib.figure import Figure as Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
@@ -135,6 +135,11 @@ DPI = 110
 MOST_DOTS = 20_000  # above it points are counted in pixels: the page stays small, and no dot hides others
 LIGHTEST = 0.92  # of the scale of colours, where it is light on white paper
 FAINTEST = 0.45  # opacity of a pixel with one point beside those with many
+
+
+def scale_colours(n: int) -> list[str]:
+    """The scale of numbers as n colours, "#rrggbb", from its low end."""
+    return [to_hex(colour) for colour in colormaps[COLOURS](np.linspace(0, 1, n))]
 
 
 def new_figure(width: float, height: float) -> Figure:

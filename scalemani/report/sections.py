@@ -6,6 +6,7 @@ D. Where D itself was given there is no graph, and they come from the store, if 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count as count_from
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, W
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
-from scalemani.report.drawing import Colouring, colouring, png
+from scalemani.report.drawing import colouring, png
 from scalemani.report.kernel_view import kernel_sections
+from scalemani.report.live import Column
+from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed, rows_of
 from scalemani.report.maps import map_sections
 from scalemani.report.page import Picture, page
 from scalemani.report.words import dimension_in_words, notices, setting, which_to_follow
@@ -87,7 +90,6 @@ class Sample:
 
 
 FEWEST_PAIRS = 200  # that say anything of a dimension
-NEAREST = 10  # neighbours that are compared where the fit has no number of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,7 @@ class Findings:
     marks: What some rows of `coordinates` are, and these; None of a method that marks none.
     leaps: What some pairs of them (c, 2) are, and these; None of a graph in which no edge leaps.
     measured: Of the sample, by the method.
+    said: What else there is to know of the map.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Findings:
     marks: tuple[str, I64] | None = None
     leaps: tuple[str, I64] | None = None
     measured: Sequence[Section] = ()
+    said: Sequence[Notice] = ()
 
     @property
     def n_axes(self) -> int:
@@ -147,10 +151,9 @@ def lead(findings: Findings) -> str:
     return f"{begun} Geodesic distances are {which}." if kept else begun
 
 
-def sections(findings: Findings, colourings: Sequence[Colouring]) -> Iterator[Section]:
-    """The report from top to bottom, each section drawn when it is asked for."""
+def sections(findings: Findings) -> Iterator[Section]:
+    """The report below the map from top to bottom, each section drawn when it is asked for."""
     yield _in_short(findings)
-    yield from map_sections(findings.coordinates, findings.n_dropped_rows, colourings, findings.marks, findings.leaps)
     yield from _leaps(findings)
     yield _distances(findings)
     yield from _axes(findings)
@@ -176,7 +179,7 @@ def _in_short(f: Findings) -> Section:
     rows += [[heading, f"{value} ({best})"] for heading, value, _, best in _measures(f)]
     idle = int((np.abs(f.coordinates).max(axis=0, initial=0.0) == 0).sum())
     found = notices(f.words, s, float(f.parameters["tol"]), f.residual_variances[-1], idle, f.n_axes)
-    found += f.words.of_map(f.coordinates)
+    found += [*f.words.of_map(f.coordinates), *f.said]
     return Section("In short", tables=[Table([], rows, words=True)], notices=found)
 
 
@@ -305,6 +308,7 @@ def run_page(
     run: Run,
     columns: Sequence[tuple[str, Any]] = (),
     *,
+    new: Sequence[NewPoints] = (),
     rows: int | None = None,
     seed: int = 0,
     name: str | None = None,
@@ -313,12 +317,21 @@ def run_page(
     """The page of a run; the same run gives the same page.
 
     `columns`, of a name and a value for each row of the fit, colour a map each: numbers, or text for categories. `rows`
-    points (by their number at most 512) are sampled to compare distances.
+    points (by their number at most 512) are sampled to compare distances. `new` points are placed by the model, as
+    :meth:`scalemani.model.Run.transform` does, and drawn on the live map.
     """
+    layers, said = placed(run, new, report)
     kept = np.flatnonzero(run.vertex >= 0)
     coordinates, sample, quality = measured(run, rows, seed, report)
     marks = run.method.words.marks(run.store)
     histogram, parameters = run.distance_histogram, estimator_of(run.store)().get_params(deep=False)
+    marks = None if marks is None else (marks[0], np.searchsorted(kept, marks[1]))
+    leaps, sampled = _leaping(run.spectrum, kept), None if sample is None else (sample.rows, sample.geodesic)
+    facts = MapFacts(run, kept, coordinates, sampled, report)
+    live, more, features = facts.live_map(
+        [Column(column, rows_of(values, kept)) for column, values in columns], layers, marks, leaps
+    )
+    own = () if sample is None else run.method.measured(run, kept[sample.rows])
     findings = Findings(
         name=run.store.path if name is None else name,
         spectrum=run.spectrum,
@@ -331,22 +344,28 @@ def run_page(
         histogram=histogram,
         dimension={} if histogram is None else suggested_dimension(histogram),
         words=run.method.words,
-        marks=None if marks is None else (marks[0], np.searchsorted(kept, marks[1])),
-        leaps=_leaping(run.spectrum, kept),
-        measured=[*(() if sample is None else run.method.measured(run, kept[sample.rows])), *kernel_sections(run)],
+        marks=marks,
+        leaps=leaps,
+        measured=[*own, *features, *kernel_sections(run)],
+        said=[*said, *more],
     )
     colourings = [colouring(column, values).of(kept) for column, values in columns]
-    parts: list[Section] = []
-    total = 5 + max(1, len(colourings))  # of a method with one section of its own
-    for part in sections(findings, colourings):
-        parts.append(part)
-        report("pictures", len(parts), total)
+    total, done = 5 + max(1, len(colourings)), count_from(1)  # of a method with one section of its own
+
+    def drawn(parts: Iterator[Section]) -> Iterator[Section]:
+        for part in parts:
+            yield part
+            report("pictures", next(done), total)
+
+    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colourings, marks, leaps)))
     what = f"{count(len(findings.coordinates), 'point')} on {count(findings.n_axes, 'axis', 'axes')}"
     return page(
         findings.words.title(findings.spectrum, what),
         lead(findings),
-        parts,
+        list(drawn(sections(findings))),
         f"Made by scalemani {__version__} from {findings.name}",
+        live=live,
+        still=still,
     )
 
 

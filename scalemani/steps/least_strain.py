@@ -234,33 +234,38 @@ class Map(Step):
         return Needs(client={"outputs": 4 * 8 * size.n * p}, disk=disk)
 
 
+def moves(store: RunStore) -> F64 | None:
+    """How far one standard deviation of each feature moves a row along each axis, (p, q); None of a kernel's map."""
+    if store.needed(FeaturesRecord).fields.kernel != "linear":
+        return None
+    basis, n = basis_in(store), store.needed(GraphRecord).n_vertices
+    spread = np.sqrt(blas.product(basis.loadings**2, basis.spread**2) / n)
+    return np.asarray(store.read_array(WEIGHTS).T * spread)
+
+
 def _largest(store: RunStore) -> list[list[dict[str, Any]]]:
     """Of each of the first ten axes the ten features that move rows most along it.
 
     weight: Of one unit of the feature. moves: Of one standard deviation. on_first_two: `moves` on axes 1 and 2.
     """
-    if store.needed(FeaturesRecord).fields.kernel != "linear":
+    moved = moves(store)
+    if moved is None:
         return []
-    weights, basis, n = store.read_array(WEIGHTS), basis_in(store), store.needed(GraphRecord).n_vertices
-    named = store.record(NamesRecord)
+    weights, named = store.read_array(WEIGHTS), store.record(NamesRecord)
     names = None if named is None else named.features
-    spread = np.sqrt(blas.product(basis.loadings**2, basis.spread**2) / n)
-    found = []
-    for axis in weights.T[:MOST_SHOWN]:
-        first = np.argsort(-np.abs(axis * spread), kind="stable")[:MOST_SHOWN]
-        found.append(
-            [
-                {
-                    "feature": int(j),
-                    "name": None if names is None else names[j],
-                    "weight": float(axis[j]),
-                    "moves": float(axis[j] * spread[j]),
-                    "on_first_two": (weights[j, :2] * spread[j]).tolist(),
-                }
-                for j in first
-            ]
-        )
-    return found
+    return [
+        [
+            {
+                "feature": int(j),
+                "name": None if names is None else names[j],
+                "weight": float(weights[j, a]),
+                "moves": float(axis[j]),
+                "on_first_two": moved[:2, j].tolist(),
+            }
+            for j in np.argsort(-np.abs(axis), kind="stable")[:MOST_SHOWN]
+        ]
+        for a, axis in enumerate(moved[:MOST_SHOWN])
+    ]
 
 
 def _coordinates(left: F64, turn: F64) -> tuple[F64, F64]:

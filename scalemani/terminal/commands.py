@@ -28,7 +28,7 @@ from scalemani.terminal.options import (
     scan_options,
 )
 from scalemani.terminal.pictures import compare, plot
-from scalemani.terminal.placing import kernel, project, say_notes
+from scalemani.terminal.placing import kernel, new_rows, project, say_notes
 from scalemani.words import printable
 
 
@@ -44,8 +44,14 @@ from scalemani.words import printable
     help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
     "or by .parquet::column: a value for each row of the fit, numbers, text or categories. May be repeated.",
 )
-@click.option("--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv; a comma unless given.")
-@click.option("--decimal", metavar="SIGN", help="Decimal sign of a .csv, '.' or ','.")
+@click.option(
+    "--project",
+    "new",
+    multiple=True,
+    metavar="FILE",
+    help="Also place new points on the map, a file as project takes it. May be repeated; --heading to --ignore are of "
+    "these files, --delimiter and --decimal of all.",
+)
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
@@ -54,13 +60,14 @@ from scalemani.words import printable
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@reading
 @manners
 def report(
     store: str,
     out: str,
     colours: tuple[str, ...],
-    delimiter: str | None,
-    decimal: str | None,
+    new: tuple[str, ...],
+    how: dict[str, Any],
     rows: int | None,
     seed: int,
     overwrite: bool,
@@ -68,25 +75,35 @@ def report(
 ) -> None:
     """Draw the map as a web page that says how far to trust it.
 
-    OUT is one .html page that needs no other file: the map, how well it keeps distances, how many axes
-    are worth having, the spectrum, the constant, and what to heed. The distances in STORE are not read.
+    OUT is one .html page that needs no other file: a map to explore, how well it keeps distances, how many axes
+    are worth having, the spectrum, the constant, and what to heed. Where a constant was added, the map without it is
+    shown beside, from the distances in STORE if they are few enough; else these are not read.
 
     \b
-    scalemani report run.zarr report.html --colour labels.csv:kind
+    scalemani report run.zarr report.html --color labels.csv:kind
+    scalemani report run.zarr report.html --project new.csv --id-column name
     """
     from scalemani.formats.outputs import check_page, write_page
 
     path = check_page(out, overwrite=overwrite)
+    from scalemani import load
     from scalemani.formats.columns import read_column
-    from scalemani.model import Run
-    from scalemani.storage.run import RunStore
 
-    run = Run(RunStore(store))
-    columns = [read_column(colour, len(run.vertex), delimiter, decimal) for colour in colours]
+    unused = [name for name in ("heading", "id_column", "columns", "ignore") if how[name] is not None and not new]
+    if unused:
+        option = "--" + unused[0].replace("_", "-")
+        raise ScalemaniError(f"{option} says how a file of --project is read: give one, or leave {option} out")
+    model = load(store)
+    run = model._run
+    columns = [read_column(colour, len(run.vertex), how["delimiter"], how["decimal"]) for colour in colours]
+    sources = [new_rows(model, store, points, how) for points in new]
+    from scalemani.report.map_facts import NewPoints
     from scalemani.report.sections import run_page
 
-    with reporting(not quiet) as progress:
-        page = run_page(run, columns, rows=rows, seed=seed, name=store, report=progress)
+    say_notes([note for source in sources for note in source.notes], quiet)
+    places = [NewPoints(file, of.values, of.ids) for file, of in zip(new, sources, strict=True)]
+    with naming_columns(sources[0].names if sources else None), reporting(not quiet) as progress:
+        page = run_page(run, columns, new=places, rows=rows, seed=seed, name=store, report=progress)
     write_page(path, page)
     if not quiet:
         click.echo(f"{out}: one page of {len(page) / 1e6:.1f} MB")

@@ -17,9 +17,9 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Reader(HTMLParser):
-    """Collects text and references; checks that tags close in order."""
+    """Collects references, and text but that of programs and styles; checks that tags close in order."""
 
-    VOID = ("meta", "img", "br", "link")
+    VOID = ("meta", "img", "br", "link", "input")
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,8 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text.append(data)
+        if not {"script", "style"} & set(self.open):
+            self.text.append(data)
 
 
 def read(document):

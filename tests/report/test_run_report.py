@@ -13,9 +13,9 @@ from test_report import read
 from scalemani import Isomap, KernelIsomap, load
 from scalemani.demo import swiss_roll
 from scalemani.embedding.quality import quality_account
-from scalemani.errors import AdditiveConstantWarning
+from scalemani.errors import AdditiveConstantWarning, DamagedStoreError
 from scalemani.model import Run
-from scalemani.report import maps, sections
+from scalemani.report import map_facts, maps, sections
 from scalemani.report import sections as run_report
 from scalemani.report.sections import run_page
 from scalemani.storage.run import RunStore
@@ -69,22 +69,25 @@ def text_of(page):
 
 
 def test_the_page_is_whole_and_nothing_from_a_file_is_markup(place, program):
-    command = "report run.zarr page.html --colour kinds.csv:1 --colour x.npy"
+    command = "report run.zarr page.html --color kinds.csv:1 --colour x.npy"
     code, out, _ = program(command)
     assert code == 0
     assert re.fullmatch(r"page.html: one page of 0\.\d MB\n", out)
     page = (place / "page.html").read_text(encoding="utf-8")
     reader = read(page)
-    assert "<script" not in page
+    scripts = re.findall(r"<script\b.*?</script>", page, re.DOTALL)
+    assert len(scripts) == page.count("<script") and not any("alert" in one for one in scripts if "<script>" in one)
     assert NASTY in "".join(reader.text)
     assert f"{NASTY} (40)" in "".join(reader.text)  # a category of the legend, with its rows
-    assert not re.search(r"https?:|//|@import|url\(", re.sub(r"base64,[^\"]*", "", page))
+    assert not re.search(
+        r"https?:|//|@import|url\(", re.sub(r"base64,[^\"]*|<script\b.*?</script>", "", page, flags=re.S)
+    )
     pictures = [base64.b64decode(source.removeprefix("data:image/png;base64,")) for source in reader.references]
     assert len(pictures) == page.count("<img") == 8
     assert all(picture.startswith(b"\x89PNG") and len(picture) > 5000 for picture in pictures)
     for heading in (
-        "In short",
         "The map",
+        "In short",
         "How well distances are kept",
         "How many axes",
         "Spectrum and constant",
@@ -140,13 +143,25 @@ def test_rows_without_coordinates_and_values_are_counted(place, undrawn):
     assert "87, of which 1 are equal to others and merged" in said
 
 
-def test_d_is_not_read_and_a_model_without_it_gives_the_same_page(place, undrawn, monkeypatch):
+def test_d_is_read_for_the_map_without_the_constant_alone(place, undrawn, monkeypatch):
+    model = Run(RunStore(place / "run.zarr"))
     with monkeypatch.context() as patched:
+        patched.setattr(map_facts, "without_constant", lambda *_: None)
         for name in ("read", "read_rows"):
             patched.setattr(Tiles, name, lambda *_, **__: pytest.fail("D was read"))
-        page = run_page(Run(RunStore(place / "run.zarr")), name="it", seed=1)
-    load(place / "run.zarr").export(place / "model.zarr")
-    assert run_page(Run(RunStore(place / "model.zarr")), name="it", seed=1) == page
+        page = run_page(model, name="it", seed=1)
+        load(place / "run.zarr").export(place / "model.zarr")
+        assert run_page(Run(RunStore(place / "model.zarr")), name="it", seed=1) == page
+    assert "map without the constant" in run_page(Run(RunStore(place / "model.zarr")), rows=5)
+
+
+def test_a_damaged_d_leaves_that_map_out(place, undrawn, monkeypatch):
+    def damaged(*_):
+        raise DamagedStoreError("tile (0, 0) is damaged")
+
+    monkeypatch.setattr(map_facts, "without_constant", damaged)
+    said = text_of(run_page(Run(RunStore(place / "run.zarr")), rows=5))
+    assert "The map without the constant is not shown beside this one. There is none: tile (0, 0) is damaged." in said
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -191,6 +206,9 @@ def test_few_points_have_a_page(tmp_path, n):
         ("report run.zarr new.html --colour short.npy", r"shape (3,) and the fit 87 rows"),
         ("report run.zarr new.html --colour x.npy --colour none.csv:a", "none.csv does not exist"),
         ("report run.zarr new.html --colour kinds.csv:other", "no column 'other'"),
+        ("report run.zarr new.html --project x.npy", "x.npy has 0 columns; run.zarr was fitted on 3"),
+        ("report run.zarr new.html --project none.csv", "none.csv does not exist"),
+        ("report run.zarr new.html --id-column name", "--id-column says how a file of --project is read"),
         ("report run.zarr new.html --rows 0", "--rows"),
         ("report run.zarr new.html --seed -1", "--seed"),
     ],
