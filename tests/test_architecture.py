@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 40_028  # raised by ids of rows, plots in Python and the shell, comparisons of maps, align_to
+MOST_LINES_IN_ALL = 40_035  # raised by ids of rows, plots in Python and the shell, comparisons of maps, align_to
 
 
 def test_the_package_does_not_grow():

@@ -118,8 +118,10 @@ def test_projected_points_are_crosses_and_rows_without_coordinates_are_left_out(
 
 def test_many_points_are_counted(model, ax, monkeypatch):
     monkeypatch.setattr(model._run, "embedding", lambda: np.random.default_rng(0).normal(size=(20_001, 3)))
-    model.plot(points=np.random.default_rng(1).normal(size=(20_001, 3)), ax=ax)
+    model.plot(points=0.1 * np.random.default_rng(1).normal(size=(20_001, 3)), ax=ax)
     assert not ax.collections and len(ax.images) == 2
+    (low, high), extents = ax.get_xlim(), [image.get_extent() for image in ax.images]
+    assert low <= min(one[0] for one in extents) and max(one[1] for one in extents) <= high  # both are in view
     assert maps.MOST_DOTS == 20_000
 
 
@@ -229,6 +231,7 @@ def test_stores_arrays_and_given_rows_are_compared(model, tmp_path):
     holed = turned.copy()
     holed[4] = np.nan
     assert compare(model, holed).rows[0].tolist() == [*range(4), *range(5, 120)]
+    assert [panel.get_ylabel() for panel in some.plot(components=2)] == ["shared of the 10 nearest"] * 2
     apart = compare(np.random.default_rng(0).normal(size=(120, 3)), turned)
     assert apart.procrustes > 0.9 and "places           different: " in str(apart)
 
