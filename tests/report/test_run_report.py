@@ -111,7 +111,8 @@ def test_new_points_are_read_as_project_reads_them(place, program, undrawn):
     text = "".join(f"n{i},{','.join(map(str, row))}\n" for i, row in enumerate(new[:4]))
     (place / "named.csv").write_text("name,a,b,c\n" + text)
     options = "--rows 5 --quiet --id-column name --project"
-    assert program(f"report run.zarr one.html {options} named.csv") == (0, "", "")
+    code, out, err = program(f"report run.zarr one.html {options} named.csv")
+    assert (code, out) == (0, "") and "named.csv has feature names and run.zarr has none" in err
     page = (place / "one.html").read_text(encoding="utf-8")
     assert '{"name": "new points", "n": 4, "total": 4' in page
     assert program("report run.zarr two.html --rows 5 -q --project new.npy --project new.npy")[0] == 0
