@@ -18,7 +18,7 @@ from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import Colouring, colour_bar, colouring, legend, new_figure
+from scalemani.report.drawing import MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -43,7 +43,7 @@ def embedding(
         and up to twelve different whole numbers get a colour each and a legend; other numbers a scale with a colour
         bar. Rows without a value are grey.
     points : array-like, shape (m, n_components), optional
-        Coordinates of other points, as `transform` gives them: crosses on the map.
+        Coordinates of other points, as `transform` gives them: crosses on the map; more than 20,000 are counted too.
     components : (int, int) or int, default (0, 1)
         The axes to draw, counted from 0. One alone is drawn against the numbers of `color`, or as a histogram; it is
         what (0, 1) means for a map of one axis.
@@ -70,7 +70,8 @@ def embedding(
     map_panel(axes, whole[kept], shown, colours, marks=new)
     if colours is not None and colours.codes is not None:
         crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
-        legend(axes, legend_of(colours), colours.name, crosses)
+        counted = crosses if new is not None and len(new) > MOST_DOTS else []
+        legend(axes, [*legend_of(colours), *counted], colours.name, [] if counted else crosses)
     elif colours is not None and len(shown) > 1:
         colour_bar(axes.figure, axes, colours, colours.name)
     elif colours is not None and colours.name:

@@ -214,7 +214,7 @@ def test_a_file_has_a_docstring_and_at_most_five_hundred_lines(name):
     assert lines <= MOST_LINES
 
 
-MOST_LINES_IN_ALL = 41_011  # raised by ids, plots, comparisons of maps, and the report's map to explore with its facts
+MOST_LINES_IN_ALL = 41_021  # raised by ids, plots, comparisons of maps, and the report's map to explore with its facts
 
 
 def test_the_package_does_not_grow():

@@ -135,6 +135,8 @@ class Comparison:
         for axes, points, title in zip(panels, (self.a, self.aligned), self._titles(), strict=True):
             map_panel(axes, points, shown, colours)
             own_words(axes.title, title)
+            if len(shown) == 1:
+                axes.set_ylabel(label)
         if len(shown) > 1:
             colour_bar(panels[0].figure, list(panels), colours, label)
         return panels

@@ -29,6 +29,7 @@ from scalemani.report.drawing import (
     pixels,
     png,
     powers_of_ten,
+    to_rgb,
 )
 from scalemani.report.page import Picture
 from scalemani.words import count, number
@@ -97,7 +98,7 @@ def map_panel(
     if some is not None and len(some) <= most_dots:
         axes.scatter(*some.T, marker="x", s=_mark_size(len(some)), c=MARK, linewidths=0.7)
     elif some is not None:
-        _count(axes, some, Colouring("", codes=np.zeros(len(some), np.int64), categories=("",)))
+        _count(axes, some, Colouring("", codes=np.zeros(len(some), np.int64), categories=("",)), MARK)
     for ends in () if leaps is None else leaps:
         axes.plot(*ends[:, list(components)].T, "o-", color=NEGATIVE, markersize=4, linewidth=1.4)
     axes.set_ylabel(f"axis {components[1] + 1}")
@@ -125,19 +126,21 @@ def _panel(axes: Any, points: Floats, colours: Colouring | None, most_dots: int)
         axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
         return
     _count(axes, points, colours)
-    axes.margins(0.03)
 
 
-def _count(axes: Any, points: Floats, colours: Colouring | None) -> None:
-    """Points counted in pixels."""
+def _count(axes: Any, points: Floats, colours: Colouring | None, only: str | None = None) -> None:
+    """Points counted in pixels, in their colours or in one alone; what is drawn already stays in view."""
     low, high = points.min(axis=0), points.max(axis=0)
     side = max(float((high - low).max()) / ACROSS, np.finfo(float).tiny)
     cells = np.minimum(((points - low) / side).astype(np.int64), ACROSS - 1)
     columns, rows = (int(cells[:, axis].max()) + 1 for axis in (0, 1))
     image = pixels(cells[:, 1] * columns + cells[:, 0], rows * columns, colours).reshape(rows, columns, 4)
+    if only is not None:
+        image[..., :3] = to_rgb(only)
     extent = (low[0], low[0] + columns * side, low[1], low[1] + rows * side)
     axes.imshow(image, origin="lower", extent=extent, interpolation="nearest", aspect="equal")
     axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.03)
 
 
 def _dot_size(n: int) -> float:

@@ -48,6 +48,9 @@ class RowIds(Step):
     arrays = {ROW_IDS: "ids"}
     mends = {"ids": "removes the ids of rows; the same fit gives them again"}
 
+    def run(self, work: Work) -> None:
+        """Nothing: they are given, and follow from no other step."""
+
     def check(self, work: Work, broken: set[str]) -> Iterator[Fault]:
         """Whether the text is as long as the ids together, and is text."""
         if not broken & {STARTS, TEXT}:

@@ -40,7 +40,7 @@ WHAT = "embedding", "spectrum", "residual-variance", "shepard"
     multiple=True,
     metavar="A,B",
     default=["1,2"],
-    show_default="1,2",
+    show_default=True,
     callback=numbers,
     help="The two axes of the map to draw, counted from 1 as the report names them; or one alone.",
 )

@@ -185,7 +185,7 @@ def test_what_can_not_be_looked_at_is_refused_in_a_line(monkeypatch, tmp_path):
     for call, cause in (
         (
             lambda: kernel_view(Isomap()),
-            "takes a fitted model of scalemani, or the path of a store; Isomap is not fitted",
+            "a fitted model of scalemani, or the path of a store; Isomap is not fitted",
         ),
         (lambda: kernel_view(3), "or the path of a store; int is none"),
         (lambda: kernel_view(IsometricProjection(8, 2).fit(rows)), "isometric-projection has no kernel between rows"),

@@ -15,7 +15,7 @@ import scalemani
 from scalemani import LLE, Isomap, KernelIsomap, StressIsomap, compare, kernel_view, plot, scan
 from scalemani.errors import MapsDifferWarning, ScalemaniError
 from scalemani.report import maps
-from scalemani.report.drawing import CATEGORIES, GREY, to_rgb
+from scalemani.report.drawing import CATEGORIES, GREY, picture, to_rgb
 
 X = roll(120)
 KINDS = pd.Series(np.where(X[:, 1] > 10, "_up $x$", "down"), name="kind $\x1b$").astype("category")
@@ -118,8 +118,10 @@ def test_projected_points_are_crosses_and_rows_without_coordinates_are_left_out(
 
 def test_many_points_are_counted(model, ax, monkeypatch):
     monkeypatch.setattr(model._run, "embedding", lambda: np.random.default_rng(0).normal(size=(20_001, 3)))
-    model.plot(points=np.random.default_rng(1).normal(size=(20_001, 3)), ax=ax)
+    model.plot(points=0.1 * np.random.default_rng(1).normal(size=(20_001, 3)), ax=ax)
     assert not ax.collections and len(ax.images) == 2
+    (low, high), extents = ax.get_xlim(), [image.get_extent() for image in ax.images]
+    assert low <= min(one[0] for one in extents) and max(one[1] for one in extents) <= high  # both are in view
     assert maps.MOST_DOTS == 20_000
 
 
@@ -172,13 +174,13 @@ def test_a_scan_is_drawn_on_two_axes():
         plot.scan(X)
 
 
-@pytest.mark.parametrize(("name", "begin"), [("v.png", b"\x89PNG"), ("v.svg", b"<?xml"), ("v.PDF", b"%PDF")])
-def test_the_end_of_a_name_says_what_is_written(model, tmp_path, name, begin):
-    view = kernel_view(model, 40)
-    for path in (tmp_path / name, tmp_path / f"again {name}"):
-        view.draw(path)
-    content = (tmp_path / name).read_bytes()
-    assert content.startswith(begin) and content == (tmp_path / f"again {name}").read_bytes()
+def test_the_end_of_a_name_says_what_is_written(model, tmp_path):
+    for kind, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
+        content = [picture(plot.spectrum(model).figure, kind) for _ in range(2)]
+        assert content[0].startswith(begin) and content[0] == content[1]
+    view = kernel_view(model, 20)
+    view.draw(tmp_path / "v.PDF")
+    assert (tmp_path / "v.PDF").read_bytes().startswith(b"%PDF")
     with pytest.raises(ScalemaniError, match=r"a picture is a \.png, \.svg or \.pdf"):
         view.draw(tmp_path / "v.jpg")
     assert not (tmp_path / "v.jpg").exists()
@@ -229,6 +231,7 @@ def test_stores_arrays_and_given_rows_are_compared(model, tmp_path):
     holed = turned.copy()
     holed[4] = np.nan
     assert compare(model, holed).rows[0].tolist() == [*range(4), *range(5, 120)]
+    assert [panel.get_ylabel() for panel in some.plot(components=2)] == ["shared of the 10 nearest"] * 2
     apart = compare(np.random.default_rng(0).normal(size=(120, 3)), turned)
     assert apart.procrustes > 0.9 and "places           different: " in str(apart)
 
