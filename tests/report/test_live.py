@@ -594,3 +594,23 @@ class TestMapsOfFewPoints:
             [float(row["axis 1"]) for row in back], x[:, 0], rtol=1e-5, atol=1e-6 * np.ptp(x[:, 0])
         )
         assert tab.named("Runtime.exceptionThrown") == tab.named("Runtime.consoleAPICalled") == []
+
+    def test_a_map_of_thousands_saves_what_was_given(self, tab, tmp_path):
+        """All ways in which numbers and names are packed, read by the page's script."""
+        n, rng = 5000, np.random.default_rng(0)
+        length = rng.gamma(2, size=n)
+        length[::125] = 1e6 + np.arange(40)
+        length[7] = np.nan
+        ids = [str(i) for i in rng.permutation(n) - 40]
+        x = rng.normal(size=(n, 2))
+        shown = Shown(tab, tmp_path / "map.html", LiveMap(x, 3 * np.arange(n), ids, [Column("length", length)]))
+        assert " values beyond the scale's ends" in shown.text("legend")
+        assert "1 point without a value" in shown.text("legend")
+        shown.press("view")
+        back = shown.saved()
+        assert [row["id"] for row in back] == ids
+        assert [int(row["row"]) for row in back] == list(range(0, 3 * n, 3))
+        found = np.array([float(row["length"] or "nan") for row in back])
+        np.testing.assert_allclose(found, length, atol=1e-5)
+        np.testing.assert_array_equal(found[::125], length[::125])
+        np.testing.assert_allclose([float(row["axis 2"]) for row in back], x[:, 1], atol=1e-5)

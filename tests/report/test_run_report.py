@@ -105,6 +105,20 @@ def test_a_page_is_replaced_when_asked_to_and_quietly(place, program, undrawn):
     assert "9 sampled points" in (place / "old.html").read_text(encoding="utf-8")
 
 
+def test_new_points_are_read_as_project_reads_them(place, program, undrawn):
+    new = swiss_roll(9, random_state=1).points
+    np.save(place / "new.npy", new)
+    text = "".join(f"n{i},{','.join(map(str, row))}\n" for i, row in enumerate(new[:4]))
+    (place / "named.csv").write_text("name,a,b,c\n" + text)
+    options = "--rows 5 --quiet --id-column name --project"
+    code, out, err = program(f"report run.zarr one.html {options} named.csv")
+    assert (code, out) == (0, "") and "named.csv has feature names and run.zarr has none" in err
+    page = (place / "one.html").read_text(encoding="utf-8")
+    assert '{"name": "new points", "n": 4, "total": 4' in page
+    assert program("report run.zarr two.html --rows 5 -q --project new.npy --project new.npy")[0] == 0
+    assert (place / "two.html").read_text(encoding="utf-8").count('"name": "new points: new.npy", "n": 9') == 2
+
+
 def test_its_numbers_are_the_librarys(place, undrawn):
     model = load(place / "run.zarr")
     said = text_of(run_page(Run(RunStore(place / "run.zarr")), rows=20, seed=3))
