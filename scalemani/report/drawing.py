@@ -17,17 +17,8 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.cm import ScalarMappable
-<<<<<<< HEAD
-<<<<<<< HEAD
-from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex, to_rgb
-=======
-from matplotlib.colors import ListedColormap, LogNorm, Normalize
-from matplotlib.colors import to_rgb as to_rgb
->>>>>>> plots
-=======
 from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 from matplotlib.colors import to_rgb as to_rgb
->>>>>>> facts
 from matplotlib.figure import Figure as Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter

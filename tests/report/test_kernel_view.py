@@ -184,14 +184,7 @@ def test_the_page_has_a_section_of_the_kernel_where_there_is_one(monkeypatch):
 def test_what_can_not_be_looked_at_is_refused_in_a_line(monkeypatch, tmp_path):
     model, rows = Isomap(8, 2).fit(X), roll(150)
     for call, cause in (
-<<<<<<< HEAD
         (lambda: kernel_view(Isomap()), "or the path of a store; Isomap is not fitted"),
-=======
-        (
-            lambda: kernel_view(Isomap()),
-            "a fitted model of scalemani, or the path of a store; Isomap is not fitted",
-        ),
->>>>>>> plots
         (lambda: kernel_view(3), "or the path of a store; int is none"),
         (lambda: kernel_view(IsometricProjection(8, 2).fit(rows)), "isometric-projection has no kernel between rows"),
         (lambda: kernel_view(Isomap(8, 2, landmarks=40).fit(rows)), "fit without landmarks"),
