@@ -8,7 +8,6 @@ from pathlib import Path
 from scalemani.terminal.commands import cli
 
 ROOT = Path(__file__).parent.parent
-WAITS = "waits for "  # what begins so describes a feature that another branch brings
 REASONS = {"installation", "installation, and a server", "your own bucket", "your own files"}
 REASONS |= {"hours, and your own files", "the whole of CI", "in a copy of the repository"}
 REASONS |= {f"a {what} in another terminal" for what in ("scheduler", "worker")} | {"needs the scheduler above"}
@@ -43,7 +42,7 @@ def without_blocks(page: Path) -> str:
 
 def commands(page: Path) -> list[list[str]]:
     """The words of every scalemani command, those that no test runs and those within sentences too."""
-    lines = [line for block in blocks(page) if not block.reason.startswith(WAITS) for line in block.text.splitlines()]
+    lines = [line for block in blocks(page) for line in block.text.splitlines()]
     lines += [each for each in re.findall(r"`([^`\n]+)`", without_blocks(page)) if "..." not in each]
     found = [shlex.split(line.split(">")[0], comments=True) for line in lines if line.startswith("scalemani ")]
     return [words[1:] for words in found if len(words) > 2]
