@@ -87,7 +87,7 @@ def completed(words, incomplete):
     [
         ("", "pro", ["project"]),
         ("fit a b", "--met", ["--method", "--metric", "--metric-param"]),
-        ("fit a b --method", "", [*REGISTRY]),
+        ("fit a b --method", "i", ["isomap", "isometric-projection"]),
         ("plan a --metric", "euc", ["euclidean"]),
         ("fit a b --correction", "c", ["cailliez"]),
         ("fit a b --ridge", "", ["loo"]),
