@@ -509,7 +509,7 @@ def test_a_broken_power_of_negative_numbers_is_told_so():
 
 @pytest.mark.parametrize("given", [{"degree": None, "kernel": "poly"}, {"ridge": np.ones(2)}])
 def test_parameters_that_are_no_numbers_are_refused_in_one_line(given):
-    with pytest.raises(ScalemaniError, match="is needed|allowed are"):
+    with pytest.raises(ScalemaniError, match=r"is needed|allowed are"):
         IsometricProjection(5, 2, **given).fit(DIGITS[:60])
 
 
