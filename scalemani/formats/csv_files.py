@@ -320,10 +320,8 @@ def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, d
     if layout.names and cell == layout.names[column].strip():
         remedy = "if this is a second heading, take the line out (tail -n +2 FILE is a file without its heading)"
     elif cell.casefold() in _NO_VALUE and layout.ids is not None:
-        what, remedy = (
-            "is no value",
-            f"fill the cell, take the row out, or give --ignore {said} to leave the column out",
-        )
+        what = "is no value"
+        remedy = f"fill the cell, take the row out, or give --ignore {said} to leave the column out"
     elif cell.lstrip("+-").isdecimal():
         what, remedy = "is beyond 2**53 and not exact as float64", "subtract an offset first, or " + remedy
     elif "," in cell and decimal == "." and re.fullmatch(r"[+-]?[\d.,]+", cell):

@@ -71,11 +71,8 @@ def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: b
     elif before is not None:
         asked = (result_in(store) or before)[0]
         other = [f"{name} {setting(was)}" for name, was in before[0].items() if asked.get(name, was) != was]
-        lines += (
-            [f"replaced         the result that was there ({other[0]}); what it had found was used again"]
-            if other
-            else []
-        )
+        said = "replaced         the result that was there ({}); what it had found was used again"
+        lines += [said.format(other[0])] if other else []
     return lines
 
 
