@@ -125,7 +125,7 @@ def info_lines(model: Any, store: str | None = None, *, everything: bool = False
     if everything:
         return _all_lines(model)
     size, typed = _size(str(model.store_)), store or str(model.store_)
-    names = "  # with --id-column COLUMN, if a column of it names the rows" if model.ids_ is not None else ""
+    names = "  # with --id-column COLUMN, if a column of it names the rows" if hasattr(model, "ids_") else ""
     return [
         *_plain_lines(model),
         *(f"warning          {in_options(sentence)}" for sentence in model.spectrum_.get("warnings", [])),
