@@ -70,8 +70,8 @@ class Command(click.Command):
             for param in given:
                 once = isinstance(param, click.Option) and not (param.multiple or param.is_flag or param.is_eager)
                 if once and given.count(param) > 1:
-                    name, metavar = max(param.opts, key=len), str(param.metavar)
-                    remedy = f", with a comma between the values ({name} {metavar})" if "," in metavar else ""
+                    name, metavar = max(param.opts, key=lambda name: name.startswith("--")), str(param.metavar)
+                    remedy = f", with a comma between the values: {name} {metavar}" if "," in metavar else ""
                     raise click.UsageError(f"{name} is given {given.count(param)} times: give it once{remedy}", ctx)
         return super().parse_args(ctx, args)
 
