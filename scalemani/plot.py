@@ -18,7 +18,7 @@ from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
+from scalemani.report.drawing import GREY, MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -68,14 +68,19 @@ def embedding(
     new = None if points is None else _placed(points, whole.shape[1])
     axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else ax
     map_panel(axes, whole[kept], shown, colours, marks=new)
+    crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
+    counted = crosses if new is not None and len(new) > MOST_DOTS else []
     if colours is not None and colours.codes is not None:
-        crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
-        counted = crosses if new is not None and len(new) > MOST_DOTS else []
         legend(axes, [*legend_of(colours), *counted], colours.name, [] if counted else crosses)
     elif colours is not None and len(shown) > 1:
         colour_bar(axes.figure, axes, colours, colours.name)
+        missing = int(colours.missing.sum())
+        grey = [(GREY, f"no value ({missing:,})")] if missing else []
+        legend(axes, [*grey, *counted], "", [] if counted else crosses, above=True)
     elif colours is not None and colours.name:
         axes.set_ylabel(colours.name, parse_math=False)
+    elif len(shown) > 1:
+        legend(axes, counted, "", [] if counted else crosses, above=True)
     return axes
 
 

@@ -36,6 +36,7 @@ from scalemani.words import short
 
 _ROWS_A_BLOCK = 4096
 _ROWS_OF_EVIDENCE = 500  # by which is decided what the lines and columns are
+_NO_VALUE = ("", "na", "n/a", "#n/a", "nan", "null", "none", ".", "-")  # what programs write where a value is missing
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _UNNAMED = re.compile(r"(Unnamed: \d+|\.\.\.\d+)?")  # as pandas and readr call a column without a name
 # Numbers as float() does not read them: 0x1F, 1,5, 1'000, 2.0D+00, 50%.
@@ -316,7 +317,12 @@ def _refuse_text(table: TextTable, line: int, row: list[str], layout: _Layout, d
     what, remedy = "is not a number", f"give --ignore {said}, or mend the cell"
     if layout.ids is None:
         remedy = f"give --id-column {said} if the column names the rows, --ignore {said} to leave it out, or mend it"
-    if cell.lstrip("+-").isdecimal():
+    if layout.names and cell == layout.names[column].strip():
+        remedy = "if this is a second heading, take the line out (tail -n +2 FILE is a file without its heading)"
+    elif cell.casefold() in _NO_VALUE and layout.ids is not None:
+        what = "is no value"
+        remedy = f"fill the cell, take the row out, or give --ignore {said} to leave the column out"
+    elif cell.lstrip("+-").isdecimal():
         what, remedy = "is beyond 2**53 and not exact as float64", "subtract an offset first, or " + remedy
     elif "," in cell and decimal == "." and re.fullmatch(r"[+-]?[\d.,]+", cell):
         remedy = (

@@ -100,11 +100,12 @@ class DistanceMatrix:
         m, i, j = np.argwhere(longer)[0]
         a, b, via = self.corner_points[[i, j, m]]
         return (
-            f"{self.name} holds no path lengths: {found:,} of {k * (k - 1) * (k - 2) // 6:,} sampled triangles have a "
-            f"side longer than the two others together (rows {a} and {b} are at {c[i, j]:.4g}, and by row {via} at "
-            f"{c[i, m] + c[m, j]:.4g}). They are taken as the final distances, as metric='geodesic' says (principal "
-            "coordinates); metric='precomputed' would choose neighbours by them and measure along paths; of squared "
-            "distances take the root"
+            f"{self.name} breaks the triangle inequality, as some dissimilarities do: {found:,} of "
+            f"{k * (k - 1) * (k - 2) // 6:,} sampled triangles have a side longer than the two others together (rows "
+            f"{a} and {b} are at {c[i, j]:.4g}, and by row {via} at {c[i, m] + c[m, j]:.4g}). They are taken as the "
+            "final distances, as metric='geodesic' says (principal coordinates); metric='precomputed' would choose "
+            "neighbours by them and measure along paths; of Bray-Curtis dissimilarities and of squared distances take "
+            "the root"
         )
 
     @property

@@ -199,7 +199,7 @@ def residual_panel(axes: Any, residual_variances: Sequence[float | None]) -> Non
             where = {"xytext": (0, 8), "textcoords": "offset points", "ha": "center"}
             axes.annotate(f"{value:.3g}", (a, value), fontsize=8, bbox=paper, **where)
     axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 1e-9))
-    axes.set_xlim(0.5, max(p, 3) + 0.5)
+    axes.set_xlim(0.5, max(p, 2) + 0.5)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="axes used", ylabel="residual variance, 1 − r²")
 

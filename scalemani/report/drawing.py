@@ -133,6 +133,7 @@ CATEGORIES = (
     "#332288", "#999933", "#882255", "#d8c42c", "#8c564b", "#1fbfb8",
 )  # fmt: skip
 DPI = 110
+PRINTED = 300  # dots an inch of a picture that is a file of its own, as journals ask for
 MOST_DOTS = 20_000  # above it points are counted in pixels: the page stays small, and no dot hides others
 LIGHTEST = 0.92  # of the scale of colours, where it is light on white paper
 FAINTEST = 0.45  # opacity of a pixel with one point beside those with many
@@ -168,15 +169,15 @@ def kind_of_picture(path: Any) -> str:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a PNG file."""
-    return picture(figure, ".png")
+    """The figure as a PNG file, for a page."""
+    return picture(figure, ".png", DPI)
 
 
-def picture(figure: Figure, kind: str) -> bytes:
-    """The figure as a file of one of the kinds of :data:`PICTURES`."""
+def picture(figure: Figure, kind: str, dpi: int = PRINTED) -> bytes:
+    """The figure as a file of one of the kinds of :data:`PICTURES`, for print."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "scalemani"}):
-        figure.savefig(buffer, format=kind[1:], metadata=PICTURES[kind])
+        figure.savefig(buffer, format=kind[1:], metadata=PICTURES[kind], dpi=dpi)
     return buffer.getvalue()
 
 
@@ -284,17 +285,26 @@ def own_words(text: Any, said: str) -> None:
 
 
 def legend(
-    axes: Any, entries: Sequence[tuple[str, str]], title: str = "", crosses: Sequence[tuple[str, str]] = ()
+    axes: Any,
+    entries: Sequence[tuple[str, str]],
+    title: str = "",
+    crosses: Sequence[tuple[str, str]] = (),
+    *,
+    above: bool = False,
 ) -> None:
-    """Colours of dots and of crosses, and what they stand for, to the right of a picture."""
+    """Colours of dots and of crosses, and what they stand for, to the right of a picture, or above it."""
     signs = ["o"] * len(entries) + ["x"] * len(crosses)
     entries = [*entries, *crosses]
+    if not entries:
+        return
     dots = [
         Line2D([], [], marker=sign, linestyle="", color=colour, markersize=5)
         for sign, (colour, _) in zip(signs, entries, strict=True)
     ]
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0, "frameon": False}
-    made = axes.legend(dots, ["-"] * len(dots), title=title and "-", fontsize=8, title_fontsize=8, **beside)
+    where = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.01), "ncols": 2} if above else {}
+    where = where or {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+    look = {"fontsize": 8, "title_fontsize": 8, "borderaxespad": 0.0, "frameon": False}
+    made = axes.legend(dots, ["-"] * len(dots), title=title and "-", **where, **look)
     for text, (_, said) in zip(made.get_texts(), entries, strict=True):
         own_words(text, said)
     if title:

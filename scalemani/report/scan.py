@@ -22,10 +22,9 @@ def scan_page(scan: Scan, name: str) -> str:
     headline = "No k is recommended." if scan.recommended is None else f"Take {scan.recommended} neighbours."
     found = Notice(headline, [scan.reason], warning=scan.recommended is None)
     alt = "Residual variances, negative mass and agreement of maps against the number of neighbours."
-    caption = (
-        f"Of {min(SAMPLED, scan.n_points):,} sampled points. With the shaded numbers of neighbours maps are wrong: "
-        "red, edges leap; grey, the graph falls into parts."
-    )
+    caption = f"Of {min(SAMPLED, scan.n_points):,} sampled points."
+    if any(one.n_shortcuts or one.n_parts > 1 for one in scan.ks):
+        caption += " Maps of the shaded numbers are wrong: red, edges leap; grey, the graph falls into parts."
     tables = [Table(*scan.table()), Table([], _MEANINGS, words=True)]
     sections = [
         Section("In short", notices=[found]),

@@ -218,8 +218,8 @@ def _distances(f: Findings) -> Section:
     figure = distance_panels(every, near, said.added)
     caption = (
         f"Distances of {_whom(f)}: on the left to {others}, on the right to its {count(k, 'nearest neighbour')} "
-        "along the data. On the black line the map keeps a distance; below it, points are nearer in the map than they "
-        "are along the data. Orange is the median."
+        "along the data. On the black line the map keeps a distance; below it, points are nearer in the map than "
+        "by the geodesic distance. Orange is the median."
     )
     if 0 < said.added < float(every[1].max(initial=0.0)):
         caption += said.caption

@@ -61,7 +61,19 @@ file_name = Words()
 
 
 class Command(click.Command):
-    """A command whose options are listed by what they are for."""
+    """A command whose options are listed by what they are for, and are not given twice."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click, which of an option that is given twice drops the first value without a word."""
+        if not ctx.resilient_parsing:
+            given = self.make_parser(ctx).parse_args([*args])[2]
+            for param in given:
+                once = isinstance(param, click.Option) and not (param.multiple or param.is_flag or param.is_eager)
+                if once and given.count(param) > 1:
+                    name, metavar = max(param.opts, key=lambda name: name.startswith("--")), str(param.metavar)
+                    remedy = f", with a comma between the values: {name} {metavar}" if "," in metavar else ""
+                    raise click.UsageError(f"{name} is given {given.count(param)} times: give it once{remedy}", ctx)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The methods if there is a choice, then the options, in columns that all groups share."""

@@ -10,6 +10,7 @@ import click
 
 from scalemani.errors import ScalemaniError
 from scalemani.progress import reporting
+from scalemani.terminal.help import Command
 from scalemani.terminal.options import manners, numbers, reading
 from scalemani.terminal.placing import new_rows, say_notes
 from scalemani.words import count, printable
@@ -17,7 +18,7 @@ from scalemani.words import count, printable
 WHAT = "embedding", "spectrum", "residual-variance", "shepard"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
 @click.argument("out")
 @click.option(
@@ -120,7 +121,7 @@ def _check_options(what: str, color: str | None, new: str | None, how: dict[str,
             raise ScalemaniError(f"{name} says how a file of --project is read: give one, or leave {name} out")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("store")
 @click.argument("other")
 @click.option("--picture", "out", metavar="OUT", help="Also draw both maps side by side: a .png, .svg or .pdf.")

@@ -71,9 +71,8 @@ def fit_lines(model: Any, store: str, before: Before | None = None, *, worked: b
     elif before is not None:
         asked = (result_in(store) or before)[0]
         other = [f"{name} {setting(was)}" for name, was in before[0].items() if asked.get(name, was) != was]
-        lines += (
-            [f"replaced         the result there with {other[0]}; what it had found was used again"] if other else []
-        )
+        said = "replaced         the result that was there ({}); what it had found was used again"
+        lines += [said.format(other[0])] if other else []
     return lines
 
 
@@ -126,11 +125,12 @@ def info_lines(model: Any, store: str | None = None, *, everything: bool = False
     if everything:
         return _all_lines(model)
     size, typed = _size(str(model.store_)), store or str(model.store_)
+    names = "  # with --id-column COLUMN, if a column of it names the rows" if hasattr(model, "ids_") else ""
     return [
         *_plain_lines(model),
         *(f"warning          {in_options(sentence)}" for sentence in model.spectrum_.get("warnings", [])),
         f"store            {model.store_}" + (f", {bytes_in_words(size)}" if size else ""),
-        *_next_lines(model, typed, "new.csv"),
+        *(line for line in _next_lines(model, typed, "new.csv", more=names) if not line.startswith("to read more")),
         f"all numbers      {_command('info', typed)} --all",
     ]
 

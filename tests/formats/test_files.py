@@ -114,6 +114,12 @@ def test_csv_longer_than_a_block(tmp_path):
         ("a,b\n1,2\n3,NA\n", {}, "line 3, column 2 (b): 'NA'"),
         ("a,b\n1,2\n3,\n", {}, "an empty cell"),
         ("n,a,b\nx,1,2\ny,3,z\n", {"id_column": "n"}, "line 3, column 3 (b): 'z' is not a number; give --ignore 3"),
+        (
+            "n,a,b\nx,1,2\ny,3,NA\n",
+            {"id_column": "n"},
+            "'NA' is no value; fill the cell, take the row out, or give --i",
+        ),
+        ("n,a,b\nx,1,2\nn,a,b\ny,3,4\n", {"id_column": "n"}, "line 3, column 2 (a): 'a' is not a number; if this is a"),
         ("1_000,2\n", {}, "1_000"),
         # A row that lost its cells is said, and neither dropped nor taken for a heading.
         ("1,2\n , \n3,4\n", {}, "line 2, column 1: an empty cell"),

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -191,6 +192,9 @@ def test_the_page_says_the_same(scanned):
     page = scan_page(scanned, "roll <x>")
     assert f"Take {scanned.recommended} neighbours." in page and "roll &lt;x&gt;" in page
     assert page.count("<img") == 1 and scanned.table()[1][7][2] in page
+    wrong = [one for one in scanned.ks if one.n_shortcuts or one.n_parts > 1]
+    sound = replace(scanned, ks=[one for one in scanned.ks if one not in wrong])
+    assert wrong and "shaded" in page and "shaded" not in scan_page(sound, "roll")  # where nothing is, nothing is said
 
 
 def run(*words):

@@ -1,5 +1,6 @@
 """Pictures are drawn on the Axes that are given and nowhere else, with what the model has, and maps are compared."""
 
+import io
 import sys
 
 import dask.array as da
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from data import roll
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from scipy.spatial import procrustes
 from scipy.spatial.distance import pdist
 
@@ -99,7 +101,8 @@ def test_numbers_get_a_bar_and_rows_without_a_value_are_grey(model, ax):
     model.plot(values, ax=ax)
     np.testing.assert_allclose(colour_of(ax, model.embedding_[7, :2]), to_rgb(GREY))
     bar = next(one for one in ax.figure.axes if one.get_label() == "<colorbar>")
-    assert bar.get_ylabel() == "height" and ax.get_legend() is None
+    assert bar.get_ylabel() == "height"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["no value (1)"]
     known = np.delete(X[:, 0], 7)
     assert bar.get_ylim() == pytest.approx((known.min(), known.max()))
 
@@ -113,7 +116,10 @@ def test_projected_points_are_crosses_and_rows_without_coordinates_are_left_out(
     np.testing.assert_array_equal(crosses.get_offsets(), placed[:5])
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert words == ["a (100)", "b (20)", "other points (5)"]
-    plot.embedding(model, points=placed[5:])  # none that has a place
+    assert plot.embedding(model, points=placed[5:]).get_legend() is None  # none that has a place
+    for colours in (None, np.arange(126.0)):  # without categories, too, crosses are explained
+        words = plot.embedding(model, colours, placed).get_legend().get_texts()
+        assert [text.get_text() for text in words] == ["other points (5)"]
 
 
 def test_many_points_are_counted(model, ax, monkeypatch):
@@ -178,6 +184,8 @@ def test_the_end_of_a_name_says_what_is_written(model, tmp_path):
     for kind, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         content = [picture(plot.spectrum(model).figure, kind) for _ in range(2)]
         assert content[0].startswith(begin) and content[0] == content[1]
+    figure = plot.spectrum(model).figure
+    assert imread(io.BytesIO(picture(figure, ".png"))).shape[1] == pytest.approx(300 * figure.get_figwidth(), abs=1)
     view = kernel_view(model, 20)
     view.draw(tmp_path / "v.PDF")
     assert (tmp_path / "v.PDF").read_bytes().startswith(b"%PDF")

@@ -129,7 +129,8 @@ def test_what_given_distances_were_taken_for_is_said_and_what_negative_mass_mean
     for said in (out, program("info final.zarr")[1]):
         assert "given            the final distances (metric geodesic)" in said
         assert "metric precomputed would choose neighbours" in said
-    assert "sampled triangles" in program("info final.zarr")[1]
+    said = program("info final.zarr")[1]
+    assert "sampled triangles" in said and said.count("scalemani info final.zarr --all") == 1
     code, out, _ = program("fit D.npy chosen.zarr --metric precomputed --correction none -k 4")
     assert code == 0 and "given            distances to choose neighbours by (metric precomputed)" in out
     assert "metric geodesic would take them as the final ones" in out

@@ -25,6 +25,20 @@ def width(request, monkeypatch):
     return request.param
 
 
+def test_an_option_given_twice_is_refused_and_not_halved(files, program):
+    for line, said in (
+        ("plot run.zarr map.png --color a.csv:x --colour b.csv:y", "--color is given 2 times"),
+        ("fit train.npy run.zarr -k 8 --neighbors 9", "--neighbors is given 2 times: give it once"),
+        (
+            "fit train.npy run.zarr --ignore 1 --ignore 2 --ignore 3",
+            "--ignore is given 3 times: give it once, with a comma",
+        ),
+    ):
+        code, out, err = program(line)
+        assert code == 2 and not out and said in err and err.count("\n") == 1
+    assert program("fit train.npy run.zarr -k 8 --metric minkowski --metric-param p=3 --metric-param p=3 -q -q")[0] == 0
+
+
 # ---- help ----------------------------------------------------------------------------------------
 
 

@@ -65,10 +65,10 @@ def test_one_method_takes_the_place_of_the_other_with_its_distances(files, progr
     assert program("fit train.npy run.zarr -k 8")[0] == 0
     made = {path: path.stat().st_mtime_ns for path in (files / "run.zarr" / "ledger").iterdir()}
     out = program("fit train.npy run.zarr -k 8 --method kernel-isomap")[1]
-    assert "replaced         the result there with correction none" in out
+    assert "replaced         the result that was there (correction none)" in out
     assert type(load("run.zarr")) is KernelIsomap and load("run.zarr").spectrum_["correction"] == "cailliez"
     out = program("fit train.npy run.zarr -k 8")[1]
-    assert "replaced         the result there with correction cailliez" in out
+    assert "replaced         the result that was there (correction cailliez)" in out
     assert type(load("run.zarr")) is Isomap
     assert {path: path.stat().st_mtime_ns for path in (files / "run.zarr" / "ledger").iterdir()} == made
 
