@@ -16,6 +16,7 @@ from scalemani.words import duration
 
 _BETWEEN_LINES = 10.0  # seconds
 Progress = Callable[[str, int, int], None]  # a step's name, what is done of it, of how much
+_SPOKEN = {"neighbors": "neighbours", "solve": "axes"}  # names that people read otherwise
 
 
 def no_progress(name: str, done: int, total: int) -> None:
@@ -108,7 +109,7 @@ class TerminalReporter:
             transient=True,
             refresh_per_second=4,
         )
-        self._task = self._bars.add_task(stage, total=total or None)
+        self._task = self._bars.add_task(_SPOKEN.get(stage, stage), total=total or None)
         self._bars.start()
         # A failure between two reports would leave the cursor hidden.
         atexit.register(self.close)
@@ -118,7 +119,7 @@ class TerminalReporter:
             return
         console = self._bars.console
         self.close()
-        console.print(f"{self._stage}: {duration(time.monotonic() - self._started)}", highlight=False)
+        console.print(f"{_SPOKEN.get(str(self._stage), self._stage)}: {duration(time.monotonic() - self._started)}", highlight=False)
 
 
 class LineReporter:
@@ -132,7 +133,7 @@ class LineReporter:
         self._open = False
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        now = time.monotonic()
+        now, stage = time.monotonic(), _SPOKEN.get(stage, stage)
         if stage != self._stage:
             # What a resumed run finds done says nothing about speed.
             self._stage, self._started, self._spoken, self._first, self._open = stage, now, now, done, True
