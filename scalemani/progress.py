@@ -77,6 +77,7 @@ class TerminalReporter:
         self._started = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        stage = _SPOKEN.get(stage, stage)
         if stage != self._stage:
             self._finish()
             self._begin(stage, total)
@@ -109,7 +110,7 @@ class TerminalReporter:
             transient=True,
             refresh_per_second=4,
         )
-        self._task = self._bars.add_task(_SPOKEN.get(stage, stage), total=total or None)
+        self._task = self._bars.add_task(stage, total=total or None)
         self._bars.start()
         # A failure between two reports would leave the cursor hidden.
         atexit.register(self.close)
@@ -119,7 +120,7 @@ class TerminalReporter:
             return
         console = self._bars.console
         self.close()
-        console.print(f"{_SPOKEN.get(str(self._stage), self._stage)}: {duration(time.monotonic() - self._started)}", highlight=False)
+        console.print(f"{self._stage}: {duration(time.monotonic() - self._started)}", highlight=False)
 
 
 class LineReporter:
