@@ -268,7 +268,7 @@ def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int |
             runs.append([at])
     why = _why_not(found, whole, bent)
     if not runs:
-        return None, f"No k is recommended. {why}"
+        return None, f"No k is recommended. {why}{' Scan smaller k, too.' if whole[0] else ''}"
     run = max(runs, key=len)
     chosen = found[run[(len(run) - 1) // 2]].n_neighbors
     if len(found) == 1:
