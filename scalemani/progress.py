@@ -16,6 +16,7 @@ from scalemani.words import duration
 
 _BETWEEN_LINES = 10.0  # seconds
 Progress = Callable[[str, int, int], None]  # a step's name, what is done of it, of how much
+_SPOKEN = {"neighbors": "neighbours", "solve": "axes"}  # names that people read otherwise
 
 
 def no_progress(name: str, done: int, total: int) -> None:
@@ -76,6 +77,7 @@ class TerminalReporter:
         self._started = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        stage = _SPOKEN.get(stage, stage)
         if stage != self._stage:
             self._finish()
             self._begin(stage, total)
@@ -132,7 +134,7 @@ class LineReporter:
         self._open = False
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        now = time.monotonic()
+        now, stage = time.monotonic(), _SPOKEN.get(stage, stage)
         if stage != self._stage:
             # What a resumed run finds done says nothing about speed.
             self._stage, self._started, self._spoken, self._first, self._open = stage, now, now, done, True

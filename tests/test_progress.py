@@ -55,11 +55,11 @@ def test_a_stage_of_unknown_length_ends_when_its_length_is_known(kind):
     report = kind(file)
     for done in range(3):
         report("solve", done, 0)
-    assert "solve: " not in file.getvalue()
+    assert "axes: " not in file.getvalue()
     report("solve", 3, 3)
     report("solve", 3, 3)
     report.close()
-    assert file.getvalue().count("solve: 0 s") == 1
+    assert file.getvalue().count("axes: 0 s") == 1
 
 
 def test_a_terminal_gets_bars_that_go_away(monkeypatch):

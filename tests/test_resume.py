@@ -182,7 +182,7 @@ def test_a_fit_that_goes_on_says_from_what(tmp_path, capsys):
     (tmp_path / "run" / "ledger" / "4.json").unlink()
     assert run_command(cli, command) == 0
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'run'}: goes on; the neighbours, the graph, 6 of 7 rows of tiles are there\n" in said
+    assert f"{tmp_path / 'run'}: goes on; the neighbours, the graph, 6 of 7 pieces of the distances are there\n" in said
     assert run_command(cli, command) == 0
     printed = capsys.readouterr()
     assert "goes on" not in printed.err and "nothing to do    the fit was finished before\n" in printed.out

@@ -26,6 +26,7 @@ from scalemani.cluster.workers import SharedFolder, WorkerInfo, process_name, wo
 from scalemani.errors import ScalemaniError
 from scalemani.progress import Progress
 from scalemani.storage.forks import CLIENT, forked, is_of_parent
+from scalemani.words import count
 
 CLOSING_SECONDS = 5.0  # for the good-byes of a cluster that may not answer
 _AT_THE_END = {"TimeoutError", "CommClosedError", "StreamClosedError", "ClosedClientError", "AllExit"}
@@ -196,6 +197,8 @@ class DaskCluster(Cluster):
         for worker, info in sorted(self._infos.items()):
             if info.version != __version__:
                 raise ScalemaniError(f"worker {worker} on {info.host} has scalemani {info.version}: {remedy}")
+        known = count(len(self._infos), "worker"), count(self._calls.threads(), "thread")
+        logging.getLogger("scalemani").info("Dask: %s with %s", *known)
 
     @property
     def shares_process(self) -> bool:

@@ -8,14 +8,17 @@ minutes: every wait looks twice a second whether there still is somebody to wait
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from scalemani.errors import ClusterLostError, ScalemaniError
+from scalemani.words import duration
 
 POLL_SECONDS = 0.5  # a wait for a task is interrupted that often
+SAY_SECONDS = 10.0  # with no worker that takes tasks, until that is said
 LOOK_SECONDS = 2.0  # the scheduler is asked for its workers that often, while nothing comes in
 NO_WORKER_SECONDS = 300.0  # with no worker, or none that takes tasks: a node of an autoscaled cluster starts in 1-4 min
 NO_WORKER_KEY = "scalemani.no-worker-seconds"  # of Dask's configuration, in its place
@@ -58,7 +61,7 @@ class Watch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since = self._looked = clock()
-        self._patience = no_worker_seconds()
+        self._patience, self._said = no_worker_seconds(), False
 
     def progress(self) -> None:
         """A task is done."""
@@ -76,8 +79,12 @@ class Watch:
         """
         now = self._looked = self._clock()
         if any(worker.get("status") == "running" or _busy(worker) for worker in workers.values()):
-            self._since = now
+            self._since, self._said = now, False
         waited = now - self._since
+        if waited >= SAY_SECONDS and not self._said:
+            self._said = True
+            left = duration(self._patience - waited)
+            logging.getLogger("scalemani").info("no Dask worker takes tasks now: this run waits %s for one", left)
         if waited < self._patience:
             return None
         if not workers:

@@ -138,8 +138,8 @@ class IsomapWords(Words):
         if stick:
             after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
             words.append(
-                "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece "
-                f"of its number shows more than that{after}. {beside_the_stick(s, corrected)}"
+                "If a stick is broken at random, some pieces are long by chance. An axis shows more than chance if its "
+                f"share is larger than the piece of the same number{after}. {beside_the_stick(s, corrected)}"
             )
         if len(s["eigenvalues"]) > 1:
             unshifted = s["share_unshifted"] if s["shift"] else None
@@ -302,7 +302,8 @@ def beside_the_stick(s: Account, shares: Sequence[float]) -> str:
     above = [share > piece for share, piece in zip(shares, s["broken_stick"], strict=True)]
     n = above.index(False) if False in above else len(above)
     if n and "at most" in sides(s, _shares_for_the_stick(s))[:n]:
-        return f"Here {'the first axis may' if n == 1 else f'the first {n} axes may'}: their shares are upper bounds."
+        which = "the first axis may: its share is" if n == 1 else f"the first {n} axes may: their shares are"
+        return f"Here {which} not known exactly, but at most as large as drawn."
     return f"Here {_these(n, len(above))}."
 
 

@@ -88,7 +88,8 @@ def shortcut_rows(s: Account, *, everything: bool = False) -> list[Row]:
     if not n:
         looked = "none was found" if "n_shortcuts" in s else "not looked for"
         return [("shortcuts", looked)] if everything and s.get("knn_method") != "geodesic" else []
-    done = "taken out of the graph" if s["shortcuts_removed"] else "still in the graph: the map is bent by them"
+    done = "still in the graph: " + ("it bends the map" if n == 1 else "they bend the map")
+    done = "taken out of the graph" if s["shortcuts_removed"] else done
     rows = [("shortcuts", f"{n:,} edge{'' if n == 1 else 's'} that leap{'s' if n == 1 else ''}, {done}")]
     for edge in s["shortcut_edges"][: MOST_LEAPS if everything else 0]:
         (a, b), length = edge["rows"], plain_number(edge["length"])

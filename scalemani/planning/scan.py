@@ -268,13 +268,16 @@ def recommended(found: Sequence[Scanned], *, parts: bool = False) -> tuple[int |
             runs.append([at])
     why = _why_not(found, whole, bent)
     if not runs:
-        return None, f"No k is recommended. {why}"
+        return None, f"No k is recommended. {why}{' Scan smaller k, too.' if whole[0] else ''}"
     run = max(runs, key=len)
     chosen = found[run[(len(run) - 1) // 2]].n_neighbors
     if len(found) == 1:
         said = f"Only k = {chosen} was looked at; no shortcut was found."
     elif len(run) == 1:
-        said = f"k = {chosen}: no shortcut was found, but no other k of the scan gives the same map."
+        said = (
+            f"Take {chosen}, where no shortcut was found. But no other k of the scan gives the same map: scan the k "
+            f"around {chosen}, too."
+        )
     else:
         agree = math.floor(1000 * min(found[at].agreement or 0.0 for at in run[:-1])) / 1000
         same = f"k = {listed(run, found)} give the same map (agreement {agree:.3f} or more)"

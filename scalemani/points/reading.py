@@ -94,7 +94,10 @@ def check_shape(shape: tuple[Any, ...], name: str, n_features: int | None, more:
             "if it is a single row."
         )
     if len(shape) != 2:
-        raise ScalemaniError(f"{name} has {len(shape)} dimensions, shape {shape}; a matrix (rows, features) is needed")
+        remedy = ": array.reshape(len(array), -1) has a row for each image" if len(shape) > 2 else ""
+        raise ScalemaniError(
+            f"{name} has {len(shape)} dimensions, shape {shape}; a matrix (rows, features) is needed{remedy}"
+        )
     if shape[1] == 0:
         raise ScalemaniError(f"{name} has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if n_features is not None:

@@ -138,6 +138,10 @@ class Comparison:
             if len(shown) == 1:
                 axes.set_ylabel(label)
         if len(shown) > 1:
+            both = np.vstack([self.a, self.aligned])[:, list(shown)]
+            for axes in panels:  # the same stretch, or a map that shrank looks as large as the other
+                axes.update_datalim(both)
+                axes.autoscale_view()
             colour_bar(panels[0].figure, list(panels), colours, label)
         return panels
 

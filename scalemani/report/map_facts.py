@@ -186,6 +186,7 @@ class MapFacts:
         words = (
             f"The features with the strongest correlation (Pearson's r) with each axis{said}. An axis may also depend "
             "on a feature in a way that no correlation shows: colour the map by it to see."
+            f"{'' if given else ' Features have no names here: feature 0 is the first column.'}"
         )
         return arrows, [Section("Which features go with an axis", [words], feature_tables(axes, {"correlation": "r"}))]
 

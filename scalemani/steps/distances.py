@@ -201,11 +201,11 @@ class TileDistances(Step):
         return compute_distances(work.cluster, store, work.report, consumers, given)
 
     def begun(self, store: RunStore) -> list[str]:
-        """Rows of tiles that are there."""
+        """Rows of tiles that are there, in a user's word."""
         if not store.has_distances:
             return []
         rows = len(store.blocks)
-        return [f"{rows - len(store.tiles.missing()):,} of {rows:,} rows of tiles"]
+        return [f"{rows - len(store.tiles.missing()):,} of {rows:,} pieces of the distances"]
 
     # ---- what is damaged ----
 

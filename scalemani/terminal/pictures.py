@@ -160,7 +160,9 @@ def compare(
         from scalemani.report.drawing import picture
 
         write_page(path, picture(found.plot()[0].figure, path.suffix.lower()))
-    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else printable_lines(str(found)))
+    files = [f"{what:<17}{name}" for what, name in (("picture", out), ("laid upon", aligned)) if name is not None]
+    lines = printable_lines("\n".join([str(found), *files]))
+    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else lines)
 
 
 def printable_lines(text: str) -> str:

@@ -46,6 +46,19 @@ def test_a_worker_that_takes_tasks_or_is_at_one_is_enough(watch, clock, workers)
     assert watch.look({}) is None, "it was there until just now"
 
 
+def test_a_wait_for_workers_is_said_once(watch, clock, caplog):
+    with caplog.at_level("INFO", "scalemani"):
+        for _ in range(3):
+            clock[0] += health.SAY_SECONDS
+            assert watch.look({}) is None
+    assert caplog.messages == ["no Dask worker takes tasks now: this run waits 4 min 50 s for one"]
+    watch.look({"a": RUNNING})
+    clock[0] += health.SAY_SECONDS
+    with caplog.at_level("INFO", "scalemani"):
+        watch.look({})
+    assert len(caplog.messages) == 2, "of another such time it is said again"
+
+
 def test_results_are_progress_whatever_the_workers_say(watch, clock):
     for _ in range(5):
         clock[0] += NO_WORKER_SECONDS - 1

@@ -102,7 +102,8 @@ def test_the_middle_of_the_longest_run_of_maps_that_agree_is_recommended():
     assert k == 7 and "k = 6 to 9 give the same map" in why and "At k = 4 the graph falls into parts" in why
     assert "At k = 11, edges leap" in why and "2 edges leap, and 20.0 %" in why
     k, why = recommended([scanned_k(3, parts=2), scanned_k(4, shortcuts=1)])
-    assert k is None and why.startswith("No k is recommended.")
+    assert k is None and why.startswith("No k is recommended.") and "smaller" not in why
+    assert recommended([scanned_k(8, shortcuts=1), scanned_k(25, shortcuts=9)])[1].endswith("Scan smaller k, too.")
     assert recommended([scanned_k(9, agreement=None)])[0] == 9
 
 

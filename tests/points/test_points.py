@@ -199,7 +199,7 @@ BAD = {
     "no rows": (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required"),
     "no columns": (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
     "1-d": (np.arange(3.0), r"Reshape your data either using array.reshape\(-1, 1\)"),
-    "3-d": (np.ones((2, 2, 2)), r"3 dimensions, shape \(2, 2, 2\)"),
+    "3-d": (np.ones((2, 2, 2)), r"shape \(2, 2, 2\).*array.reshape\(len\(array\), -1\)"),
     "scalar": (3.0, "0 dimensions"),
     "None": (None, "0 dimensions"),
     "masked": (np.ma.masked_less(np.arange(6.0).reshape(2, 3), 2), "masked"),
