@@ -18,7 +18,7 @@ from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import MOST_DOTS, Colouring, colour_bar, colouring, legend, new_figure
+from scalemani.report.drawing import MOST_DOTS, Coloring, color_bar, coloring, legend, new_figure
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -64,22 +64,22 @@ def embedding(
     whole = run_of(model, "plot").embedding()
     kept = np.flatnonzero(np.isfinite(whole).all(axis=1))
     shown = chosen_axes(components, whole.shape[1])
-    colours = None if color is None else _colours(color, len(whole), name).of(kept)
+    colors = None if color is None else _colors(color, len(whole), name).of(kept)
     new = None if points is None else _placed(points, whole.shape[1])
     axes = figure_for(whole[kept][:, list(shown)]).add_subplot() if ax is None else ax
-    map_panel(axes, whole[kept], shown, colours, marks=new)
-    if colours is not None and colours.codes is not None:
+    map_panel(axes, whole[kept], shown, colors, marks=new)
+    if colors is not None and colors.codes is not None:
         crosses = [(MARK, f"other points ({len(new):,})")] if new is not None else []
         counted = crosses if new is not None and len(new) > MOST_DOTS else []
-        legend(axes, [*legend_of(colours), *counted], colours.name, [] if counted else crosses)
-    elif colours is not None and len(shown) > 1:
-        colour_bar(axes.figure, axes, colours, colours.name)
-    elif colours is not None and colours.name:
-        axes.set_ylabel(colours.name, parse_math=False)
+        legend(axes, [*legend_of(colors), *counted], colors.name, [] if counted else crosses)
+    elif colors is not None and len(shown) > 1:
+        color_bar(axes.figure, axes, colors, colors.name)
+    elif colors is not None and colors.name:
+        axes.set_ylabel(colors.name, parse_math=False)
     return axes
 
 
-def _colours(values: Any, n: int, name: str) -> Colouring:
+def _colors(values: Any, n: int, name: str) -> Coloring:
     """A value for each training row as colours."""
     if isinstance(values, str):
         raise ScalemaniError(f"color={values!r} is text: give a value for each row, such as frame[{values!r}]")
@@ -88,13 +88,13 @@ def _colours(values: Any, n: int, name: str) -> Colouring:
     if found.shape != (n,):
         raise ScalemaniError(f"color has the shape {found.shape} and the fit {n:,} rows; give a value for each")
     if found.dtype.kind in "biuf" and str(getattr(values, "dtype", "")) != "category":
-        return colouring(named, found)
+        return coloring(named, found)
     texts = ["" if one is None or str(one) in ("nan", "<NA>", "NaT") else str(one) for one in found.tolist()]
     if found.dtype.kind == "O" and str(getattr(values, "dtype", "")) != "category":  # may be numbers, some missing
         with contextlib.suppress(TypeError, ValueError):
             numbers = [float(one) if text else np.nan for one, text in zip(found.tolist(), texts, strict=True)]
-            return colouring(named, np.array(numbers))
-    return colouring(named, texts)
+            return coloring(named, np.array(numbers))
+    return coloring(named, texts)
 
 
 def _placed(points: Any, p: int) -> F64 | None:

@@ -134,7 +134,7 @@ def residual_variance(geodesic: ArrayLike, embedded: ArrayLike) -> float:
     return max(0.0, 1.0 - float(np.dot(x, y)) ** 2 / scale)
 
 
-def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool = False) -> float:
+def normalized_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool = False) -> float:
     """sqrt(Σ (d_geodesic - d_embedded)² / Σ d_geodesic²) over pairs of points.
 
     The root of metric scaling's normalised stress (Borg and Groenen, "Modern Multidimensional Scaling", 2005, section
@@ -147,7 +147,7 @@ def normalised_stress(geodesic: ArrayLike, embedded: ArrayLike, *, scaled: bool 
     -> 0 where all distances are equal; 1 if every embedded one is 0; with `scaled` at most 1.
     Raises ScalemaniError: The shapes differ, or no pair has a finite positive geodesic distance.
 
-    >>> normalised_stress([3.0, 4.0], [3.0, 9.0]), normalised_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
+    >>> normalized_stress([3.0, 4.0], [3.0, 9.0]), normalized_stress([3.0, 4.0], [6.0, 8.0], scaled=True)
     (1.0, 0.0)
     """
     x, y = _pairs(geodesic, embedded)

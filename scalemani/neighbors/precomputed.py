@@ -28,7 +28,7 @@ class _GivenForm(Form):
         """Distances from each row a[i] to row number b[i]."""
         return np.asarray(a[np.arange(len(b)), b])
 
-    def bounds(self, a: Any, b: Any, centre: F64 | None) -> tuple[F64, F64]:
+    def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64]:
         """The distances themselves, twice."""
         table = np.asarray(a[:, b])
         return table, table

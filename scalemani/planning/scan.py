@@ -26,7 +26,7 @@ from scalemani.errors import ScalemaniError, unknown
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.rows import power_of_two_scale, scaled
 from scalemani.kernel import blas
-from scalemani.kernel.start import centred_kernel
+from scalemani.kernel.start import centered_kernel
 from scalemani.neighbors.lists import NeighborLists
 from scalemani.parameters import SCANNED, Parameters
 from scalemani.progress import reporting
@@ -233,7 +233,7 @@ def _map(square: F64, rows: F64, most: int) -> tuple[F64, float]:
     """
     squares = square**2
     means = squares.mean(axis=0)
-    values, vectors = sl.eigh(centred_kernel(squares))
+    values, vectors = sl.eigh(centered_kernel(squares))
     values, vectors = values[::-1], vectors[:, ::-1]
     trace, negative = float(values.sum()), float(-values[values < 0].sum())
     some = values[:most] > 1e-9 * max(float(values[0]), 0.0)

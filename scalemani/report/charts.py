@@ -10,8 +10,8 @@ from scipy.spatial import Delaunay, cKDTree
 from scalemani.aliases import F64
 from scalemani.report.drawing import (
     CATEGORIES,
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     NEGATIVE,
     POSITIVE,
     Figure,
@@ -71,13 +71,13 @@ def eigenvalue_panel(
         axes.plot(place, unshifted, "o--", color=LIGHT, linewidth=1.3, label="without the shift")
         axes.axhline(shift, color=ACCENT, linewidth=1.2, linestyle="--", label="the shift alone")
     places, names = list(map(float, place)), [f"{a}" for a in place]
-    behind = [(next_value, "s", GREY, "next", "next, has no axis")]
+    behind = [(next_value, "s", GRAY, "next", "next, has no axis")]
     behind += [(most_negative, "D", NEGATIVE, "lowest", "lowest without a correction")] if most_negative else []
-    for value, marker, colour, name, label in behind:
+    for value, marker, color, name, label in behind:
         if value is not None:
             names.append(name)
             places.append(places[-1] + max(1, p / 14))  # so that words have room where numbers are close
-            axes.plot(places[-1], value, marker, color=colour, label=label)
+            axes.plot(places[-1], value, marker, color=color, label=label)
     drawn = np.concatenate([line.get_ydata() for line in axes.get_lines()])
     largest = float(np.abs(eigenvalues).max())
     if largest > 1e-290:  # below, powers of ten end
@@ -99,8 +99,8 @@ def feature_arrows(features: Sequence[Sequence[Any]]) -> Figure:
         lowest[x >= 0] = level + 0.07 * reach
         axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": POSITIVE, "linewidth": 1.3})
         axes.annotate(name, (1.04 * x, level), ha="left" if x >= 0 else "right", va="center", fontsize=9)
-    axes.axhline(0, color=GREY, linewidth=0.6)
-    axes.axvline(0, color=GREY, linewidth=0.6)
+    axes.axhline(0, color=GRAY, linewidth=0.6)
+    axes.axvline(0, color=GRAY, linewidth=0.6)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xlabel="axis 1", ylabel="axis 2", aspect="equal")
     return figure
 
@@ -136,13 +136,13 @@ def share_chart(
     lines = [
         (share, "o-", POSITIVE, "share of the axis"),
         (unshifted, "o--", LIGHT, "without the shift"),
-        (corrected, "o:", GREY, "after a correction"),
+        (corrected, "o:", GRAY, "after a correction"),
         (broken_stick, "-", ACCENT, "broken stick: chance"),
     ]
-    for values, style, colour, label in lines:
+    for values, style, color, label in lines:
         if values is not None:
             percents = np.array([100 * v if v > SMALLEST_SHARE else np.nan for v in values])
-            axes.plot(place, percents, style, color=colour, markersize=5, linewidth=1.3, label=label)
+            axes.plot(place, percents, style, color=color, markersize=5, linewidth=1.3, label=label)
     axes.set_yscale("log")
     plain_numbers(axes.yaxis)
     _axis_numbers(axes, place, [f"{a}" for a in place], p)
@@ -293,7 +293,7 @@ def spectrum_panel(axes: Any, eigenvalues: Mapping[str, F64], *, log: bool) -> N
         axes.minorticks_off()  # they take longer than all else
         axes.set_ylim(top=1.6, bottom=min(0.1, axes.get_ylim()[0]))
     else:
-        axes.axhline(0, color=GREY, linewidth=0.8)
+        axes.axhline(0, color=GRAY, linewidth=0.8)
     whole_ticks(axes.xaxis)
     axes.set(xlabel="number", ylabel="eigenvalue / the first")
     axes.legend(fontsize=8)
@@ -323,7 +323,7 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
         axes.set(xlabel="axis 1", ylabel="distance")
         return
     steps = np.linspace(0.0, float(far.max()), BANDS + 1)
-    colours = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLOURS)
+    colors = axes.scatter(*points[:, :2].T, s=5, c=steps[np.searchsorted(steps, far)], linewidths=0, cmap=COLORS)
     flat = points[:, :2] / size
     corners = Delaunay(flat, qhull_options="QJ Pp").simplices  # of points on a line, too
     longest = np.linalg.norm(flat[corners] - flat[np.roll(corners, 1, axis=1)], axis=2).max(axis=1)
@@ -331,7 +331,7 @@ def contour_panel(figure: Figure, axes: Any, points: F64, distances: F64, start:
     if len(corners) and steps[1] > 0:
         axes.tricontour(*points[:, :2].T, corners, far, steps[1:-1], colors="black", linewidths=0.8)
     axes.plot(*points[start, :2], "x", color=NEGATIVE, ms=9, markeredgewidth=2.5)
-    figure.colorbar(colours, ax=axes, pad=0.02, aspect=28)
+    figure.colorbar(colors, ax=axes, pad=0.02, aspect=28)
     (left, low), (right, high) = points[:, :2].min(axis=0) - size / 20, points[:, :2].max(axis=0) + size / 20
     axes.set(xlabel="axis 1", ylabel="axis 2", xlim=(left, right), ylim=(low, high))
     powers_of_ten(axes.xaxis, axes.yaxis)
@@ -374,8 +374,8 @@ def scan_panels(scan: Any, left: Any, right: Any) -> None:
     for axes in (left, right):
         for one in scan.ks:
             if one.n_shortcuts or one.n_parts > 1:
-                colour = NEGATIVE if one.n_shortcuts else GREY
-                axes.axvspan(*ends[one.n_neighbors], color=colour, alpha=0.15, linewidth=0)
+                color = NEGATIVE if one.n_shortcuts else GRAY
+                axes.axvspan(*ends[one.n_neighbors], color=color, alpha=0.15, linewidth=0)
         if scan.recommended is not None:
             axes.axvline(scan.recommended, color="black", linewidth=1, linestyle="--", label="recommended")
         axes.set_xticks(ks[:: max(1, len(ks) // 12)])

@@ -21,7 +21,7 @@ from scalemani.methods.words import MOST_LEAPS, Chart, Notice, Section, Table, W
 from scalemani.model import Run
 from scalemani.progress import Progress
 from scalemani.report.charts import CHARTS, dimension_panels, distance_panels, residual_chart
-from scalemani.report.drawing import colouring, png
+from scalemani.report.drawing import coloring, png
 from scalemani.report.kernel_view import kernel_sections
 from scalemani.report.live import Column
 from scalemani.report.map_facts import NEAREST, MapFacts, NewPoints, placed, rows_of
@@ -349,15 +349,15 @@ def run_page(
         measured=[*own, *features, *kernel_sections(run)],
         said=[*said, *more],
     )
-    colourings = [colouring(column, values).of(kept) for column, values in columns]
-    total, done = 5 + max(1, len(colourings)), count_from(1)  # of a method with one section of its own
+    colorings = [coloring(column, values).of(kept) for column, values in columns]
+    total, done = 5 + max(1, len(colorings)), count_from(1)  # of a method with one section of its own
 
     def drawn(parts: Iterator[Section]) -> Iterator[Section]:
         for part in parts:
             yield part
             report("pictures", next(done), total)
 
-    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colourings, marks, leaps)))
+    still = list(drawn(map_sections(coordinates, findings.n_dropped_rows, colorings, marks, leaps)))
     what = f"{count(len(findings.coordinates), 'point')} on {count(findings.n_axes, 'axis', 'axes')}"
     return page(
         findings.words.title(findings.spectrum, what),

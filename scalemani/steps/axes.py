@@ -26,7 +26,7 @@ from scalemani.kernel.eigensolver import basis_bytes, basis_limits, first_block,
 from scalemani.kernel.far_rows import RANK_TOLERANCE, FarRows, far_rows
 from scalemani.kernel.operators import (
     SUMS,
-    CentredKernels,
+    CenteredKernels,
     DenseKernels,
     DistanceSums,
     FirstRead,
@@ -38,7 +38,7 @@ from scalemani.parameters import Parameters
 from scalemani.steps.base import ByKind, FitSize, Needs, Step, Work
 from scalemani.steps.checks import (
     CHECKED,
-    check_centred,
+    check_centered,
     check_fit,
     check_placed,
     check_stored,
@@ -201,7 +201,7 @@ class TileAxes(Axes):
             begun = None if first is None else [checksum(first.block), checksum(first.found)]
             asked = asdict(self.fields(parameters, ""))
             pieces = store.pieces("solve", {**asked, "most_columns": most_columns, "first_read": begun})
-        kernels = CentredKernels(
+        kernels = CenteredKernels(
             cluster, store, on_read=lambda reads: report("solve", reads, 0), first=first, kept=pieces
         )
 
@@ -413,7 +413,7 @@ class LandmarkAxes(Axes):
             allowed = MEANS_ALLOWED * float(np.abs(means).max())
             if not np.allclose(means, embedding.means, rtol=MEANS_ALLOWED, atol=allowed):
                 raise SelfCheckError("the means are not those of the landmarks' distances")
-            check_centred(embedding.vectors)
+            check_centered(embedding.vectors)
             form = work.parameters.projection
             check_placed(read_back(store, chosen), chosen, embedding, _residuals(store), form)
         except SelfCheckError as error:

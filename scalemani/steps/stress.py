@@ -15,7 +15,7 @@ from msgspec import structs
 from scalemani.aliases import F32, F64, I64
 from scalemani.cluster.tasks import waiting_bytes
 from scalemani.embedding.coordinates import make_embedding
-from scalemani.embedding.stress import MEMORY, SUMS, minimise, place, share
+from scalemani.embedding.stress import MEMORY, SUMS, minimize, place, share
 from scalemani.errors import ConvergenceWarning, ScalemaniError, SelfCheckError, warn
 from scalemani.geodesics.paths import geodesic_rows
 from scalemani.geodesics.reads import Reader, sweep
@@ -114,7 +114,7 @@ class Stress(Step):
         else:
             start, state = self.start(store, fields), None
         work.report(self.name, 0, 0)
-        found = minimise(self.reads(work, fields), start, fields.tol)
+        found = minimize(self.reads(work, fields), start, fields.tol)
         work.report(self.name, len(found.stresses), len(found.stresses))
         if not found.stresses[-1] * scale * scale < LARGEST:
             raise ScalemaniError(
@@ -182,7 +182,7 @@ class Stress(Step):
         kernels = DenseKernels(square)
         pairs = solve(kernels, fields.n_components, correction=None, tol=CLASSICAL_TOL, seed=fields.random_state)
         first = make_embedding(pairs, kernels.sums, 1.0).coordinates()
-        few = minimise(lambda X: share(square, X)[0], first, fields.tol).coordinates
+        few = minimize(lambda X: share(square, X)[0], first, fields.tol).coordinates
         found = place(np.ascontiguousarray(rows.T), few)
         found[chosen] = few
         return found

@@ -328,8 +328,8 @@ def check_kernel(points: Any, parameters: Any) -> None:
         kernel, K = own.name, _called(own, dense(points.points.rows[some]))
     if not np.isfinite(K).all():
         raise ScalemaniError(f"kernel={kernel!r}: values on these rows are not finite; give a smaller degree or gamma")
-    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-    values = np.linalg.eigvalsh((centred + centred.T) / 2)
+    centered = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    values = np.linalg.eigvalsh((centered + centered.T) / 2)
     negative = -float(values[values < 0].sum()) / max(float(np.abs(values).sum()), 1e-300)
     if negative > MOST_NEGATIVE and values[0] < -8 * eps * len(K) * np.abs(K).max():
         raise ScalemaniError(

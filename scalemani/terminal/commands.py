@@ -38,7 +38,7 @@ from scalemani.words import printable
 @click.option(
     "--color",
     "--colour",
-    "colours",
+    "colors",
     multiple=True,
     metavar="FILE[:COLUMN]",
     help="Colour the map by a column of a .csv, by a .npy, .npz:key, .zarr:path or .h5::dataset, by .h5ad::obs/column "
@@ -65,7 +65,7 @@ from scalemani.words import printable
 def report(
     store: str,
     out: str,
-    colours: tuple[str, ...],
+    colors: tuple[str, ...],
     new: tuple[str, ...],
     how: dict[str, Any],
     rows: int | None,
@@ -95,7 +95,7 @@ def report(
         raise ScalemaniError(f"{option} says how a file of --project is read: give one, or leave {option} out")
     model = load(store)
     run = model._run
-    columns = [read_column(colour, len(run.vertex), how["delimiter"], how["decimal"]) for colour in colours]
+    columns = [read_column(color, len(run.vertex), how["delimiter"], how["decimal"]) for color in colors]
     sources = [new_rows(model, store, points, how) for points in new]
     from scalemani.report.map_facts import NewPoints
     from scalemani.report.sections import run_page
