@@ -18,7 +18,7 @@ from scalemani.planning.scan import Scan
 from scalemani.points.cells import unmasked
 from scalemani.report import charts
 from scalemani.report.comparison import chosen_axes, two_axes
-from scalemani.report.drawing import MOST_DOTS, Coloring, color_bar, coloring, legend, new_figure
+from scalemani.report.drawing import MOST_DOTS, Coloring, color_bar, coloring, legend
 from scalemani.report.maps import MARK, figure_for, legend_of, map_panel
 from scalemani.report.sections import Sample, measured
 from scalemani.steps.records import MethodRecord
@@ -118,10 +118,8 @@ def spectrum(model: Any, ax: Any = None) -> Any:
     if "eigenvalues" not in s:
         raise ScalemaniError(f"{_method(run)} has no eigenvalues: draw its residual_variance")
     values = s["eigenvalues"]
-    axes = new_figure(charts.chart_width(len(values)), 3.8).add_subplot() if ax is None else ax
     behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
-    charts.eigenvalue_panel(axes, values, s.get("eigenvalues_unshifted", values), s.get("shift", 0.0), *behind)
-    return axes
+    return charts.eigenvalue_chart(values, s.get("eigenvalues_unshifted", values), s.get("shift", 0.0), *behind, ax=ax)
 
 
 def residual_variance(model: Any, ax: Any = None, *, rows: int | None = None, random_state: int = 0) -> Any:
@@ -131,9 +129,7 @@ def residual_variance(model: Any, ax: Any = None, *, rows: int | None = None, ra
     Raises ScalemaniError: The method keeps no distances, or they are gone.
     """
     _, _, quality = _sampled(model, rows, random_state)
-    axes = new_figure(7.4, 3.8).add_subplot() if ax is None else ax
-    charts.residual_panel(axes, list(quality["residual_variance"]))
-    return axes
+    return charts.residual_chart(list(quality["residual_variance"]), ax)
 
 
 def shepard(model: Any, ax: Any = None, *, rows: int | None = None, random_state: int = 0) -> Any:
@@ -142,11 +138,9 @@ def shepard(model: Any, ax: Any = None, *, rows: int | None = None, random_state
     rows, random_state: As for :func:`residual_variance`, whose errors it has.
     """
     run, sample, _ = _sampled(model, rows, random_state)
-    axes = new_figure(7.0, 4.9).add_subplot() if ax is None else ax
     names = "geodesic distance", "distance in the embedding"
     added = run.method.words.compared(run.spectrum).added
-    charts.pairs_panel(axes, *sample.among_fewer().pairs(), *names, added)
-    return axes
+    return charts.pairs_chart(*sample.among_fewer().pairs(), *names, added, ax)
 
 
 def _sampled(model: Any, rows: int | None, seed: int) -> tuple[Run, Sample, Any]:

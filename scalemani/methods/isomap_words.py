@@ -3,7 +3,7 @@
 Shares, traces and bounds are those of :mod:`scalemani.embedding.spectrum`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from scalemani.embedding.spectrum import LEAST_GAP, much_negative, of_sizes, side, sides
 from scalemani.kernel.constant import DEFINITE
 from scalemani.methods.words import (
-    CHOSEN,
     Account,
     Chart,
     Compared,
@@ -57,17 +56,11 @@ _FACTS = {
     "gof": "GOF of R's cmdscale",
     "reconstruction_error": "reconstruction error of scikit-learn's Isomap",
 }
-_WITHOUT_A_CONSTANT = {  # in a word, and in a sentence
-    "none": (
-        "none",
-        "No correction: distances are embedded as they are. Where no points in flat space have them, some eigenvalues "
-        "are negative and are left out.",
-    ),
-    "flip": (
-        "flip: the moduli of the eigenvalues",
-        "Negative eigenvalues are taken with their sign flipped, and axes are in the order of their size whatever the "
-        "sign: an axis with a negative eigenvalue shows how the distances fail to be those of flat space.",
-    ),
+_WITHOUT_A_CONSTANT = {
+    "none": "No correction: the distances are embedded as they are. If no points in flat space have these distances, "
+    "some eigenvalues are negative. Those are left out.",
+    "flip": "Every eigenvalue counts by its size, whatever its sign, and the axes are in the order of size. An axis "
+    "with a negative eigenvalue shows how the distances differ from those in flat space.",
 }
 _OF_SIZES = {  # where eigenvalues count by their size
     "share": "the eigenvalue's size over the sum of all sizes",
@@ -78,17 +71,16 @@ _OF_SIZES = {  # where eigenvalues count by their size
 class IsomapWords(Words):
     """Of one account, which says itself whether there is a correction and whether there are landmarks."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the correction and the number of landmarks."""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"{_TITLES.get(_correction_of(s), 'Kernel Isomap')}: {what}{by}"
+    def form(self, s: Account) -> str:
+        """With the correction."""
+        return _TITLES.get(_correction_of(s), "Kernel Isomap")
 
     def notes(self, s: Account) -> list[str]:
         """What much negative mass means."""
         much = much_negative(s)
         return [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
 
-    def plain(self, s: Account) -> list[Row]:
+    def rows(self, s: Account) -> list[Row]:
         """Landmarks, the constant and what it means, and what the axes hold."""
         key, of = "share", "of the variance"
         if s["shift"]:
@@ -105,16 +97,6 @@ class IsomapWords(Words):
         """Of traces and shares."""
         found = {key: sides(s, key) for key in (*_FACTS, "share", "rel_corr_eig") if s.get(key) is not None}
         return {key: which for key, which in found.items() if any(which)}
-
-    def rows(self, s: Account) -> list[Row]:
-        """Landmarks and correction."""
-        correction = ("correction", _correction(s, number))
-        if not by_landmarks(s):
-            return [correction]
-        chosen = ("landmarks", f"{s['n_landmarks']:,}, {CHOSEN[s['landmark_method']][1]}")
-        reach = s.get("landmark_reach")
-        within = f"no point is farther than {number(reach)} from one"
-        return [chosen, *([] if reach is None else [("reach of the landmarks", within)]), correction]
 
     def notices(self, s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         """Of a large constant, of negative eigenvalues, and of axes that are not determined."""
@@ -228,18 +210,6 @@ def _constant(s: Account) -> str:
     return f"{plain_number(s['additive_constant'])} is added to every distance, about {times}: {means}"
 
 
-def _correction(s: Account, number: Callable[[Any], str]) -> str:
-    """Which correction it is, and how large its constant; `number` sets numbers for the page."""
-    kind = _correction_of(s)
-    if kind in _WITHOUT_A_CONSTANT:
-        return _WITHOUT_A_CONSTANT[kind][0]
-    median = f"about {two_digits(s['constant_over_median'])} times the median distance"
-    if kind == "lingoes":
-        return f"lingoes: constant s = {number(s['lingoes_constant'])}; sqrt(2s) is {median}"
-    at = f"of about {two_digits(s['median_distance'])}"
-    return f"{'given' if kind == 'number' else kind}: constant c = {number(s['additive_constant'])}, {median} {at}"
-
-
 def _meaning(s: Account, key: str, usual: str) -> str:
     """What a number is, which is usually something else."""
     return _OF_SIZES.get(key, usual) if of_sizes(s) else usual
@@ -260,7 +230,7 @@ def about_the_correction(s: Account) -> list[str]:
 def _correction_in_words(s: Account) -> list[str]:
     kind, shift = _correction_of(s), s["shift"]
     if kind in _WITHOUT_A_CONSTANT:
-        return [_WITHOUT_A_CONSTANT[kind][1]]
+        return [_WITHOUT_A_CONSTANT[kind]]
     if not shift:
         needless = "No constant is needed: up to rounding these are distances of points in flat space."
         asked = "The constant is 0, as it was asked for: distances are embedded as they are."

@@ -9,7 +9,6 @@ from scalemani.methods.words import (
     Section,
     Table,
     Words,
-    by_landmarks,
     feature_name,
     feature_tables,
 )
@@ -19,16 +18,10 @@ from scalemani.words import count, number, plain_number
 class IsometricWords(Words):
     """Of an isometric projection."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the kernel, labels and the number of landmarks."""
+    def form(self, s: Account) -> str:
+        """With the kernel, and whether there were labels."""
         kernel = "" if s["kernel"] == "linear" else f", {s['kernel']} kernel"
-        kernel += ", supervised" if s.get("n_classes") else ""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"Isometric projection{kernel}: {what}{by}"
-
-    def plain(self, s: Account) -> Sequence[Row]:
-        """With the landmarks."""
-        return [*super().rows(s), *self.rows(s)]
+        return f"Isometric projection{kernel}{', supervised' if s.get('n_classes') else ''}"
 
     def rows(self, s: Account) -> Sequence[Row]:
         """What the map is linear in, how many directions that has, and the ridge."""
@@ -38,7 +31,7 @@ class IsometricWords(Words):
             end = ", an end of those tried" if s["ridge"] in (s["left_out"][0][0], s["left_out"][-1][0]) else ""
             chosen = f", chosen by leave-one-out (error {plain_number(error)}{end})"
         of = f"{self._kernel(s)}, {count(s['rank'], 'direction')}"
-        return [("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
+        return [*super().rows(s), ("map", f"{of}, ridge {plain_number(s['ridge'])}{chosen}")]
 
     def loose(self, s: Account) -> str:
         """The map may be too stiff; with labels it is not made to keep the distances of all."""

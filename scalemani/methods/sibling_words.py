@@ -49,17 +49,21 @@ class SpectralWords(Words):
 
     matrix: str
 
-    def _by(self, s: Account) -> str:
-        return f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-
-    def facts(self, s: Account) -> list[Row]:
-        """The trace, where it is known; a method adds what the map is of."""
-        error = f" ± {s['trace_error']:.2g}, estimated" if s["trace_error"] else ""
-        return [] if s["trace"] is None else [("trace", f"of {self.matrix}: {s['trace']:.4g}{error}")]
+    def made(self, s: Account) -> list[Row]:
+        """What the map is made of."""
+        return []
 
     def rows(self, s: Account) -> Sequence[Row]:
-        """Landmarks and facts."""
-        return [*super().rows(s), *self.facts(s)]
+        """Also what the axes hold of all there are, where that is known."""
+        trace = s["trace"]
+        shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
+        off = (s["trace_error"] or 0.0) / (trace or 1.0)
+        return [*super().rows(s), *self.made(s), *axis_rows(shares, "of the variance of all axes", off=off)]
+
+    def of_the_run(self, s: Account) -> list[Row]:
+        """The trace, where it is known."""
+        error = f" ± {s['trace_error']:.2g}, estimated" if s["trace_error"] else ""
+        return [] if s["trace"] is None else [("trace", f"of {self.matrix}: {s['trace']:.4g}{error}")]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """What there is of each axis; each share as well as the trace is known."""
@@ -68,13 +72,6 @@ class SpectralWords(Words):
             shares, off = [1 / value / s["trace"] for value in s["eigenvalues"]], s["trace_error"] / s["trace"]
             found.append(("shares", [f"{percent(a)} ± {say(100 * a * off, 2)} %" for a in shares]))
         return found
-
-    def plain(self, s: Account) -> Sequence[Row]:
-        """How the map was made, and what its axes hold of all there are, where that is known."""
-        trace, made = s["trace"], [row for row in self.facts(s) if row[0] not in ("trace", "commute times")]
-        shares = [] if trace is None else [1 / value / trace for value in s["eigenvalues"]]
-        off = (s["trace_error"] or 0.0) / (trace or 1.0)
-        return [*super().rows(s), *made, *axis_rows(shares, "of the variance of all axes", off=off)]
 
     def _gap(self, s: Account) -> str:
         """How far the next eigenvalue is from the last axis'; those of a diffusion fall from 1."""
@@ -137,18 +134,17 @@ class LLEWords(SpectralWords):
         """Weights."""
         return "how each point lies among its neighbours, and no distances"
 
-    def title(self, s: Account, what: str) -> str:
-        """With the kernel and the number of landmarks."""
-        kernel = "" if s["kernel"] is None else f", {_named(s['kernel'])} kernel"
-        return f"Locally linear embedding{kernel}: {what}{self._by(s)}"
+    def form(self, s: Account) -> str:
+        """With the kernel."""
+        return "Locally linear embedding" + ("" if s["kernel"] is None else f", {_named(s['kernel'])} kernel")
 
-    def facts(self, s: Account) -> list[Row]:
+    def made(self, s: Account) -> list[Row]:
         """How weights were found, and what is left."""
         kernel = "" if s["kernel"] is None else f" in the features of the {_named(s['kernel'])} kernel"
         kernel += "" if s["gamma"] is None else f" (gamma {plain_number(s['gamma'])})"
         weights = ("weights", f"of each point's neighbours{kernel}, ridge {plain_number(s['reg'])}")
         error = f"error {plain_number(sum(s['eigenvalues']))}, the sum of the eigenvalues"
-        return [weights, ("reconstruction", error), *super().facts(s)]
+        return [weights, ("reconstruction", error)]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Singular values of I - W, and their squares."""
@@ -168,25 +164,24 @@ class LaplacianWords(SpectralWords):
         """Edges."""
         return "neighbours near one another, and no distances along the data"
 
-    def title(self, s: Account, what: str) -> str:
-        """With the form and the number of landmarks."""
+    def form(self, s: Account) -> str:
+        """Also whether it is normalised."""
         form = "Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map"
-        return f"{form}{', normalised' if s['normalized'] else ''}: {what}{self._by(s)}"
+        return f"{form}{', normalised' if s['normalized'] else ''}"
 
-    def facts(self, s: Account) -> list[Row]:
-        """What edges weigh, and what commute times say."""
+    def made(self, s: Account) -> list[Row]:
+        """What edges weigh, and whether the map says more than how many neighbours points have."""
         weights = "1" if s["sigma"] is None else f"exp(-d²/(2 sigma²)), sigma {plain_number(s['sigma'])}"
-        rows, r = [("edges weigh", weights), *super().facts(s)], s["forgotten"]
-        if r is not None:
-            said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
-            rows.append(("commute times", said + (": the map says little else" if r > FORGOTTEN else "")))
-        return rows
-
-    def plain(self, s: Account) -> Sequence[Row]:
-        """Also whether the map says more than how many neighbours points have."""
         r = s["forgotten"] or 0.0
         little = f"numbers of neighbours explain {percent(r * r)} of its distances: it says little else"
-        return [*super().plain(s), *([("the map", little)] if r > FORGOTTEN else [])]
+        return [("edges weigh", weights), *([("the map", little)] if r > FORGOTTEN else [])]
+
+    def of_the_run(self, s: Account) -> list[Row]:
+        """Also what commute times say."""
+        if (r := s["forgotten"]) is None:
+            return super().of_the_run(s)
+        said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
+        return [*super().of_the_run(s), ("commute times", said)]
 
     def columns(self, s: Account, say: Callable[..., str]) -> list[tuple[str, list[str]]]:
         """Of a diffusion also what eigenvalues come to in its time."""

@@ -3,34 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from scalemani.methods.words import Account, Compared, Row, Section, Table, Words, by_landmarks
-from scalemani.words import count, number, percent, plain_number
+from scalemani.words import number, percent, plain_number
 
 
 class StressWords(Words):
     """Of a map of least stress."""
 
-    def title(self, s: Account, what: str) -> str:
-        """With the number of landmarks."""
-        by = f", by {count(s['n_landmarks'], 'landmark')}" if by_landmarks(s) else ""
-        return f"Isomap by raw stress: {what}{by}"
+    def form(self, s: Account) -> str:
+        """One."""
+        return "Isomap by raw stress"
 
-    def plain(self, s: Account) -> Sequence[Row]:
+    def rows(self, s: Account) -> Sequence[Row]:
         """How far distances on the map are off."""
         off = f"distances on the map are off by about {percent(s['stress_1'])} (stress-1), long ones counting most"
         more = "" if s["converged"] else "; the stress was still falling: the same fit goes on"
         return [*super().rows(s), ("kept", off + more)]
-
-    def rows(self, s: Account) -> Sequence[Row]:
-        """Stress-1, and that of the start."""
-        more = "" if s["converged"] else "; it was still falling: the same fit goes on"
-        points = s["start_points"]
-        start = "classical scaling" if points is None else f"a map by {points:,} points"
-        before, after = plain_number(s["stress_1_of_start"]), plain_number(s["stress_1"])
-        of, raw = "landmarks" if by_landmarks(s) else "points", plain_number(s["raw_stress"])
-        return [
-            ("stress-1", f"{after}, from {before} of {start}{more}"),
-            ("raw stress", f"{raw}, the sum of squared differences of distances over all pairs of {of}"),
-        ]
 
     def compared(self, s: Account) -> Compared:
         """The normalised stress of the sampled pairs is what stress-1 is of all."""
@@ -53,5 +40,13 @@ class StressWords(Words):
         yield Section("Raw stress", [words, turn], [Table(["read of the distances", "stress-1 so far"], rows)])
 
     def of_the_run(self, s: Account) -> Sequence[Row]:
-        """What it took."""
-        return [] if by_landmarks(s) else [("reads of the distances, once written", f"{s['n_passes']}")]
+        """Stress-1, that of the start, and what it took."""
+        points, by = s["start_points"], by_landmarks(s)
+        start = "classical scaling" if points is None else f"a map by {points:,} points"
+        before, after, raw = map(plain_number, (s["stress_1_of_start"], s["stress_1"], s["raw_stress"]))
+        of = "landmarks" if by else "points"
+        return [
+            ("stress-1", f"{after}, from {before} of {start}"),
+            ("raw stress", f"{raw}, the sum of squared differences of distances over all pairs of {of}"),
+            *([] if by else [("reads of the distances, once written", f"{s['n_passes']}")]),
+        ]

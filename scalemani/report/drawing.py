@@ -167,9 +167,9 @@ def kind_of_picture(path: Any) -> str:
     return kind
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as a PNG file."""
-    return picture(figure, ".png")
+def png(drawn: Any) -> bytes:
+    """A figure, or that of Axes, as a PNG file."""
+    return picture(drawn.figure, ".png")
 
 
 def picture(figure: Figure, kind: str) -> bytes:

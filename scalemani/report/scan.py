@@ -2,8 +2,8 @@
 
 from scalemani import __version__
 from scalemani.planning.scan import SAMPLED, Scan
-from scalemani.report.charts import scan_figure
-from scalemani.report.drawing import png
+from scalemani.report.charts import scan_panels
+from scalemani.report.drawing import new_figure, png
 from scalemani.report.page import Notice, Picture, Section, Table, page
 from scalemani.words import count
 
@@ -26,10 +26,12 @@ def scan_page(scan: Scan, name: str) -> str:
         f"Of {min(SAMPLED, scan.n_points):,} sampled points. With the shaded numbers of neighbours maps are wrong: "
         "red, edges leap; grey, the graph falls into parts."
     )
+    figure = new_figure(11, 4.2)
+    scan_panels(scan, *figure.subplots(1, 2))
     tables = [Table(*scan.table()), Table([], _MEANINGS, words=True)]
     sections = [
         Section("In short", notices=[found]),
-        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(scan_figure(scan)), caption, alt)]),
+        Section("By the number of neighbours", tables=tables, pictures=[Picture(png(figure), caption, alt)]),
     ]
     looked = count(len(scan.ks), "number")
     lead = f"A look at {looked} of neighbours for {scan.n_points:,} points, without a fit."

@@ -18,6 +18,7 @@ from scalemani.progress import Progress, reporting
 from scalemani.terminal.console import CutShort, IncompleteResult, give_missing_streams, refuse_nan, run
 from scalemani.terminal.help import Command, Commands
 from scalemani.terminal.options import (
+    check_reading,
     chosen,
     estimator_options,
     in_options,
@@ -89,10 +90,7 @@ def report(
     from scalemani import load
     from scalemani.formats.columns import read_column
 
-    unused = [name for name in ("heading", "id_column", "columns", "ignore") if how[name] is not None and not new]
-    if unused:
-        option = "--" + unused[0].replace("_", "-")
-        raise ScalemaniError(f"{option} says how a file of --project is read: give one, or leave {option} out")
+    check_reading(how, new, colors)
     model = load(store)
     run = model._run
     columns = [read_column(color, len(run.vertex), how["delimiter"], how["decimal"]) for color in colors]

@@ -401,6 +401,15 @@ def reading(function: Callable[..., Any]) -> Callable[..., Any]:
     return _stacked(_READING)(together)
 
 
+def check_reading(how: Mapping[str, Any], new: Any, color: Any) -> None:
+    """Refuse what says how a file of --project is read where there is none; text of --color has signs, too."""
+    for option, value in how.items():
+        of_text = option in ("delimiter", "decimal") and color
+        if value is not None and not new and not of_text:
+            name = f"--{option.replace('_', '-')}"
+            raise ScalemaniError(f"{name} says how a file of --project is read: give one, or leave {name} out")
+
+
 def reading_again(how: Mapping[str, Any], *, named: bool) -> list[str]:
     """Words that read other points as the fit's were; a projection finds columns that have names by itself."""
     asked = [("--delimiter", how["delimiter"]), ("--decimal", how["decimal"]), ("--id-column", how["id_column"])]
