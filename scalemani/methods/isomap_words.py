@@ -35,13 +35,17 @@ _SHARES = (
     (
         "share_unshifted",
         "unshifted",
-        "the same without what the correction adds, over the trace without it; as negative "
-        "eigenvalues lessen the trace, these may add up to more than 100 %",
+        "the same before the correction; negative eigenvalues make that trace smaller, so these shares may add up to "
+        "more than 100 %",
     ),
     ("share_of_squares", "of squares", "the eigenvalue's square over the sum of all squares"),
-    ("relative_eig", "Relative_eig", "as ape's pcoa: the uncorrected eigenvalue over their sum"),
-    ("rel_corr_eig", "Rel_corr_eig", "as ape's pcoa: over the sum after a correction that leaves none negative"),
-    ("broken_stick", "Broken_stick", "as ape's pcoa: the piece of a stick that is broken at random"),
+    ("relative_eig", "Relative_eig", "as in ape's pcoa: eigenvalue over sum, without a correction"),
+    ("rel_corr_eig", "Rel_corr_eig", "as in ape's pcoa: the same after a correction that leaves none negative"),
+    (
+        "broken_stick",
+        "Broken_stick",
+        "as in ape's pcoa: the mean piece of a stick that is broken at random",
+    ),
 )
 
 
@@ -84,7 +88,7 @@ class IsomapWords(Words):
         """Landmarks, the constant and what it means, and what the axes hold."""
         key, of = "share", "of the variance"
         if s["shift"]:
-            key, of = "share_unshifted", "of the variance, the constant left out"
+            key, of = "share_unshifted", "of the variance without the constant"
         elif of_sizes(s):
             of = "of the sizes of all eigenvalues"
         edges = (
@@ -107,7 +111,7 @@ class IsomapWords(Words):
         """The constant is added to each distance."""
         return Compared(
             added=float(s["additive_constant"]),
-            caption=" On the dashed line are distances with the constant, which is what the correction asks for.",
+            caption=" The dashed line shows distances with the constant added, at which the correction aims.",
             stress="; the constant makes it large" if s["shift"] else "",
             missing=_NOT_KEPT if by_landmarks(s) else Compared.missing,
         )
@@ -120,13 +124,13 @@ class IsomapWords(Words):
         if stick:
             after = "" if same else " (after a correction, so that no part is negative: Rel_corr_eig below)"
             words.append(
-                "A stick broken at random has some long pieces by chance: an axis with a larger share than the piece "
-                f"of its number shows more than that{after}. {beside_the_stick(s, corrected)}"
+                "Compare the shares with the pieces of a stick that is broken at random. An axis with a larger share "
+                f"than its piece shows more than chance{after}. {beside_the_stick(s, corrected)}"
             )
         if len(s["eigenvalues"]) > 1:
             unshifted = s["share_unshifted"] if s["shift"] else None
-            caption = "Shares of the axes" + (" and of the pieces of a stick that is broken at random" if stick else "")
-            caption += ", on a log scale; what is 0 or less is not on it."
+            caption = f"Shares of the axes{', and the pieces of a broken stick' if stick else ''}, on a log scale."
+            caption += " Shares of 0 or less are not drawn."
             of = [s["share"], unshifted, None if same else corrected, stick]
             charts.append(Chart("shares", of, caption, "A point for the share of each axis, falling."))
         return Section("", words, pictures=charts)
@@ -134,15 +138,15 @@ class IsomapWords(Words):
     def caution(self, s: Account) -> str:
         """Shares that are mostly the constant say little."""
         how = "judge by the shares without the shift, or by a fit with --correction none"
-        return f"The constant is above the median distance: {how}. " if _mostly_constant(s) else ""
+        return f"The constant is larger than the median distance: {how}. " if _mostly_constant(s) else ""
 
     def sections(self, s: Account) -> Iterator[Section]:
         """The spectrum and the constant."""
         behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
-        caption = "Eigenvalues of the kernel matrix; their unit is the square of the distances'."
+        caption = "Eigenvalues of the kernel, in the square of the distances' unit."
         if s["shift"]:
             caption += (
-                " The dashed line without dots is what the correction adds to each: an axis near it shows nothing."
+                " The dashed line without dots is what the correction adds to each. An axis near it shows nothing."
             )
         of = [s["eigenvalues"], s["eigenvalues_unshifted"], s["shift"], *behind]
         chart = Chart("eigenvalues", of, caption, "A bar for the eigenvalue of each axis.")
@@ -180,9 +184,9 @@ def _about_the_numbers(s: Account) -> list[str]:
     if not by_landmarks(s):
         return []
     return [
-        f"All numbers here are of the {s['n_vertices']:,} points put where their nearest landmarks are, "
-        f"{s['n_landmarks']:,} places: eigenvalues, trace and constant are on the scale of a fit of all distances, and "
-        "approximate those of it. Points between the landmarks were placed as new points are.",
+        f"These numbers are of all {s['n_vertices']:,} points, each moved to its nearest landmark: "
+        f"{s['n_landmarks']:,} places. So eigenvalues, trace and constant are on the scale of a fit to all distances, "
+        "and approximate it. On the map, points between the landmarks are placed as new points are.",
     ]
 
 
@@ -205,8 +209,8 @@ def _constant(s: Account) -> str:
     means = "the map shows mostly this constant" if ratio > 1 else means
     times = f"{two_digits(ratio)} times the median distance of about {two_digits(s['median_distance'])}"
     if kind == "lingoes":
-        added = f"2 x {plain_number(s['lingoes_constant'])} is added to every squared distance, the square of about"
-        return f"{added} {times}: {means}"
+        added = f"2 x {plain_number(s['lingoes_constant'])} is added to every squared distance"
+        return f"{added}; its root is about {times}: {means}"
     return f"{plain_number(s['additive_constant'])} is added to every distance, about {times}: {means}"
 
 
@@ -235,23 +239,23 @@ def _correction_in_words(s: Account) -> list[str]:
         needless = "No constant is needed: up to rounding these are distances of points in flat space."
         asked = "The constant is 0, as it was asked for: distances are embedded as they are."
         return [needless if kind in DEFINITE else asked]
-    flat = "It is the same in every direction and carries nothing of the data: an axis near it is without content."
+    flat = "This part is the same in every direction and says nothing about the data. An axis near it shows nothing."
     ratio = (
         f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
         f"(about {two_digits(s['median_distance'])})"
     )
     if s.get("lingoes_constant"):
         return [
-            f"Lingoes' constant is {number(shift)}: twice it is added to every squared distance between different "
-            "points, the least that leaves no negative eigenvalue. Points that were equal would be as far apart as "
-            f"{ratio}.",
-            f"The constant itself is added to each eigenvalue. {flat}",
+            f"Lingoes' constant is {number(shift)}. Twice this number is added to every squared distance between "
+            "different points. It is the smallest that leaves no negative eigenvalue. Two points at distance 0 would "
+            f"then be {ratio} apart.",
+            f"The constant is added to each eigenvalue. {flat}",
         ]
-    given = "the least that leaves no negative eigenvalue" if kind in DEFINITE else "as it was asked for"
+    given = "It is the smallest that leaves no negative eigenvalue." if kind in DEFINITE else "It was asked for."
     return [
         f"The constant is {number(s['additive_constant'])}, {ratio}. It is added to every distance between different "
-        f"points, {given}.",
-        f"Half of its square, {number(shift)}, is thereby added to each eigenvalue. {flat}",
+        f"points. {given}",
+        f"This adds half of its square, {number(shift)}, to each eigenvalue. {flat}",
     ]
 
 
@@ -290,11 +294,11 @@ def _about_the_shift(s: Account) -> Iterator[Notice]:
         yield Notice(
             f"The correction puts points about {two_digits(ratio)} median distances further apart.",
             [
-                "Most of each corrected distance is then the constant, which is the same for all pairs: the map shows "
-                "mostly the constant, and later axes carry little of the data.",
+                "So most of every corrected distance is this constant. It is the same for all pairs: the map shows "
+                "mostly the constant, and later axes say little about the data.",
                 "Compare a fit with --correction none, and look at the shares without the shift. Edges that leap "
-                "across a gap (shortcuts) raise the constant: try fewer neighbours, or --graph mutual. The zigzag "
-                "paths of a sparse graph raise it too: there, try more.",
+                "across a gap (shortcuts) make the constant large: try fewer neighbours, or --graph mutual. So does a "
+                "sparse graph, whose paths zigzag: try more neighbours.",
             ],
         )
     negative, trace = s.get("negative_mass"), s.get("trace_unshifted") or 0.0
@@ -303,8 +307,8 @@ def _about_the_shift(s: Account) -> Iterator[Notice]:
         yield Notice(
             f"Negative eigenvalues add up to {least}{percent(negative / trace)} of the trace.",
             [
-                "No points in flat space have exactly these distances. The axes show the best of the positive part, "
-                "and the negative part is left out." + (f" So much means {much}." if much else ""),
+                "No points in flat space have exactly these distances. The axes show the positive part as well as they "
+                "can; the negative part is left out." + (f" So much means {much}." if much else ""),
             ],
             warning=False,
         )
@@ -317,8 +321,8 @@ def _about_the_pairs(s: Account, tol: float, *, idle: bool) -> Iterator[Notice]:
         yield Notice(
             f"The solver stopped before its tolerance: residual {number(worst, 2)}, asked for {number(tol, 2)}.",
             [
-                "The last axes may be turned a little. A larger --tol says what is good enough; the same fit again "
-                "changes nothing.",
+                "The last axes may be turned a little. The same fit again changes nothing. If this is good enough, "
+                "give a larger --tol.",
             ],
         )
     gap = s.get("gap")

@@ -24,18 +24,19 @@ from scalemani.words import count, number, percent, plain_number, two_digits
 
 REPEATED = 0.9  # of an axis' variance, that polynomials of axis 1 explain: it shows nothing else
 _ABOUT = {
-    "whitened": "Weights W make each point a weighted mean of its neighbours, and on the map the same weights do so "
-    "with the least error. Axes are singular vectors of I − W; the square of a singular value is the eigenvalue, the "
-    "mean squared error on the axis. Axes are all of one length: distances on the map have no unit.",
-    "kernel": "Weights W make each point a weighted mean of its neighbours. Axes are those of kernel PCA with M+, the "
-    "pseudo-inverse of M = (I − W)'(I − W): the variance of an axis is as 1 over its eigenvalue.",
-    "laplacian": "Axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian: the variance of "
-    "an axis is as 1 over its eigenvalue. Squared distances over all axes would be {}. In an effective resistance each "
-    "edge is a wire that conducts as much as it weighs.",
-    "normalised": "Axes are slow motions of a random walk along the graph's edges: a step lessens each by its "
-    "eigenvalue. Axes are all of one length: distances on the map have no unit.",
-    "diffusion": "Points are near each other on the map if a random walk along the graph's edges spreads alike from "
-    "both. A step leaves of each axis its eigenvalue, and the fit's time that to a power.",
+    "whitened": "Weights W write each point as a weighted mean of its neighbours. On the map, the same weights do so "
+    "with the least error. The axes are singular vectors of I − W. The square of a singular value is the eigenvalue: "
+    "the mean squared error on that axis. All axes have one length, so distances on the map have no unit.",
+    "kernel": "Weights W write each point as a weighted mean of its neighbours. The axes are those of kernel PCA with "
+    "M+, the pseudo-inverse of M = (I − W)'(I − W). The variance of an axis is proportional to 1 over its eigenvalue.",
+    "laplacian": "The axes are those of kernel PCA with L+, the pseudo-inverse of the graph's Laplacian. The variance "
+    "of an axis is proportional to 1 over its eigenvalue. With all axes, squared distances would be {}. For effective "
+    "resistances, each edge is a wire whose conductance is its weight.",
+    "normalised": "The axes are the slowest patterns of a random walk along the graph's edges: a step multiplies each "
+    "by 1 less its eigenvalue. All axes have one length, so distances on the map have no unit.",
+    "diffusion": "Two points are near each other on the map if a random walk along the graph's edges spreads alike "
+    "from both. A step multiplies each axis by its eigenvalue, and the map shows the walk after as many steps as time "
+    "says.",
 }
 _SQUARES = {  # of distances, by the scale
     "resistance": "effective resistances between points",
@@ -80,7 +81,7 @@ class SpectralWords(Words):
         if not last > 0:
             return ""
         far = plain_number(following / last) + (" times as far from 1 as" if start else " times")
-        return f"; it is {far} that of axis {len(s['eigenvalues'])}"
+        return f" It is {far} that of axis {len(s['eigenvalues'])}."
 
     def compared(self, s: Account) -> Compared:
         """Distances on the map are not those along the data."""
@@ -103,7 +104,7 @@ class SpectralWords(Words):
         same = np.flatnonzero(left < (1 - REPEATED) * (others**2).sum(axis=0)) + 2 if left.size else left
         if same.size:
             axes = f"Axis {same[0]} repeats" if same.size == 1 else f"Axes {', '.join(map(str, same))} repeat"
-            words = "Long data shows its length on several axes, as a string has overtones. More axes may show more."
+            words = "If the data is much longer than wide, several axes show its length. More axes may show its width."
             yield Notice(f"{axes} axis 1.", [words], warning=False)
 
     def _section(self, s: Account, heading: str, about: str) -> Section:
@@ -111,10 +112,11 @@ class SpectralWords(Words):
         words, columns = [_ABOUT[about].format(_SQUARES.get(s["scale"]))], self.columns(s, number)
         if by_landmarks(s):
             words.append(
-                f"{s['n_landmarks']:,} landmarks span the map: eigenvalues are larger than without, shares unknown."
+                f"The map is solved for {s['n_landmarks']:,} landmarks. So eigenvalues are larger than those of a fit "
+                "without landmarks, and shares are not known."
             )
         if (following := s["next_eigenvalue"]) is not None:
-            words.append(f"The next eigenvalue, {number(following)}, has no axis{self._gap(s)}.")
+            words.append(f"The next eigenvalue, {number(following)}, has no axis.{self._gap(s)}")
         rows = [[f"{a}", *cells] for a, cells in enumerate(zip(*(cells for _, cells in columns), strict=True), 1)]
         table = Table(["axis", *(name.removesuffix("s") for name, _ in columns)], rows)
         return Section(heading, words, [table])
@@ -173,7 +175,7 @@ class LaplacianWords(SpectralWords):
         """What edges weigh, and whether the map says more than how many neighbours points have."""
         weights = "1" if s["sigma"] is None else f"exp(-d²/(2 sigma²)), sigma {plain_number(s['sigma'])}"
         r = s["forgotten"] or 0.0
-        little = f"numbers of neighbours explain {percent(r * r)} of its distances: it says little else"
+        little = f"shows little but how many neighbours points have: {percent(r * r)} of its distances are that"
         return [("edges weigh", weights), *([("the map", little)] if r > FORGOTTEN else [])]
 
     def of_the_run(self, s: Account) -> list[Row]:
@@ -197,7 +199,7 @@ class LaplacianWords(SpectralWords):
 def of_resistances(known: F64, on_map: F64, scale: str) -> Section:
     """What there is on the map of squared distances over all axes, by pairs of points."""
     shown = two_digits(100 * float(on_map.sum() / max(known.sum(), 1e-300)))
-    words = f"Squared distances on the map add up to {shown} % of those over all axes, the {_SQUARES[scale]}."
+    words = f"Squared distances on the map add up to {shown} % of those with all axes, which are {_SQUARES[scale]}."
     caption = f"Squared distances of {count(len(known), 'sampled pair')} on the map and over all axes."
     chart = Chart("pairs", [known, on_map, "over all axes", "squared distance on the map"], caption, caption)
     return Section("Commute times", [words], pictures=[chart])

@@ -27,12 +27,12 @@ class StressWords(Words):
         """What the numbers are, and how the stress fell."""
         of = "the landmarks" if by_landmarks(s) else "all points"
         words = (
-            "The map has the least sum of squared differences between geodesic distances and its own, over all pairs "
-            f"of {of}: the raw stress. Stress-1 is the root of its share of the sum of squared distances: about the "
-            "share by which distances are off, long ones counting most. 0 is a perfect map. It compares maps of the "
-            "same data; more axes lower it."
+            "Raw stress is the sum of squared differences between geodesic distances and distances on the map, over "
+            f"all pairs of {of}. The map is made to have the least. Stress-1 is the root of raw stress over the sum of "
+            "squared distances: about the share by which distances are off, long ones counting most. 0 is a perfect "
+            "map. Compare maps of the same data by it; more axes lower it."
         )
-        turn = "Axes are in the order of classical scaling's, where it starts, and have no shares of variance."
+        turn = "The search starts from classical scaling. Axes keep its order, and have no shares of variance."
         values, last = s["stress_by_read"], len(s["stress_by_read"])
         shown = sorted({1, 2, 3, 5, 10, 20, 50, 100, 200, 500, last} & set(range(1, last + 1)))
         rows = [["the start, as it was", number(s["stress_1_of_start"])]]

@@ -45,7 +45,7 @@ def landmark_rows_of(s: Account) -> list[Row]:
         return []
     m, reach = s["n_landmarks"], s.get("landmark_reach")
     median = f"; the median distance is about {two_digits(s['median_distance'])}" if "median_distance" in s else ""
-    far = f"; no point is farther than {plain_number(reach)} from one, along the graph{median}"
+    far = f"; no point is farther than {plain_number(reach)} from one along the graph{median}"
     return [("landmarks", f"{m:,} {CHOSEN[s['landmark_method']]}{'' if reach is None else far}")]
 
 
@@ -252,8 +252,8 @@ class Words:
     def loose(self, s: Account) -> str:
         """What it means where distances in the map follow geodesic ones loosely; "" where it says nothing."""
         return (
-            "Distances in the map follow those along the data loosely. More axes may keep them better; if those bring "
-            "it down slowly, the data has no flat map."
+            "Distances on the map follow those along the data only loosely. More axes may keep them better. If the "
+            "residual variance falls slowly with more axes, the data has no flat map."
         )
 
     def marks(self, store: RunStore) -> tuple[str, I64] | None:

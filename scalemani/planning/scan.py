@@ -42,7 +42,7 @@ BENT = 2.0  # times the least negative mass of a scan; much more than that, and 
 
 _LEGEND = (
     "shortcuts: edges that leap, and the share of all shortest paths through the busiest; negative mass: 0 is flat;\n"
-    "1 axis, ...: how badly a map with so many axes keeps distances, 0 is best; as next: 1 is the next k's map"
+    "1 axis, ...: residual variance of a map with that many axes, 0 is best; as next: 1 is the same map as the next k's"
 )
 
 

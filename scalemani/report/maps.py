@@ -186,8 +186,8 @@ def _against(axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None
 
 
 _COUNTED = (
-    "These are paler where there are fewer; where several points share one, it shows the mean of their numbers or the "
-    "mixture of their colours."
+    "A pixel with fewer points is paler. One with several shows the mean of their numbers, or a mixture of their "
+    "colours."
 )
 
 
@@ -240,7 +240,7 @@ def _axes(p: int) -> str:
     if p == 1:
         return "There is one axis."
     which = "" if p == 2 else "Axes 1, 2 and 3, two at a time. "
-    return which + "One step is as long across as up."
+    return which + "Both directions have the same scale."
 
 
 def _remarks(colors: Coloring, p: int) -> str:

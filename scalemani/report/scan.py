@@ -9,10 +9,10 @@ from scalemani.words import count
 
 _MEANINGS = [
     ["parts", "Pieces of the neighbour graph; 1 is right."],
-    ["shortcuts", "Edges that leap from one part of the data to another, and the share of all shortest paths that runs "
-     "through the busiest of them."],
+    ["shortcuts", "How many edges leap from one part of the data to another, and which share of all shortest paths runs "
+     "through the busiest one."],
     ["negative mass", "Sizes of negative eigenvalues over the sum of all; 0 is flat space."],
-    ["1 axis, 2 axes, ...", "How badly a map with so many axes keeps distances: residual variance, 1 − r²; 0 is best."],
+    ["1 axis, 2 axes, ...", "Residual variance, 1 − r², of a map with that many axes; 0 is best."],
     ["as next", "How similar the map is to that of the next k, up to turning, mirroring and size; 1 is equal."],
 ]  # fmt: skip
 
@@ -23,8 +23,8 @@ def scan_page(scan: Scan, name: str) -> str:
     found = Notice(headline, [scan.reason], warning=scan.recommended is None)
     alt = "Residual variances, negative mass and agreement of maps against the number of neighbours."
     caption = (
-        f"Of {min(SAMPLED, scan.n_points):,} sampled points. With the shaded numbers of neighbours maps are wrong: "
-        "red, edges leap; grey, the graph falls into parts."
+        f"From {min(SAMPLED, scan.n_points):,} sampled points. Shaded numbers of neighbours give wrong maps: red, edges "
+        "leap; grey, the graph is in several parts."
     )
     figure = new_figure(11, 4.2)
     scan_panels(scan, *figure.subplots(1, 2))
@@ -34,5 +34,5 @@ def scan_page(scan: Scan, name: str) -> str:
         Section("By the number of neighbours", tables=tables, pictures=[Picture(png(figure), caption, alt)]),
     ]
     looked = count(len(scan.ks), "number")
-    lead = f"A look at {looked} of neighbours for {scan.n_points:,} points, without a fit."
+    lead = f"This page compares {looked} of neighbours for {scan.n_points:,} points. No fit was made."
     return page(f"Neighbours for {name}", lead, sections, f"Made by scalemani {__version__}: scalemani scan")
