@@ -236,7 +236,6 @@ class Run:
 
     @property
     def _key(self) -> ModelKey:
-        """The key of what places new points."""
         return self._key_of(self.method.projector)
 
     def _key_of(self, maker: str) -> ModelKey:

@@ -80,7 +80,6 @@ def embedding(
 
 
 def _colors(values: Any, n: int, name: str) -> Coloring:
-    """A value for each training row as colours."""
     if isinstance(values, str):
         raise ScalemaniError(f"color={values!r} is text: give a value for each row, such as frame[{values!r}]")
     named = name or str(getattr(values, "name", None) or "")
@@ -98,7 +97,6 @@ def _colors(values: Any, n: int, name: str) -> Coloring:
 
 
 def _placed(points: Any, p: int) -> F64 | None:
-    """Coordinates of other points that have them."""
     found = np.asarray(points, np.float64)
     if found.ndim != 2 or found.shape[1] != p:
         raise ScalemaniError(

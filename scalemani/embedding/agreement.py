@@ -159,7 +159,6 @@ def matched(
 
 
 def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
-    """Two lists of row numbers, checked."""
     if not isinstance(rows, tuple | list) or len(rows) != 2:
         raise ScalemaniError("rows is no pair: give (rows of the one map, rows of the other)")
     here, there = (np.asarray(row_numbers(one, size)) for one, size in zip(rows, sizes, strict=True))
@@ -169,7 +168,6 @@ def _given(rows: Any, sizes: Sequence[int]) -> tuple[I64, I64]:
 
 
 def _places(ids: Sequence[str], name: str) -> dict[str, int]:
-    """The row of each id."""
     found = {one: row for row, one in enumerate(ids)}
     if len(found) < len(ids):
         twice = next(one for row, one in enumerate(ids) if found[one] != row)

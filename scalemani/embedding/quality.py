@@ -48,7 +48,6 @@ def continuity(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, *, n_
 
 
 def _preserved(geodesic: ArrayLike, embedding: ArrayLike, rows: ArrayLike, k: int) -> tuple[float, float]:
-    """Trustworthiness and continuity."""
     points = np.asarray(unmasked(np.asanyarray(embedding), "embedding"), np.float64)
     distances = np.atleast_2d(np.asarray(unmasked(np.asanyarray(geodesic), "geodesic")))
     chosen = np.atleast_1d(np.asarray(rows))

@@ -128,7 +128,6 @@ class KernelChoice(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transformer
         return tags
 
     def _choose(self, X: Any, y: Any) -> Choice:
-        """See :func:`choose_kernel`."""
         combinations, C, folds = self._combinations(), self.C, self.folds
         positive("C", C)
         if not isinstance(folds, Integral) or isinstance(folds, bool) or folds < 2:

@@ -40,7 +40,11 @@ _SHARES = (
     ),
     ("share_of_squares", "of squares", "the eigenvalue's square over the sum of all squares"),
     ("relative_eig", "Relative_eig", "as in ape's pcoa: eigenvalue over sum, without a correction"),
-    ("rel_corr_eig", "Rel_corr_eig", "as in ape's pcoa: the same after a correction that leaves none negative"),
+    (
+        "rel_corr_eig",
+        "Rel_corr_eig",
+        "as in ape's pcoa: eigenvalue over sum, after a correction that leaves none negative",
+    ),
     (
         "broken_stick",
         "Broken_stick",
@@ -76,11 +80,9 @@ class IsomapWords(Words):
     """Of one account, which says itself whether there is a correction and whether there are landmarks."""
 
     def form(self, s: Account) -> str:
-        """With the correction."""
         return _TITLES.get(_correction_of(s), "Kernel Isomap")
 
     def notes(self, s: Account) -> list[str]:
-        """What much negative mass means."""
         much = much_negative(s)
         return [f"negative eigenvalues add up to more than a fifth of the trace: {much}"] if much else []
 
@@ -98,7 +100,6 @@ class IsomapWords(Words):
         return [*edges, *super().rows(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
     def bounds(self, s: Account) -> dict[str, list[str]]:
-        """Of traces and shares."""
         found = {key: sides(s, key) for key in (*_FACTS, "share", "rel_corr_eig") if s.get(key) is not None}
         return {key: which for key, which in found.items() if any(which)}
 
@@ -141,7 +142,6 @@ class IsomapWords(Words):
         return f"The constant is larger than the median distance: {how}. " if _mostly_constant(s) else ""
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """The spectrum and the constant."""
         behind = s.get("next_eigenvalue"), s.get("most_negative_eigenvalue")
         caption = "Eigenvalues of the kernel, in the square of the distances' unit."
         if s["shift"]:
@@ -239,7 +239,10 @@ def _correction_in_words(s: Account) -> list[str]:
         needless = "No constant is needed: up to rounding these are distances of points in flat space."
         asked = "The constant is 0, as it was asked for: distances are embedded as they are."
         return [needless if kind in DEFINITE else asked]
-    flat = "This part is the same in every direction and says nothing about the data. An axis near it shows nothing."
+    flat = (
+        "This part is the same in every direction and says nothing about the data. An axis whose eigenvalue is hardly "
+        "larger shows nothing."
+    )
     ratio = (
         f"about {two_digits(s['constant_over_median'])} times the median geodesic distance "
         f"(about {two_digits(s['median_distance'])})"
@@ -367,7 +370,6 @@ def _beside(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
 
 
 def _whole_spectrum(s: Account) -> list[Table]:
-    """What belongs to no axis."""
     trace, rows = s["trace_unshifted"], []
     for key, label in _FACTS.items():
         value = s.get(key)

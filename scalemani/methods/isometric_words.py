@@ -44,7 +44,6 @@ class IsometricWords(Words):
         )
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """A table of the axes."""
         rows = [
             [f"{a}", number(value), number(length)]
             for a, (value, length) in enumerate(zip(s["eigenvalues"], s["lengths"], strict=True), 1)

@@ -133,11 +133,9 @@ class LLEWords(SpectralWords):
     matrix = "M+"
 
     def keeps(self, s: Account) -> str:
-        """Weights."""
         return "how each point lies among its neighbours, and no distances"
 
     def form(self, s: Account) -> str:
-        """With the kernel."""
         return "Locally linear embedding" + ("" if s["kernel"] is None else f", {_named(s['kernel'])} kernel")
 
     def made(self, s: Account) -> list[Row]:
@@ -153,7 +151,6 @@ class LLEWords(SpectralWords):
         return [("singular values", [say(sqrt(value)) for value in s["eigenvalues"]]), *super().columns(s, say)]
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """What the numbers are."""
         yield self._section(s, "Locally linear embedding", s["scale"])
 
 
@@ -163,11 +160,9 @@ class LaplacianWords(SpectralWords):
     matrix = "L+"
 
     def keeps(self, s: Account) -> str:
-        """Edges."""
         return "neighbours near one another, and no distances along the data"
 
     def form(self, s: Account) -> str:
-        """Also whether it is normalised."""
         form = "Laplacian eigenmaps" if s["alpha"] is None else "Diffusion map"
         return f"{form}{', normalised' if s['normalized'] else ''}"
 
@@ -179,7 +174,6 @@ class LaplacianWords(SpectralWords):
         return [("edges weigh", weights), *([("the map", little)] if r > FORGOTTEN else [])]
 
     def of_the_run(self, s: Account) -> list[Row]:
-        """Also what commute times say."""
         if (r := s["forgotten"]) is None:
             return super().of_the_run(s)
         said = f"degrees explain {percent(r * r)} of them (correlation {r:.2f} with 1/deg_i + 1/deg_j)"
@@ -191,7 +185,6 @@ class LaplacianWords(SpectralWords):
         return super().columns(s, say) + ([(f"to the power {plain_number(s['time'])}", power)] if power else [])
 
     def sections(self, s: Account) -> Iterator[Section]:
-        """What the numbers are."""
         form, name = ("laplacian", "Laplacian eigenmaps") if s["alpha"] is None else ("diffusion", "Diffusion map")
         yield self._section(s, name, "normalised" if s["normalized"] else form)
 

@@ -10,7 +10,6 @@ class StressWords(Words):
     """Of a map of least stress."""
 
     def form(self, s: Account) -> str:
-        """One."""
         return "Isomap by raw stress"
 
     def rows(self, s: Account) -> Sequence[Row]:

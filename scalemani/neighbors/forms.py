@@ -196,12 +196,10 @@ class CountForm(Form):
         return super().prepare(rows)
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         both = np.asarray(a.multiply(b).sum(axis=1) if issparse(a) else (a * b).sum(axis=1)).ravel()
         return self._measure(both, _row_counts(a), _row_counts(b), a.shape[1])
 
     def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64]:
-        """The distances themselves, twice."""
         both = a @ b.T
         both = np.asarray(both.toarray() if issparse(both) else both)
         table = self._measure(both, _row_counts(a)[:, None], _row_counts(b), a.shape[1])
@@ -226,7 +224,6 @@ class PairForm(Form):
         self.has_table = table is not None  # of SciPy's, which gives a shortlist
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         return np.asarray(self._function(a, b), dtype=np.float64)
 
     def bounds(self, a: Any, b: Any, center: F64 | None) -> tuple[F64, F64] | None:
@@ -262,7 +259,6 @@ class FunctionForm(Form):
         self._loop = pair_loop(function, self.params, positional)
 
     def pairs(self, a: Any, b: Any) -> F64:
-        """Distances of pairs."""
         out = np.empty(len(a))
         with one_numba_thread() if self._parallel else nullcontext():
             self._loop(a, b, out)

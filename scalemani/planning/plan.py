@@ -232,7 +232,6 @@ def with_seconds(plan: Plan, cluster: Cluster, matrix: Any, spent: Mapping[str, 
 
 
 def _lines(plan: Plan) -> list[str]:
-    """The lines of ``scalemani plan``."""
     needs = {step: step.needs(plan.size, plan.cut) for step in plan.steps}
     scratch = {step.scratch_while: asked.scratch for step, asked in needs.items() if asked.scratch}
     merged, outside = plan.n_rows - plan.n_distinct, plan.n_distinct - plan.n_vertices

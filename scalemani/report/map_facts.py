@@ -109,7 +109,6 @@ class MapFacts:
 
     @cached_property
     def _vertex(self) -> I64:
-        """The vertex of each point."""
         return self.run.vertex[self.kept]
 
     @cached_property
@@ -125,9 +124,7 @@ class MapFacts:
             most = int(max(ALL_POINTS * min(1, EASY_AXES / p) ** 2, COMPARED / (n * p), LEAST_SAMPLE))
             rows = None if n <= min(most, ALL_POINTS) else _some(n, min(most, ALL_POINTS))
             graph = shared_graph(self.run.store.path, self.run.store.identity)
-            about = (
-                f"Share of its {k} nearest along the data that are also among its {k} nearest on the map. 1 is best."
-            )
+            about = f"Share of its {k} nearest along the data that are among its {k} nearest on the map. 1 is best."
             about += "" if rows is None else f" Measured for a sample of {len(rows):,} points."
             yield Column("neighbours kept", neighbors_kept(graph, points, k, rows)[self._vertex], about)
         said = self.run.method.words.compared(self.run.spectrum)

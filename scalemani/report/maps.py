@@ -46,12 +46,11 @@ def embedding_map(
     *,
     marks: Floats | None = None,
     leaps: Floats | None = None,
-    most_dots: int = MOST_DOTS,
 ) -> Figure:
     """The embedding's first axes: one, a map of two, or maps of each two of three.
 
     Coordinates (n, p) are finite, n >= 1; `marks` (m, p) get a cross, and the two ends of each of `leaps`
-    (c, 2, p) a line; above `most_dots` points are counted in pixels.
+    (c, 2, p) a line; above 20,000 points are counted in pixels.
     """
     points = np.asarray(coordinates, dtype=np.float64)
     if points.shape[1] <= 2:
@@ -66,7 +65,7 @@ def embedding_map(
         panels = [figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])]
         pairs = [(0, 1), (0, 2), (1, 2)]
     for axes, some in zip(panels, pairs, strict=True):
-        map_panel(axes, points, some, coloring, marks=marks, leaps=leaps, most_dots=most_dots)
+        map_panel(axes, points, some, coloring, marks=marks, leaps=leaps)
     if coloring is not None and coloring.numbers is not None and points.shape[1] > 1:
         color_bar(figure, panels, coloring)
     return figure
@@ -80,7 +79,6 @@ def map_panel(
     *,
     marks: Floats | None = None,
     leaps: Floats | None = None,
-    most_dots: int = MOST_DOTS,
 ) -> None:
     """One or two axes of a map, by their places from 0, on given axes; the rest is as in :func:`embedding_map`.
 
@@ -92,10 +90,10 @@ def map_panel(
     some = None if marks is None else marks[:, list(components)]
     axes.set_xlabel(f"axis {components[0] + 1}")
     if len(components) == 1:
-        _one_axis(axes, shown[:, 0], colors, some, most_dots)
+        _one_axis(axes, shown[:, 0], colors, some)
         return
-    _panel(axes, shown, colors, most_dots)
-    if some is not None and len(some) <= most_dots:
+    _panel(axes, shown, colors)
+    if some is not None and len(some) <= MOST_DOTS:
         axes.scatter(*some.T, marker="x", s=_mark_size(len(some)), c=MARK, linewidths=0.7)
     elif some is not None:
         _count(axes, some, Coloring("", codes=np.zeros(len(some), np.int64), categories=("",)), MARK)
@@ -117,11 +115,11 @@ def _fitting(width: float, height: float) -> tuple[float, float]:
     return max(5.5, HEIGHT / steepness + 1.5), HEIGHT
 
 
-def _panel(axes: Any, points: Floats, colors: Coloring | None, most_dots: int) -> None:
+def _panel(axes: Any, points: Floats, colors: Coloring | None) -> None:
     axes.set_aspect("equal", adjustable="datalim")
     axes.tick_params(labelsize=8)
     powers_of_ten(axes.xaxis, axes.yaxis)
-    if len(points) <= most_dots:
+    if len(points) <= MOST_DOTS:
         dots = {"color": POSITIVE} if colors is None else {"c": dot_colors(colors)}
         axes.scatter(points[:, 0], points[:, 1], s=_dot_size(len(points)), linewidths=0, **dots)
         return
@@ -153,7 +151,7 @@ def _mark_size(m: int) -> float:
     return float(np.clip(6000 / m, 3, 30))
 
 
-def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats | None, most_dots: int) -> None:
+def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats | None) -> None:
     """Against the numbers that colour it; else how many points lie where, a line a category."""
     powers_of_ten(axes.xaxis, axes.yaxis)
     if marks is not None:  # at the foot
@@ -161,7 +159,7 @@ def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats 
         axes.scatter(marks[:, 0], foot, marker="|", s=30, c=MARK, linewidths=0.7, transform=axes.get_xaxis_transform())
     if colors is not None and colors.numbers is not None:
         known = ~colors.missing
-        _against(axes, values[known], colors.numbers[known], most_dots)
+        _against(axes, values[known], colors.numbers[known])
         axes.set_ylabel("value in the column")
         return
     edges = np.histogram_bin_edges(values, bins=int(np.clip(np.sqrt(len(values)), 8, 120)))
@@ -177,8 +175,8 @@ def _one_axis(axes: Any, values: Floats, colors: Coloring | None, marks: Floats 
             axes.hist(group, bins=edges, color=color, histtype="step", linewidth=1.6)
 
 
-def _against(axes: Any, values: Floats, numbers: Floats, most_dots: int) -> None:
-    if len(values) <= most_dots:
+def _against(axes: Any, values: Floats, numbers: Floats) -> None:
+    if len(values) <= MOST_DOTS:
         axes.scatter(values, numbers, s=_dot_size(len(values)), c=numbers, cmap=COLORS, linewidths=0)
         return
     counts, across, up = np.histogram2d(values, numbers, bins=(ACROSS, ACROSS // 3))

@@ -9,8 +9,8 @@ from scalemani.words import count
 
 _MEANINGS = [
     ["parts", "Pieces of the neighbour graph; 1 is right."],
-    ["shortcuts", "How many edges leap from one part of the data to another, and which share of all shortest paths runs "
-     "through the busiest one."],
+    ["shortcuts", "How many edges leap from one part of the data to another, and which share of all shortest paths "
+     "runs through the busiest one."],
     ["negative mass", "Sizes of negative eigenvalues over the sum of all; 0 is flat space."],
     ["1 axis, 2 axes, ...", "Residual variance, 1 − r², of a map with that many axes; 0 is best."],
     ["as next", "How similar the map is to that of the next k, up to turning, mirroring and size; 1 is equal."],
@@ -23,8 +23,8 @@ def scan_page(scan: Scan, name: str) -> str:
     found = Notice(headline, [scan.reason], warning=scan.recommended is None)
     alt = "Residual variances, negative mass and agreement of maps against the number of neighbours."
     caption = (
-        f"From {min(SAMPLED, scan.n_points):,} sampled points. Shaded numbers of neighbours give wrong maps: red, edges "
-        "leap; grey, the graph is in several parts."
+        f"From {min(SAMPLED, scan.n_points):,} sampled points. Shaded numbers of neighbours give wrong maps: red, "
+        "edges leap; grey, the graph is in several parts."
     )
     figure = new_figure(11, 4.2)
     scan_panels(scan, *figure.subplots(1, 2))

@@ -162,7 +162,6 @@ def sections(findings: Findings) -> Iterator[Section]:
 
 
 def _drawn(chart: Chart) -> Picture:
-    """The picture of a chart."""
     return Picture(png(CHARTS[chart.name](*chart.of)), chart.caption, chart.alt)
 
 
@@ -191,18 +190,8 @@ def _measures(f: Findings) -> list[tuple[str, str, str, str]]:
     none, all_, said = "0 is best", "1 is best", f.words.compared(f.spectrum)
     longer = none + said.stress
     found = [
-        (
-            "residual variance",
-            q["residual_variance"][-1],
-            "1 − r², where r correlates distances on the map with geodesic ones",
-            none,
-        ),
-        (
-            "normalised stress",
-            q["normalised_stress"],
-            "how much the two differ, relative to geodesic distances",
-            longer,
-        ),
+        ("residual variance", q["residual_variance"][-1], "1 − r² of distances on the map with geodesic ones", none),
+        ("normalised stress", q["normalised_stress"], "the differences of the two, relative to geodesic ones", longer),
         ("stress, rescaled", q["normalised_stress_scaled"], "the same with the map at its best scale", none),
         ("trustworthiness", q["trustworthiness"], f"whether the {k} nearest in the map are near along the data", all_),
         ("continuity", q["continuity"], f"whether the {k} nearest along the data are near in the map", all_),
@@ -257,7 +246,7 @@ def _axes(f: Findings) -> Iterator[Section]:
             "Residual variance is 1 − r², where r is the correlation of distances on the map with geodesic distances. "
             "0 is a perfect map. Where the curve stops falling, more axes add little."
         )
-        caption = f"Residual variance with the first axes, over the pairs of {_whom(f)} with others."
+        caption = f"Residual variance with the first 1, 2, ... axes, from pairs of {_whom(f)} with others."
         alt = "A curve of residual variance against the number of axes."
         pictures.append(Picture(png(residual_chart(f.residual_variances)), caption, alt))
     words += said.paragraphs
@@ -266,9 +255,8 @@ def _axes(f: Findings) -> Iterator[Section]:
         words.append(dimension_in_words(f.dimension))
         figure = dimension_panels(f.histogram, *local_dimensions(f.histogram), f.dimension["correlation"])
         caption = (
-            "Left: all geodesic distances. Right: the number of pairs nearer than r grows as a power of r, and the curve "
-            "shows that power. Where it is level, it is the data's dimension at that scale. The estimate is from the "
-            "shaded range."
+            "Left: all geodesic distances. Right: the number of pairs nearer than r grows as a power of r; this is the "
+            "power. Where it is level, it is the data's dimension at that scale. The estimate is from the shaded range."
         )
         alt = "A histogram of geodesic distances, and the local slope of the number of pairs over distance."
         pictures.append(Picture(png(figure), caption, alt))

@@ -22,9 +22,8 @@ def setting(value: Any) -> str:
 def dimension_in_words(dimension: Mapping[str, Any]) -> str:
     """Estimates of the dimension, as :func:`scalemani.embedding.dimension.suggested_dimension` gives them."""
     names = {
-        "correlation": "by how fast the number of near pairs grows (correlation dimension; too low where the dimension "
-        "is high)",
-        "hypersphere": "by the shape of their distribution, compared with a sphere's",
+        "correlation": "(correlation dimension, by how fast the number of near pairs grows; too low where it is high)",
+        "hypersphere": "(by the shape of their distribution, compared with a sphere's)",
     }
     parts = [
         f"{dimension[key]['dimension']:.2f} ± {dimension[key]['standard_error']:.2f} {name}"
@@ -34,7 +33,7 @@ def dimension_in_words(dimension: Mapping[str, Any]) -> str:
     if not parts:
         return "There are too few distances to estimate the dimension of the data from."
     agreed = f" Both suggest {count(dimension['suggested'], 'axis', 'axes')}." if dimension.get("agree") else ""
-    return f"Geodesic distances say that the data has the dimension {' and '.join(parts)}.{agreed}"
+    return f"Estimated from geodesic distances, the data has the dimension {' or '.join(parts)}.{agreed}"
 
 
 def which_to_follow(caution: str, *, curve: bool) -> str:

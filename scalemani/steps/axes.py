@@ -84,7 +84,6 @@ class Axes(Step):
     from_points: tuple[str, ...] = ("solve", "model")
 
     def fields(self, parameters: Parameters, kind: str) -> SolveFields:
-        """The solver's parameters."""
         return SolveFields(
             n_components=int(parameters.n_components),
             correction=parameters.correction_in(1.0),
@@ -148,7 +147,6 @@ class Axes(Step):
         return [f"{reads} reads of the distances"] if reads else []
 
     def left(self, store: RunStore) -> set[str]:
-        """The axes."""
         return set(MODEL) if store.record(SolveRecord) is not None else set()
 
     def account(self, store: RunStore) -> dict[str, Any]:
@@ -303,7 +301,6 @@ class TileAxes(Axes):
     scratch_while = "while it is solved"
 
     def fewest(self, parameters: Parameters) -> int:
-        """One more than axes."""
         return parameters.n_components + 1
 
     def needs(self, size: FitSize, cut: TileCut) -> Needs:
@@ -329,13 +326,13 @@ class TileAxes(Axes):
                 "a read, or the basis growing": max(reading, growth_bytes(n, m)),
                 "outputs": outputs_bytes(n, components),
             },
-            worker={**graph, f"{size.threads} tasks": size.threads * task, **vectors},
+            worker={**graph, f"tasks, {size.threads} at once": size.threads * task, **vectors},
             remedies=fewer_components(size),
             disk=8 * n * (3 * m + SUMS + components + 4),  # the first read, vectors and maps
             scratch=kept,
             tasks=reads * runs,
             pieces=[f"{runs} a read"],
-            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'}, besides the one while it is written")],
+            lines=[("reads of D", f"{f'about {reads}' if reads else 'none'} after D is written")],
             numbers={"most_columns": cut.most_columns, "reads": reads, "tasks_a_read": runs, "disk_solving": kept},
         )
 
@@ -420,7 +417,6 @@ class LandmarkAxes(Axes):
             yield Fault("model", "self-check", str(error))
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:
-        """Solve again from the square."""
         store = work.store
         if waiting:
             return []

@@ -65,7 +65,6 @@ class Features(Step):
             )
 
     def fields(self, parameters: Any, kind: str) -> FeaturesFields:
-        """The kernel."""
         linear = parameters.kernel == "linear"
         return FeaturesFields(
             kernel=parameters.kernel,
@@ -142,7 +141,6 @@ class Features(Step):
         )
 
     def left(self, store: RunStore) -> set[str]:
-        """All that it leaves."""
         return {MEAN, LOADINGS, SPREAD, REFERENCES} if store.record(FeaturesRecord) is not None else set()
 
     def remake(self, work: Work, faults: ByKind, *, waiting: bool) -> list[str]:

@@ -131,7 +131,6 @@ class _KernelForm(Form):
         self._kernel, self.exact_bounds = kernel, isinstance(kernel, Kernel)
 
     def pairs(self, a: Any, b: Any) -> Any:
-        """Of each a[i] and b[i]."""
         values = [self._kernel.values(both, both) for both in np.stack([a, b], axis=1)]
         squares = [K[0, 0] - (K[0, 1] + K[1, 0]) + K[1, 1] for K in values]
         return np.sqrt(np.maximum(squares, 0.0))

@@ -74,7 +74,6 @@ def _by_tiles(store: RunStore, cluster: Cluster, state: SolveRecord, report: Pro
 def _by_landmarks(
     store: RunStore, cluster: Cluster, state: SolveRecord, report: Progress
 ) -> tuple[Solution, DistanceSums]:
-    """From the landmarks' own distances."""
     kernels = DenseKernels(symmetric_square(store), store.read_array(COUNTS))
     solution = _solved(kernels, state)
     pairs = solution.pairs

@@ -286,7 +286,6 @@ def _meant(taking: Sequence[str], asked: Mapping[str, Any]) -> str:
 
 
 def _own(method: Entry) -> dict[str, Field[Any]]:
-    """The parameters of a method."""
     return {one.name: one for one in fields(named(method.arguments) if method.arguments else method.load())}
 
 
@@ -381,7 +380,6 @@ def _as_option(found: re.Match[str]) -> str:
 
 
 def _name(option: click.Option) -> str:
-    """The long name of an option."""
     return max(option.opts, key=len)
 
 

@@ -152,9 +152,5 @@ def compare(
         from scalemani.report.drawing import picture
 
         write_page(path, picture(found.plot()[0].figure, path.suffix.lower()))
-    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else printable_lines(str(found)))
-
-
-def printable_lines(text: str) -> str:
-    """Lines of which none holds signs that a terminal obeys."""
-    return "\n".join(map(printable, text.splitlines()))
+    said = "\n".join(map(printable, str(found).splitlines()))  # no name holds signs that a terminal obeys
+    click.echo(json.dumps(found.record(), indent=2, allow_nan=False) if as_json else said)

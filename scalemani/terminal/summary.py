@@ -113,7 +113,6 @@ def _free(name: str, ending: str) -> str:
 
 
 def _command(*words: str) -> str:
-    """A line of shell."""
     return shlex.join(["scalemani", *words])
 
 
@@ -165,7 +164,6 @@ def as_json_values(value: Any) -> Any:
 
 
 def _plain_lines(model: Any) -> list[str]:
-    """The same as lines."""
     return [f"{name:<16} {value}" for name, value in _plain_rows(model)]
 
 

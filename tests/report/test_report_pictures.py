@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from scalemani.report import drawing
+from scalemani.report import drawing, maps
 from scalemani.report.charts import distance_panels, eigenvalue_chart, residual_chart, share_chart
 from scalemani.report.drawing import CATEGORIES, GRAY, coloring, dot_colors, pixels, png
 from scalemani.report.maps import embedding_map
@@ -100,16 +100,16 @@ def test_more_points_make_no_larger_picture():
 @pytest.mark.parametrize(
     ("coordinates", "most_dots"), [(np.zeros((5, 2)), 0), (np.zeros((1, 3)), 1), (np.ones((4, 1)), 0)]
 )
-def test_degenerate_maps_are_drawn(coordinates, most_dots):
-    assert inked(image(embedding_map(coordinates, most_dots=most_dots))) > 200
+def test_degenerate_maps_are_drawn(coordinates, most_dots, monkeypatch):
+    monkeypatch.setattr(maps, "MOST_DOTS", most_dots)
+    assert inked(image(embedding_map(coordinates))) > 200
 
 
 # ---- charts --------------------------------------------------------------------------------------
 
 
 def test_every_eigenvalue_is_drawn_at_its_height():
-    figure = eigenvalue_chart([9.0, 4.0, -2.0], [8.0, 3.0, -2.5], 0.5, 1.5, -3.0)
-    (axes,) = figure.axes
+    axes = eigenvalue_chart([9.0, 4.0, -2.0], [8.0, 3.0, -2.5], 0.5, 1.5, -3.0)
     drawn = {line.get_label(): line.get_ydata() for line in axes.get_lines()}
     assert list(drawn["eigenvalue of the axis"]) == [9, 4, -2]
     assert list(drawn["without the shift"]) == [8, 3, -2.5]
