@@ -93,9 +93,8 @@ class IsomapWords(Words):
             key, of = "share_unshifted", "of the variance without the constant"
         elif of_sizes(s):
             of = "of the sizes of all eigenvalues"
-        edges = (
-            [("edges", "conformal (C-Isomap): lengths have no unit")] if s.get("edge_weights") == "conformal" else []
-        )
+        conformal = s.get("edge_weights") == "conformal"
+        edges = [("edges", "conformal (C-Isomap): lengths have no unit")] if conformal else []
         bound = sides(s, key)[0] if key == "share" else ""
         return [*edges, *super().rows(s), ("constant", _constant(s)), *axis_rows(s[key], of, bound)]
 
@@ -170,8 +169,6 @@ class IsomapWords(Words):
             ("reads of the distances, once written", f"{s['n_passes']}"),
         ]
 
-
-# ---- landmarks -------------------------------------------------------------------------------------------------------
 
 _NOT_KEPT = (
     "The geodesic distances were given, and the store has only those to the landmarks: distances between other points "

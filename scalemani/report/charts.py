@@ -330,15 +330,8 @@ def scan_panels(scan: Any, left: Any, right: Any) -> None:
     most = max(len(one.residual_variances) for one in scan.ks)
     for p in range(most):
         values = [one.residual_variances[p] if p < len(one.residual_variances) else np.nan for one in scan.ks]
-        left.plot(
-            ks,
-            values,
-            "o-",
-            color=CATEGORIES[p],
-            markersize=4,
-            linewidth=1.3,
-            label="1 axis" if p == 0 else f"{p + 1} axes",
-        )
+        label = "1 axis" if p == 0 else f"{p + 1} axes"
+        left.plot(ks, values, "o-", color=CATEGORIES[p], markersize=4, linewidth=1.3, label=label)
     left.set_ylabel("residual variance, 1 − r²")
     left.set_ylim(bottom=0)
     right.plot(ks, [one.negative_mass for one in scan.ks], "s-", color=NEGATIVE, markersize=4, label="negative mass")

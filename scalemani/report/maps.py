@@ -249,7 +249,8 @@ def _remarks(colors: Coloring, p: int) -> str:
         beyond = int(((known < colors.limits[0]) | (known > colors.limits[1])).sum())
         if beyond:
             ends = f"the column goes from {number(known.min())} to {number(known.max())}"
-            text += f"{count(beyond, 'value')} beyond the scale's ends {_have(beyond)} the end's colour ({ends}). "
+            have = "has" if beyond == 1 else "have"
+            text += f"{count(beyond, 'value')} beyond the scale's ends {have} the end's colour ({ends}). "
     elif colors.n_categories > len(colors.categories):
         few = f"the {len(colors.categories)} commonest have a colour each" if colors.categories else "none has a colour"
         text += f"The column has {colors.n_categories:,} different values, too many to tell apart: {few}. "
@@ -259,10 +260,6 @@ def _remarks(colors: Coloring, p: int) -> str:
         place = "left out" if p == 1 and colors.numbers is not None else "grey"
         text += f"{count(missing, 'row')} without a value {'is' if missing == 1 else 'are'} {place}. "
     return text
-
-
-def _have(n: int) -> str:
-    return "has" if n == 1 else "have"
 
 
 def legend_of(colors: Coloring) -> list[tuple[str, str]]:
